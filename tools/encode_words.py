@@ -25,6 +25,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
+from decabench.models.ngrams import read_texts
 from decabench.models.vector_files import is_line, write_matrix
 from decabench.models.words import tokenize
 from decabench.tasks import Store, home_folder
@@ -34,14 +35,15 @@ NORM = 5.5
 
 
 def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
-    """Return the words of all prepared splits of tasks, the most frequent first, as exports expect of vectors."""
+    """Return the words of all prepared splits of tasks, the most frequent first, as exports expect of vectors.
+
+    Raises MissingDataError, which names all tasks that are not prepared.
+    """
+    store.require(tasks, "train")
     words: Counter[str] = Counter()
     for task in tasks:
-        for split in ("train", "validation", "test"):
-            texts: set[str] = set()
-            for row in store.read(task, split, ("context", "question", "answers")):
-                texts.update((row["context"], row["question"], *row["answers"]))
-            for text in texts:
+        for split in store.records(task):
+            for text in read_texts(store, task, split=split):
                 words.update(token.strip() for token in tokenize(text.lower()))
     return sorted((word for word in words if word and is_line(word)), key=lambda word: (-words[word], word))
 

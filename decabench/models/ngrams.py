@@ -42,11 +42,11 @@ class Corpus:
 
 
 def read_texts(
-    store: Store, task: str, examples: int | None = None, with_answers: bool = True
+    store: Store, task: str, examples: int | None = None, with_answers: bool = True, split: str = "train"
 ) -> Iterator[str]:
-    """Yield contexts, questions and answers of the first `examples`, or of all, without repeating a text."""
+    """Yield contexts, questions and answers of the first `examples` of a split, or of all, without repeating a text."""
     before: dict[str, object] = {}
-    for row in islice(store.read(task, "train", ("context", "question", "answers")), examples):
+    for row in islice(store.read(task, split, ("context", "question", "answers")), examples):
         for column in ("context", "question"):
             if row[column] != before.get(column):
                 yield row[column]

@@ -1,7 +1,6 @@
 """Word vectors of a sentence encoder that reads each word by itself."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from decabench.models import open_vectors
-from decabench.tasks import Store
+from decabench.tasks import TASKS, Example, SplitRecord, Store
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -60,13 +59,18 @@ def test_a_word_is_encoded_as_if_it_were_alone(encoder):
     np.testing.assert_allclose(vectors, np.array(alone) * scale, atol=1e-5)
 
 
-def test_words_are_those_of_all_texts_the_most_frequent_first():
-    rows = {
-        "train": [{"context": "A Good film", "question": "good or bad?", "answers": ["good"]}],
-        "validation": [{"context": "dull", "question": "good or bad?", "answers": ["awful", "poor"]}],
-        "test": [{"context": "fine film", "question": "good or bad?", "answers": []}],
+def test_words_are_those_of_all_texts_the_most_frequent_first(tmp_path):
+    texts = {
+        "train": ("A Good film", ("good",)),
+        "validation": ("dull", ("awful", "poor")),
+        "test": ("fine film", ("good",)),
     }
-    store = SimpleNamespace(read=lambda task, split, columns: rows[split])
+    store, records = Store(tmp_path), {}
+    for split, (context, answers) in texts.items():
+        example = Example("1", "good or bad?", context, answers, (split,))
+        count, fingerprint, _ = store.write("sst", split, [example])
+        records[split] = SplitRecord(count, fingerprint, "user", "here", True, (), 1)
+    store.write_records(TASKS["sst"], records)
     words = find_words(store, ["sst"])
     assert words[0] == "good"
     assert sorted(words) == sorted("? a awful bad dull film fine good or poor".split())
