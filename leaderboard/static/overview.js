@@ -176,9 +176,11 @@
   }
 
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => {
+  form.querySelector("button[type=reset]").addEventListener("click", (event) => {
+    event.preventDefault(); // the browser would empty the fields only after this
+    form.reset();
     sort = { key: "", dir: "" };
-    setTimeout(() => update("filter"), 0); // the fields are empty after the event
+    update("filter");
   });
   form.addEventListener("input", () => update("filter"));
   addEventListener("hashchange", () => {
