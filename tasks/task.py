@@ -25,6 +25,7 @@ __all__ = [
     "Reader",
     "RemoteFile",
     "Source",
+    "TargetForm",
     "Task",
     "context_limits",
     "describe_absent",
@@ -120,6 +121,9 @@ class Source:
 
 # The task
 
+TargetForm = Callable[[Example], str]
+"""A training example -> its first answer, written in another way."""
+
 Curriculum = Literal["easy", "hard"]
 """`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
 
@@ -187,6 +191,8 @@ class Task:
     """Other wordings of its questions, numbered from 1; 0 is the dataset's own."""
     curriculum: Curriculum | None = None
     """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
+    target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
+    """Other ways to write what a model is trained to answer, by name; scores never depend on them."""
     context_limit: ContextLimit | None = None
     """The longest context that a model is trained on by default; None for any."""
     redistributable: bool = True

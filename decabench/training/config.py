@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 BATCH_RULES = ("sum", "padded")
-_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips")
+_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
@@ -151,6 +151,9 @@ class TrainConfig:
     skip_answer: int = 0
     """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
     has 50."""
+    target_forms: Mapping[str, str] = field(default_factory=dict)
+    """How the answers to learn are written, by task; as they are for tasks not listed. WikiSQL has `as-asked`: the
+    conditions of a query in the order in which the question has their values, for a train split that has lost it."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: int = 1

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, MissingDataError, StorageError, require_name
 from decabench.files import atomic_file, file_digest, fingerprint
 from decabench.models import (
     FAMILIES,
@@ -35,7 +35,7 @@ from decabench.models import (
     split_of,
     with_label_names,
 )
-from decabench.tasks import Output, Question, Store, Task
+from decabench.tasks import Output, Question, Store, TargetForm, Task
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words
 
@@ -55,6 +55,8 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     it, and read by every run with the same data and settings. Families from outside are encoded anew each time, because
     their code may have changed. Raises MissingDataError, DataError.
     """
+    for name, form in config.target_forms.items():
+        require_name(form, tasks[name].target_forms, f"target form of {name}")
     key = _cache_key(store, config, tasks) if config.model.name in FAMILIES else None
     if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
         return known
@@ -81,21 +83,20 @@ def _read_task(
     """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
+    form = task.target_forms[config.target_forms[task.name]] if task.name in config.target_forms else None
     items: list[Item] = []
     splits = {"train": config.train_examples or None}
     if config.learn_validation:
         splits["validation"] = None
     for split, limit in splits.items():
-        rows = store.read(task.name, split, ("id", "question", "context", "answers"))
-        for row in islice(rows, limit):
-            question = Question(row["id"], row["question"], row["context"])
+        for question, answer in islice(_questions(store, task, split, form), limit):
             try:
-                item = family.encode(question, row["answers"][0], task, reader)
+                item = family.encode(question, answer, task, reader)
             except TooLongError:
                 continue
             except DataError as error:
-                raise DataError(f"{task.name}, {split}, {row['id']}: {error}") from error
-            if not config.skip_answer or len(lexicon.encode(row["answers"][0])) - 2 <= config.skip_answer:
+                raise DataError(f"{task.name}, {split}, {question.id}: {error}") from error
+            if not config.skip_answer or len(lexicon.encode(answer)) - 2 <= config.skip_answer:
                 items.append(item)
     if not items:
         limits = {"a context": skip, "an answer": config.skip_answer}
@@ -113,6 +114,18 @@ def _read_task(
     return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
 
 
+def _questions(
+    store: Store, task: Task, split: str, form: TargetForm | None = None
+) -> Iterator[tuple[Question, str]]:
+    """Yield the questions of a split, and what a model is to answer."""
+    if form:
+        for example in store.examples(task.name, split):
+            yield Question(example.id, example.question, example.context), form(example)
+        return
+    for row in store.read(task.name, split, ("id", "question", "context", "answers")):
+        yield Question(row["id"], row["question"], row["context"]), row["answers"][0]
+
+
 def _add_validation(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
 ) -> Integers:
@@ -120,9 +133,8 @@ def _add_validation(
     cut, split = config.cut_context.get(task.name), split_of(config.model)
     reader = TextReader(task, lexicon, cut, split=split)
     found: list[npt.NDArray[Any]] = []
-    for row in store.read(task.name, "validation", ("id", "question", "context", "answers")):
-        question = Question(row["id"], row["question"], row["context"])
-        item = family.encode(question, row["answers"][0], task, reader)
+    for question, answer in _questions(store, task, "validation"):
+        item = family.encode(question, answer, task, reader)
         found += [values for name, values in item.items() if family.columns[name] == "words"]
     more = (
         np.bincount(np.concatenate(found), minlength=len(lexicon))
@@ -172,7 +184,9 @@ def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str,
 def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> str:
     """Compute a digest of everything that decides the encoding: data, settings, the code of tokenizer and family."""
     family = FAMILIES[config.model.name].partition(":")[0]
+    forms = [tasks[name].target_forms[form].__module__ for name, form in config.target_forms.items()]
     modules = (
+        *forms,
         family,
         find_family(config.model.name).encode.__module__,  # another family's, if they encode alike
         "decabench.models.family",
@@ -197,6 +211,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "skip_answer": config.skip_answer,
         "skip_context": {name: config.skip_context.get(name) for name in config.tasks},
         "cut_context": {name: config.cut_context.get(name) for name in config.tasks},
+        "target_forms": dict(config.target_forms),
     }
     return fingerprint(content).removeprefix("sha256:")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
@@ -73,6 +75,24 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
         meta["rows"] = table.list("rows")
     id = f"wikisql.{split}.{index}"
     return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
+
+
+def _as_asked(example: Example) -> str:
+    """Write a query with its conditions in the order in which the question has their values.
+
+    In upstream's splits they mostly are in that order: those of 79.5 % of the queries with several conditions of
+    validation, and of 80.5 % of test. A copy whose conditions were shuffled can only teach a random one.
+    """
+    question = example.context.partition(f"{_KEY_WORDS}-- ")[2].lower()
+    sql = example.meta["sql"]
+
+    def place(condition: list[Any]) -> int:
+        value = str(condition[2]).lower()
+        whole = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", question)
+        return whole.start() if whole else question.find(value) % (len(question) + 1)
+
+    ordered = {**sql, "conds": sorted(sql["conds"], key=place)}
+    return _text(Record(ordered, example.id, "query", 1), list(example.meta["header"]))
 
 
 @contextmanager
@@ -170,5 +190,6 @@ WIKISQL = Task(
     unit_names=("table",),
     prompt=_PROMPT,
     variants=_VARIANTS,
+    target_forms={"as-asked": _as_asked},
     curriculum="easy",
 )

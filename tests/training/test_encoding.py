@@ -85,6 +85,28 @@ def test_long_contexts_are_left_out_or_cut(home):
     assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
 
 
+def test_answers_in_another_form(home):
+    def loud(example):
+        return f"{example.answers[0]} {example.id} !"
+
+    config = replace(TINY, tasks=("sst", "schema"), train_examples=0)
+    known = {"sst": replace(TASKS["sst"], target_forms={"loud": loud}), "schema": TASKS["schema"]}
+    before = encoding.encode_tasks(Store(home), config, known)
+    after = encoding.encode_tasks(Store(home), replace(config, target_forms={"sst": "loud"}), known)
+    rows = list(Store(home).examples("sst", "train"))
+    assert [after.lexicon.decode(after.tasks["sst"].item(at)["answer"][1:]) for at in range(len(rows))] == [
+        loud(row).lower() for row in rows
+    ]
+    for at, row in enumerate(rows):
+        assert before.lexicon.decode(before.tasks["sst"].item(at)["answer"][1:]) == row.answers[0].lower()
+    for lexicon, tasks in ((before.lexicon, before.tasks), (after.lexicon, after.tasks)):
+        assert lexicon.decode(tasks["schema"].item(0)["answer"][1:])  # as it is: no form is named for it
+    with pytest.raises(UnknownNameError, match=r"target form of sst.*'lout'.*loud"):
+        encoding.encode_tasks(Store(home), replace(config, target_forms={"sst": "lout"}), known)
+    with pytest.raises(UnknownNameError, match="target form of schema"):
+        encoding.encode_tasks(Store(home), replace(config, target_forms={"schema": "loud"}), known)
+
+
 def test_long_answers_are_left_out(home):
     config = replace(TINY, tasks=("squad", "sst"), train_examples=0)
     _, whole = encode_tasks(Store(home), config)

@@ -131,3 +131,40 @@ def test_tables_in_any_order(files: FolderFiles) -> None:
 def test_a_table_that_is_not_there(files: FolderFiles) -> None:
     with pytest.raises(DataError, match=r"dev\.tables\.jsonl has no table '2-7'"):
         read(files, [entry("2-7")], [TABLE])
+
+
+CENTRE, FIVE, OSLO = [0, 0, "Centre"], [1, 1, 5], [2, 0, "Oslo"]
+PLAYER, NUMBER, CLUB = "Player = Centre", "No. > 5", "School/Club Team = Oslo"
+
+
+@pytest.mark.parametrize(
+    ("question", "conditions", "asked"),
+    [
+        ("Which centre plays for Oslo?", [OSLO, CENTRE], [PLAYER, CLUB]),
+        ("Who of OSLO has 5 or more?", [FIVE, OSLO], [CLUB, NUMBER]),
+        (
+            "Of the 15 of Oslo, which have 5?",
+            [FIVE, OSLO],
+            [CLUB, NUMBER],
+        ),  # a word comes before a part of one
+        ("The 15th of Oslo?", [OSLO, FIVE], [NUMBER, CLUB]),
+        ("Who plays for Oslo?", [FIVE, CENTRE, OSLO], [CLUB, NUMBER, PLAYER]),  # what is not there stays last
+        ("Oslo -- or 5?", [FIVE, OSLO], [CLUB, NUMBER]),  # as between the key words and the question
+        ("A.b (c of 5?", [FIVE, [2, 0, "a.b (c"]], ["School/Club Team = a.b (c", NUMBER]),
+        ("Oslo or Oslo?", [OSLO, [0, 0, "Oslo"]], [CLUB, "Player = Oslo"]),
+        ("Who is 5?", [FIVE], [NUMBER]),
+    ],
+)
+def test_conditions_as_asked(
+    files: FolderFiles, question: str, conditions: list[Any], asked: list[str]
+) -> None:
+    line = {**entry(conds=conditions, agg=3), "question": question}
+    (example,) = read(files, [line], [TABLE], "train")
+    written = WIKISQL.target_forms["as-asked"](example)
+    assert written == f"SELECT COUNT Player FROM table WHERE {' AND '.join(asked)}"
+    assert sorted(written.split()) == sorted(example.answers[0].split())
+
+
+def test_a_query_without_conditions_stays_as_it_is(files: FolderFiles) -> None:
+    (example,) = read(files, [entry(sel=1)], [TABLE], "train")
+    assert WIKISQL.target_forms["as-asked"](example) == example.answers[0] == "SELECT No. FROM table"
