@@ -268,6 +268,11 @@ class Task:
                         f"The variant {variant.name} maps words to {', '.join(strange)}, but the labels are "
                         f"{', '.join(self.output.names)}."
                     )
+        for name, form in self.target_forms.items():
+            if not isinstance(name, str) or not name:
+                yield f"A target form must be named by a text, not {name!r}."
+            elif not callable(form):
+                yield f"The target form {name} must be a function of an example, not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):
             yield f"Its curriculum must be easy, hard or None, not {self.curriculum!r}."
 

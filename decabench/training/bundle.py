@@ -50,7 +50,7 @@ from decabench.models import (
 from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, from_mapping, task_alone, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
-from decabench.training.encoding import encode_tasks, fingerprints, vocabulary_size
+from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, vocabulary_size
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
 
@@ -327,6 +327,7 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
             f"A bundle holds the code of decabench's own models, and {config.model.name} is not one: train it with "
             "decabench train --output."
         )
+    check_target_forms(config, tasks)
     if own := [name for name, task in tasks.items() if TASKS.get(name) != task]:
         raise DecabenchError(f"A bundle holds built-in tasks only, not {', '.join(own)}: leave them out.")
     if "numbers" in find_family(config.model.name).columns.values():

@@ -152,8 +152,8 @@ class TrainConfig:
     """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
     has 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """How the answers to learn are written, by task; as they are for tasks not listed. WikiSQL has `as-asked`: the
-    conditions of a query in the order in which the question has their values, for a train split that has lost it."""
+    """Another form of the answers to learn, by task; other tasks, and all scores, keep theirs. WikiSQL has `as-asked`:
+    the conditions of a query in the order in which their values occur in the question."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: int = 1

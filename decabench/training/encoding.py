@@ -19,7 +19,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from decabench.errors import DataError, MissingDataError, StorageError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, require_name
 from decabench.files import atomic_file, file_digest, fingerprint
 from decabench.models import (
     FAMILIES,
@@ -35,11 +35,11 @@ from decabench.models import (
     split_of,
     with_label_names,
 )
-from decabench.tasks import Output, Question, Store, TargetForm, Task
+from decabench.tasks import TASKS, Example, Output, Question, Store, Task
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words
 
-__all__ = ["CACHE", "encode_tasks", "fingerprints", "vocabulary_size"]
+__all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "vocabulary_size"]
 
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
@@ -52,12 +52,13 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     """Encode the training examples of the tasks for the model's family.
 
     Tokenizing ten tasks takes minutes, so the result is kept in the home folder, by a digest of everything that decides
-    it, and read by every run with the same data and settings. Families from outside are encoded anew each time, because
-    their code may have changed. Raises MissingDataError, DataError.
+    it, and read by every run with the same data and settings. With a family or a target form from outside it is made
+    anew each time, because their code may have changed. Raises MissingDataError, DataError.
     """
-    for name, form in config.target_forms.items():
-        require_name(form, tasks[name].target_forms, f"target form of {name}")
-    key = _cache_key(store, config, tasks) if config.model.name in FAMILIES else None
+    ours = config.model.name in FAMILIES and all(
+        tasks[name] is TASKS.get(name) for name in config.target_forms
+    )
+    key = _cache_key(store, config, tasks) if ours else None
     if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
         return known
     family, lexicon = find_family(config.model.name), Lexicon()
@@ -83,13 +84,14 @@ def _read_task(
     """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
-    form = task.target_forms[config.target_forms[task.name]] if task.name in config.target_forms else None
+    form = config.target_forms.get(task.name)
     items: list[Item] = []
     splits = {"train": config.train_examples or None}
     if config.learn_validation:
         splits["validation"] = None
     for split, limit in splits.items():
-        for question, answer in islice(_questions(store, task, split, form), limit):
+        known = _questions(store, task, split, form if split == "train" else None)
+        for question, answer in islice(known, limit):
             try:
                 item = family.encode(question, answer, task, reader)
             except TooLongError:
@@ -115,15 +117,37 @@ def _read_task(
 
 
 def _questions(
-    store: Store, task: Task, split: str, form: TargetForm | None = None
+    store: Store, task: Task, split: str, form: str | None = None
 ) -> Iterator[tuple[Question, str]]:
-    """Yield the questions of a split, and what a model is to answer."""
+    """Yield the questions of a split, and what a model is to answer: the first answer, or a form of it."""
     if form:
         for example in store.examples(task.name, split):
-            yield Question(example.id, example.question, example.context), form(example)
+            yield Question(example.id, example.question, example.context), _target(task, split, form, example)
         return
     for row in store.read(task.name, split, ("id", "question", "context", "answers")):
         yield Question(row["id"], row["question"], row["context"]), row["answers"][0]
+
+
+def _target(task: Task, split: str, form: str, example: Example) -> str:
+    """Write what is to be learned in one of the task's forms. Raises DataError if the form fails."""
+    place = f"{task.name}, {split}, {example.id}: the target form {form}"
+    try:
+        target: object = task.target_forms[form](example)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
+    if not isinstance(target, str) or not target.strip():
+        raise DataError(f"{place} must return a text to learn, not {target!r:.80}.")
+    return target
+
+
+def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
+    """Check that the tasks have the target forms that a run asks for. Raises DecabenchError, UnknownNameError."""
+    for name, form in config.target_forms.items():
+        if not tasks[name].target_forms:
+            raise DecabenchError(f"{name} has no target forms: leave target_forms.{name} out.")
+        require_name(form, tasks[name].target_forms, f"target form of {name}")
 
 
 def _add_validation(

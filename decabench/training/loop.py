@@ -53,7 +53,7 @@ from decabench.training.config import (
 )
 from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
-from decabench.training.encoding import encode_tasks, fingerprints
+from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     apply_freezes,
@@ -259,6 +259,7 @@ def check_run(run: TrainingRun) -> None:
     phases = plan_phases(config)
     family.check_tasks(name, run.tasks.values())
     check_best_by(config, run.tasks)
+    check_target_forms(config, run.tasks)
     if any(phase.order == "score" for phase in phases):
         check_scores_rise(run.tasks)
     for loss in config.loss_weights:

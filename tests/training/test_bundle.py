@@ -224,6 +224,7 @@ def test_what_does_not_fit_is_cut_and_said(
     ("changes", "reason"),
     [
         ({"init": "run"}, "begins with random weights: leave --init out"),
+        ({"target_forms": {"sst": "short"}}, "sst has no target forms: leave target_forms.sst out"),
         ({"validation_words": True}, "leave validation_words out"),
         ({"model": MQANConfig(dimension=400, vocabulary=50_000)}, "give a smaller model.vocabulary"),
     ],

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError
 from decabench.models import TrainedModel
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
@@ -85,26 +85,92 @@ def test_long_contexts_are_left_out_or_cut(home):
     assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
 
 
-def test_answers_in_another_form(home):
-    def loud(example):
-        return f"{example.answers[0]} {example.id} !"
+def loud(example):
+    return f"{example.answers[0]} {example.id} !"
 
-    config = replace(TINY, tasks=("sst", "schema"), train_examples=0)
-    known = {"sst": replace(TASKS["sst"], target_forms={"loud": loud}), "schema": TASKS["schema"]}
-    before = encoding.encode_tasks(Store(home), config, known)
-    after = encoding.encode_tasks(Store(home), replace(config, target_forms={"sst": "loud"}), known)
+
+def quiet(example):
+    return f"{example.answers[0]} ..."
+
+
+@pytest.fixture
+def forms(home):
+    """Encodes sst, in a form if one is named, and schema; returns the answers of each, and all tasks' columns."""
+    sst = replace(TASKS["sst"], target_forms={"loud": loud, "quiet": quiet})
+
+    def encode(form=None, sst=sst, **settings):
+        wanted = {"sst": form} if form else {}
+        config = replace(TINY, tasks=("sst", "schema"), train_examples=0, target_forms=wanted, **settings)
+        made = encoding.encode_tasks(Store(home), config, {"sst": sst, "schema": TASKS["schema"]})
+        return {
+            name: [made.lexicon.decode(task.item(at)["answer"][1:]) for at in range(len(task))]
+            for name, task in made.tasks.items()
+        }
+
+    return encode
+
+
+def test_answers_in_another_form(home, forms):
     rows = list(Store(home).examples("sst", "train"))
-    assert [after.lexicon.decode(after.tasks["sst"].item(at)["answer"][1:]) for at in range(len(rows))] == [
-        loud(row).lower() for row in rows
+    plain = forms()
+    assert plain["sst"] == [row.answers[0].lower() for row in rows]
+    for name, form in (("loud", loud), ("quiet", quiet)):  # of one module: none has the other's encoding
+        assert forms(name) == {"sst": [form(row).lower() for row in rows], "schema": plain["schema"]}
+    again = replace(TASKS["sst"], target_forms={"loud": lambda example: "other"})
+    assert set(forms("loud", again)["sst"]) == {"other"}
+
+
+def test_answers_of_validation_are_learned_as_they_are(home, forms):
+    both = forms("loud", learn_validation=True, best_by="last")["sst"]
+    rows = [row for split in ("train", "validation") for row in Store(home).examples("sst", split)]
+    train = len(list(Store(home).examples("sst", "train")))
+    assert both == [loud(row).lower() for row in rows[:train]] + [
+        row.answers[0].lower() for row in rows[train:]
     ]
-    for at, row in enumerate(rows):
-        assert before.lexicon.decode(before.tasks["sst"].item(at)["answer"][1:]) == row.answers[0].lower()
-    for lexicon, tasks in ((before.lexicon, before.tasks), (after.lexicon, after.tasks)):
-        assert lexicon.decode(tasks["schema"].item(0)["answer"][1:])  # as it is: no form is named for it
-    with pytest.raises(UnknownNameError, match=r"target form of sst.*'lout'.*loud"):
-        encoding.encode_tasks(Store(home), replace(config, target_forms={"sst": "lout"}), known)
-    with pytest.raises(UnknownNameError, match="target form of schema"):
-        encoding.encode_tasks(Store(home), replace(config, target_forms={"schema": "loud"}), known)
+
+
+def test_a_form_of_ours_is_cached_by_its_name(home, monkeypatch):
+    config = replace(TINY, tasks=("wikisql",), train_examples=0)
+    asked = replace(config, target_forms={"wikisql": "as-asked"})
+    form = TASKS["wikisql"].target_forms["as-asked"]
+    shutil.rmtree(home / CACHE, ignore_errors=True)
+    encode_tasks(Store(home), config)
+    first = encode_tasks(Store(home), asked)
+    rows = list(Store(home).examples("wikisql", "train"))
+    answers = [first[0].decode(first[1]["wikisql"].item(at)["answer"][1:]) for at in range(len(rows))]
+    assert answers == [" ".join(form(row).lower().split()) for row in rows]
+    assert len(list((home / CACHE).iterdir())) == 2
+    monkeypatch.setattr(encoding, "_read_task", None)  # nothing is read again
+    second = encode_tasks(Store(home), asked)
+    assert (
+        first[1]["wikisql"].columns["answer"].values == second[1]["wikisql"].columns["answer"].values
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (
+            lambda example: example.meta["absent"],
+            r"^sst, train, .*: the target form odd failed \(KeyError: 'absent'\)",
+        ),
+        (lambda example: None, r"the target form odd must return a text to learn, not None\.$"),
+        (lambda example: " ", "must return a text to learn, not ' '"),
+    ],
+)
+def test_a_form_that_fails(forms, form, message):
+    with pytest.raises(DataError, match=message):
+        forms("odd", replace(TASKS["sst"], target_forms={"odd": form}))
+
+
+def test_forms_that_a_task_does_not_have():
+    tasks = {name: TASKS[name] for name in ("wikisql", "sst")}
+    config = replace(TINY, tasks=tuple(tasks))
+    encoding.check_target_forms(replace(config, target_forms={"wikisql": "as-asked"}), tasks)
+    with pytest.raises(UnknownNameError, match=r"target form of wikisql 'as-aked'.*Did you mean as-asked"):
+        encoding.check_target_forms(replace(config, target_forms={"wikisql": "as-aked"}), tasks)
+    with pytest.raises(DecabenchError, match=r"sst has no target forms: leave target_forms\.sst out"):
+        encoding.check_target_forms(replace(config, target_forms={"sst": "as-asked"}), tasks)
 
 
 def test_long_answers_are_left_out(home):

@@ -410,6 +410,12 @@ def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, 
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
 
 
+def test_a_form_that_a_task_does_not_have_is_noticed_before_any_data_is_read(make_run, monkeypatch):
+    monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
+    with pytest.raises(DecabenchError, match="sst has no target forms"):
+        run_training(make_run(tasks=("sst",), target_forms={"sst": "short"}))
+
+
 def test_no_step_waits_for_the_device(make_run, monkeypatch):
     """What a GPU would be waited for: values that Python reads. They are read once, for several steps."""
     run_training(make_run("each"))

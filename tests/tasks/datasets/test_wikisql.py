@@ -148,6 +148,7 @@ PLAYER, NUMBER, CLUB = "Player = Centre", "No. > 5", "School/Club Team = Oslo"
             [CLUB, NUMBER],
         ),  # a word comes before a part of one
         ("The 15th of Oslo?", [OSLO, FIVE], [NUMBER, CLUB]),
+        ("Of the 50 of Oslo, which have 5?", [FIVE, OSLO], [CLUB, NUMBER]),
         ("Who plays for Oslo?", [FIVE, CENTRE, OSLO], [CLUB, NUMBER, PLAYER]),  # what is not there stays last
         ("Oslo -- or 5?", [FIVE, OSLO], [CLUB, NUMBER]),  # as between the key words and the question
         ("A.b (c of 5?", [FIVE, [2, 0, "a.b (c"]], ["School/Club Team = a.b (c", NUMBER]),
