@@ -152,8 +152,9 @@ class TrainConfig:
     """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
     has 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """Another form of the answers to learn, by task; other tasks, and all scores, keep theirs. WikiSQL has `as-asked`:
-    the conditions of a query in the order in which their values occur in the question."""
+    """Another form of the training answers to learn, by task; other tasks, validation answers that are learned too, and
+    all scores keep theirs. WikiSQL has `as-asked`: the conditions of a query in the order in which their values occur
+    in the question."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: int = 1

@@ -82,7 +82,7 @@ def _as_asked(example: Example) -> str:
 
     So they are in 79.6 % of validation's queries with several conditions; a copy whose train split has them sorted by
     column teaches that order. A value is looked for as a whole word first; what is nowhere comes last. Where a value
-    occurs twice, or within another, this may be another order than the question's (2 % of train's queries).
+    occurs twice, as in 4 % of those queries, or within another, this may be another order than the question's.
     """
     question = example.context.partition(f"{_KEY_WORDS}-- ")[2].lower()
     sql = example.meta["sql"]
