@@ -133,8 +133,6 @@ def _target(task: Task, split: str, form: str, example: Example) -> str:
     place = f"{task.name}, {split}, {example.id}: the target form {form}"
     try:
         target: object = task.target_forms[form](example)
-    except DataError:
-        raise
     except Exception as error:
         raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
     if not isinstance(target, str) or not target.strip():

@@ -27,6 +27,7 @@ _SYMBOLS = (
     *("QUESTION", "AGG", "AGGOPS", "CONDOPS"),
 )
 _KEY_WORDS = ", ".join((*_AGGREGATES[1:], *_OPERATORS, *_SYMBOLS))
+_BEFORE_QUESTION = f" and key words {_KEY_WORDS}-- "
 
 Table = Record
 
@@ -66,9 +67,7 @@ def _is_plain(value: object) -> bool:
 
 def _example(split: str, index: int, entry: Record, table: Table) -> Example:
     header = table.texts("header")
-    context = (
-        f"The table has columns {', '.join(header)} and key words {_KEY_WORDS}-- {entry.text('question')}"
-    )
+    context = f"The table has columns {', '.join(header)}{_BEFORE_QUESTION}{entry.text('question')}"
     sql = entry.record("sql")
     meta = {"sql": sql.value, "header": header, "types": table.value.get("types", [])}
     if table.value.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
@@ -84,7 +83,7 @@ def _as_asked(example: Example) -> str:
     column teaches that order. A value is looked for as a whole word first; what is nowhere comes last. Where a value
     occurs twice, as in 4 % of those queries, or within another, this may be another order than the question's.
     """
-    question = example.context.partition(f"{_KEY_WORDS}-- ")[2].lower()
+    question = example.context.partition(_BEFORE_QUESTION)[2].lower()
     sql = example.meta["sql"]
 
     def place(condition: list[Any]) -> int:

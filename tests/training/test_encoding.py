@@ -95,7 +95,7 @@ def quiet(example):
 
 @pytest.fixture
 def forms(home):
-    """Encodes sst, in a form if one is named, and schema; returns the answers of each, and all tasks' columns."""
+    """Encodes sst, in a form if one is named, and schema; returns the answers of each that are learned."""
     sst = replace(TASKS["sst"], target_forms={"loud": loud, "quiet": quiet})
 
     def encode(form=None, sst=sst, **settings):

@@ -142,11 +142,8 @@ PLAYER, NUMBER, CLUB = "Player = Centre", "No. > 5", "School/Club Team = Oslo"
     [
         ("Which centre plays for Oslo?", [OSLO, CENTRE], [PLAYER, CLUB]),
         ("Who of OSLO has 5 or more?", [FIVE, OSLO], [CLUB, NUMBER]),
-        (
-            "Of the 15 of Oslo, which have 5?",
-            [FIVE, OSLO],
-            [CLUB, NUMBER],
-        ),  # a word comes before a part of one
+        # A whole word is preferred to a part of one.
+        ("Of the 15 of Oslo, which have 5?", [FIVE, OSLO], [CLUB, NUMBER]),
         ("The 15th of Oslo?", [OSLO, FIVE], [NUMBER, CLUB]),
         ("Of the 50 of Oslo, which have 5?", [FIVE, OSLO], [CLUB, NUMBER]),
         ("Who plays for Oslo?", [FIVE, CENTRE, OSLO], [CLUB, NUMBER, PLAYER]),  # what is not there stays last
