@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -121,8 +121,9 @@ class Source:
 
 # The task
 
-TargetForm = Callable[[Example], str]
-"""A training example -> its first answer, written in another way."""
+TargetForm = Callable[[Example, Sequence[Example]], str]
+"""(a training example, those before it in its innermost unit, such as a dialogue) -> its first answer, written in
+another way."""
 
 Curriculum = Literal["easy", "hard"]
 """`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
@@ -272,7 +273,7 @@ class Task:
             if not isinstance(name, str) or not name:
                 yield f"A target form must be named by a text, not {name!r}."
             elif not callable(form):
-                yield f"The target form {name} must be a function of an example, not {form!r:.80}."
+                yield f"The target form {name} must be a function (example, earlier), not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):
             yield f"Its curriculum must be easy, hard or None, not {self.curriculum!r}."
 

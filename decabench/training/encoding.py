@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -121,18 +121,23 @@ def _questions(
 ) -> Iterator[tuple[Question, str]]:
     """Yield the questions of a split, and what a model is to answer: the first answer, or a form of it."""
     if form:
+        earlier: list[Example] = []
         for example in store.examples(task.name, split):
-            yield Question(example.id, example.question, example.context), _target(task, split, form, example)
+            if earlier and earlier[-1].units != example.units:
+                earlier.clear()
+            target = _target(task, split, form, example, earlier)
+            yield Question(example.id, example.question, example.context), target
+            earlier.append(example)
         return
     for row in store.read(task.name, split, ("id", "question", "context", "answers")):
         yield Question(row["id"], row["question"], row["context"]), row["answers"][0]
 
 
-def _target(task: Task, split: str, form: str, example: Example) -> str:
+def _target(task: Task, split: str, form: str, example: Example, earlier: Sequence[Example]) -> str:
     """Write what is to be learned in one of the task's forms. Raises DataError if the form fails."""
     place = f"{task.name}, {split}, {example.id}: the target form {form}"
     try:
-        target: object = task.target_forms[form](example)
+        target: object = task.target_forms[form](example, earlier)
     except Exception as error:
         raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
     if not isinstance(target, str) or not target.strip():

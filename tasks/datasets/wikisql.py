@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
     return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
 
 
-def _as_asked(example: Example) -> str:
+def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
     """Write a query with its conditions in the order in which their values occur in the question.
 
     So they are in 79.6 % of validation's queries with several conditions; a copy whose train split has them sorted by

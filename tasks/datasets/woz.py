@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,8 @@ __all__ = ["WOZ_DE", "WOZ_EN"]
 _QUESTION = "What is the change in state?"
 _UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
 _COMMIT = "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77"
+
+_NO_PREFERENCE = ("dontcare", "es ist egal")
 
 Slot = tuple[str, str]
 
@@ -57,6 +60,36 @@ def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
     informs = ", ".join(f"{slot}: {value}" for slot, value in changed)
     requests = f" {', '.join(requested)}" if requested else ""
     return f"{informs};{requests}" if informs or requests else "None"
+
+
+def _read_change(text: str) -> tuple[list[Slot], list[str]]:
+    """Read what `_change` wrote."""
+    informs, _, requests = text.partition(";") if text != "None" else ("", "", "")
+    pairs = (informed.partition(": ") for informed in informs.split(", ") if informed)
+    return [(slot, value) for slot, _, value in pairs], [asked for asked in requests.strip().split(", ") if asked]
+
+
+def _as_said(example: Example, earlier: Sequence[Example]) -> str:
+    """Write a turn's change with the values that the user says again too, though the state has them already.
+
+    The state that is scored is built up from the changes, so that saying a value again changes nothing, and a model need
+    not guess from one turn what the turns before it said. Found are values whose letters begin a word of the user's
+    (`moderate` in *moderately*), not those of no preference, which has many words: in 120 of the 2,536 English training
+    turns. Upstream's `turn_label` repeats 92 values there; these are 85 of them, and 59 others.
+    """
+    state: dict[str, str] = {}
+    for turn in earlier:
+        state.update(_read_change(turn.answers[0])[0])
+    informed, requested = _read_change(example.answers[0])
+    said = example.context.rpartition(" -- ")[2].lower()
+    again = [
+        (slot, value)
+        for slot, value in state.items()
+        if slot not in dict(informed)
+        and value not in _NO_PREFERENCE
+        and re.search(rf"\b{re.escape(value.lower())}", said)
+    ]
+    return _change([*informed, *again], requested) if again else example.answers[0]
 
 
 def _turns(name: str, turns: Iterator[Record]) -> Iterator[Example]:
@@ -151,6 +184,7 @@ WOZ_EN = Task(
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",
+    target_forms={"as-said": _as_said},
 )
 
 WOZ_DE = replace(

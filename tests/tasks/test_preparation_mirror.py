@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from decabench.metrics import METRICS, evaluate
+from decabench.metrics import METRICS, evaluate, joint_goal_em
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -184,6 +184,55 @@ def test_whitespace_of_wikisql_decides_six_answers(prepared: Prepared, split: st
         )
 
 
+Slots = set[tuple[str, str, str]]
+
+
+def _labelled_again(mirror: Path, upstream: str) -> Slots:
+    """Values (turn, slot, value) that upstream's `turn_label` has though the turn before had them in its state."""
+    found: Slots = set()
+    dialogues = json.loads((mirror / "woz.en" / f"woz_{upstream}_en.json").read_text(encoding="utf-8"))
+    for number, dialogue in enumerate(dialogues):
+        state: Slots = set()
+        for at, turn in enumerate(dialogue["dialogue"]):
+            found |= {(f"en_{number}_{at}", *pair) for pair in turn["turn_label"] if tuple(pair) in state}
+            state = {
+                tuple(pair)
+                for item in turn["belief_state"]
+                for pair in item["slots"]
+                if item["act"] == "inform"
+            }
+    return found
+
+
+@pytest.mark.parametrize(
+    ("split", "upstream", "turns", "values", "labelled", "both"),
+    [
+        ("train", "train", 120, 144, 92, 85),
+        ("validation", "validate", 30, 37, 24, 23),
+        ("test", "test", 76, 92, 58, 56),
+    ],
+)
+def test_values_of_woz_that_are_said_again(
+    prepared: Prepared, split: str, upstream: str, turns: int, values: int, labelled: int, both: int
+) -> None:
+    """How many values the form `as-said` repeats, and how many of these upstream's own labels of turns repeat.
+
+    Repeating them changes no score.
+    """
+    form, found = TASKS["woz.en"].target_forms["as-said"], examples(prepared, "woz.en", split)
+    texts: list[str] = []
+    again: Slots = set()
+    for at, example in enumerate(found):
+        earlier = [other for other in found[max(0, at - 10) : at] if other.units == example.units]
+        texts.append(form(example, earlier))
+        old, new = (set(text.partition(";")[0].split(", ")) for text in (example.answers[0], texts[-1]))
+        again |= {(example.id, *pair.split(": ")) for pair in new - old - {"None"} if pair}
+    labels = _labelled_again(prepared.mirror, upstream)
+    assert sum(text != example.answers[0] for text, example in zip(texts, found, strict=True)) == turns
+    assert (len(again), len(labels), len(again & labels)) == (values, labelled, both)
+    assert joint_goal_em(texts, [each.answers[0] for each in found], [each.id for each in found]).value == 100
+
+
 def _sql_name(column: str) -> str:
     """A column's name as text2sql-data's convert_wikisql.py writes it, which sorts conditions by it."""
     field = "_".join(column.split()).upper() + "_FIELD"
@@ -217,7 +266,7 @@ def test_order_of_wikisqls_conditions(
                 for column, (_, operator, _) in zip(columns, conditions, strict=True)
             ]
             counts["queries"] += 1
-            counts["asked"] += form(example) == example.answers[0]
+            counts["asked"] += form(example, ()) == example.answers[0]
             counts["by_name"] += names == sorted(names)
             counts["by_sql"] += sql == sorted(sql)
     assert counts == {"queries": queries, "asked": asked, "by_name": by_name, "by_sql": by_sql}

@@ -73,7 +73,7 @@ def test_the_metric_follows_from_the_output(output: Output, metric: str) -> None
         ({"name": "../up"}, "Task '../up': A name must consist of lower-case letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
         ({"target_forms": {"": str}}, "A target form must be named by a text, not ''"),
-        ({"target_forms": {"short": "em"}}, "The target form short must be a function of an example, not 'em'"),
+        ({"target_forms": {"short": "em"}}, "The target form short must be a function (example, earlier), not 'em'"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "It has no source"),
         ({"counts": {"dev": 3}}, "The splits are train, validation, test, not dev."),

@@ -85,11 +85,11 @@ def test_long_contexts_are_left_out_or_cut(home):
     assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
 
 
-def loud(example):
+def loud(example, earlier):
     return f"{example.answers[0]} {example.id} !"
 
 
-def quiet(example):
+def quiet(example, earlier):
     return f"{example.answers[0]} ..."
 
 
@@ -115,16 +115,33 @@ def test_answers_in_another_form(home, forms):
     plain = forms()
     assert plain["sst"] == [row.answers[0].lower() for row in rows]
     for name, form in (("loud", loud), ("quiet", quiet)):  # of one module: none has the other's encoding
-        assert forms(name) == {"sst": [form(row).lower() for row in rows], "schema": plain["schema"]}
-    again = replace(TASKS["sst"], target_forms={"loud": lambda example: "other"})
+        assert forms(name) == {"sst": [form(row, ()).lower() for row in rows], "schema": plain["schema"]}
+    again = replace(TASKS["sst"], target_forms={"loud": lambda example, earlier: "other"})
     assert set(forms("loud", again)["sst"]) == {"other"}
+
+
+def test_a_form_is_given_what_comes_before_in_the_dialogue(home):
+    seen = []
+
+    def form(example, earlier):
+        seen.append((example.id, [other.id for other in earlier]))
+        return example.answers[0]
+
+    woz = replace(TASKS["woz.en"], target_forms={"seen": form})
+    config = replace(TINY, tasks=("woz.en",), train_examples=0, target_forms={"woz.en": "seen"})
+    encoding.encode_tasks(Store(home), config, {"woz.en": woz})
+    rows = list(Store(home).examples("woz.en", "train"))
+    assert seen == [
+        (row.id, [other.id for other in rows[:at] if other.units == row.units]) for at, row in enumerate(rows)
+    ]
+    assert max(len(earlier) for _, earlier in seen) > 2
 
 
 def test_answers_of_validation_are_learned_as_they_are(home, forms):
     both = forms("loud", learn_validation=True, best_by="last")["sst"]
     rows = [row for split in ("train", "validation") for row in Store(home).examples("sst", split)]
     train = len(list(Store(home).examples("sst", "train")))
-    assert both == [loud(row).lower() for row in rows[:train]] + [
+    assert both == [loud(row, ()).lower() for row in rows[:train]] + [
         row.answers[0].lower() for row in rows[train:]
     ]
 
@@ -138,7 +155,7 @@ def test_a_form_of_ours_is_cached_by_its_name(home, monkeypatch):
     first = encode_tasks(Store(home), asked)
     rows = list(Store(home).examples("wikisql", "train"))
     answers = [first[0].decode(first[1]["wikisql"].item(at)["answer"][1:]) for at in range(len(rows))]
-    assert answers == [" ".join(form(row).lower().split()) for row in rows]
+    assert answers == [" ".join(form(row, ()).lower().split()) for row in rows]
     assert len(list((home / CACHE).iterdir())) == 2
     monkeypatch.setattr(encoding, "_read_task", None)  # nothing is read again
     second = encode_tasks(Store(home), asked)
@@ -151,11 +168,11 @@ def test_a_form_of_ours_is_cached_by_its_name(home, monkeypatch):
     ("form", "message"),
     [
         (
-            lambda example: example.meta["absent"],
+            lambda example, earlier: example.meta["absent"],
             r"^sst, train, .*: the target form odd failed \(KeyError: 'absent'\)",
         ),
-        (lambda example: None, r"the target form odd must return a text to learn, not None\.$"),
-        (lambda example: " ", "must return a text to learn, not ' '"),
+        (lambda example, earlier: None, r"the target form odd must return a text to learn, not None\.$"),
+        (lambda example, earlier: " ", "must return a text to learn, not ' '"),
     ],
 )
 def test_a_form_that_fails(forms, form, message):

@@ -158,11 +158,11 @@ def test_conditions_as_asked(
 ) -> None:
     line = {**entry(conds=conditions, agg=3), "question": question}
     (example,) = read(files, [line], [TABLE], "train")
-    written = WIKISQL.target_forms["as-asked"](example)
+    written = WIKISQL.target_forms["as-asked"](example, ())
     assert written == f"SELECT COUNT Player FROM table WHERE {' AND '.join(asked)}"
     assert sorted(written.split()) == sorted(example.answers[0].split())
 
 
 def test_a_query_without_conditions_stays_as_it_is(files: FolderFiles) -> None:
     (example,) = read(files, [entry(sel=1)], [TABLE], "train")
-    assert WIKISQL.target_forms["as-asked"](example) == example.answers[0] == "SELECT No. FROM table"
+    assert WIKISQL.target_forms["as-asked"](example, ()) == example.answers[0] == "SELECT No. FROM table"

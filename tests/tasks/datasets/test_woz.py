@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from decabench.metrics import joint_goal_em
 from decabench.prompts import extract
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.example import Example
@@ -122,6 +123,87 @@ def test_a_dialogue_forgets_the_one_before(files: FolderFiles) -> None:
 def test_an_act_without_slots_is_passed_over(files: FolderFiles) -> None:
     (example,) = read(files, [turn([{"act": "hello"}, inform("food", "thai")])])
     assert example.answers == ("food: thai;",)
+
+
+THAI, SOUTH = inform("food", "thai"), inform("area", "south")
+MODERATE = inform("price range", "moderate")
+
+
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        ([turn([THAI], words="Thai?")], ["food: thai;"]),
+        (
+            [turn([THAI]), turn([THAI, SOUTH], words="Thai food in the south")],
+            ["food: thai;", "area: south, food: thai;"],
+        ),
+        (
+            [turn([THAI]), turn([THAI, request("phone")], words="The number of the thai place?")],
+            ["food: thai;", "food: thai; phone"],
+        ),
+        ([turn([THAI]), turn([THAI], words="Is there any Thai food?")], ["food: thai;", "food: thai;"]),
+        ([turn([THAI]), turn([THAI], words="Thanks!")], ["food: thai;", "None"]),
+        (
+            [turn([MODERATE]), turn([MODERATE, THAI], words="moderately priced thai food")],
+            ["price range: moderate;", "food: thai, price range: moderate;"],
+        ),
+        (
+            [turn([inform("price range", "expensive")]), turn([], words="something inexpensive")],
+            ["price range: expensive;", "None"],
+        ),
+        (
+            [turn([THAI]), turn([inform("food", "greek")], words="not thai, greek")],
+            ["food: thai;", "food: greek;"],
+        ),
+        (
+            [turn([THAI]), turn([inform("food", "greek")]), turn([], words="greek or thai")],
+            ["food: thai;", "food: greek;", "food: greek;"],
+        ),
+        (
+            [turn([inform("area", "dontcare")]), turn([], words="I dontcare")],
+            ["area: dontcare;", "None"],
+        ),
+        ([turn([THAI]), turn([], ["area", ["food", "thai"]], "yes")], ["food: thai;", "None"]),
+        ([turn([inform("food", "a (b")]), turn([], words="a (b")], ["food: a (b;", "food: a (b;"]),
+    ],
+    ids=[
+        "new",
+        "again after what is new",
+        "again with a request",
+        "again alone",
+        "not again",
+        "the beginning of a word",
+        "the middle of a word",
+        "changed",
+        "the latest value",
+        "no preference",
+        "the system says it",
+        "no pattern",
+    ],
+)
+def test_changes_as_said(files: FolderFiles, turns: list[dict[str, Any]], said: list[str]) -> None:
+    examples = read(files, turns)
+    form = WOZ_EN.target_forms["as-said"]
+    assert [form(example, examples[:at]) for at, example in enumerate(examples)] == said
+
+
+@pytest.mark.parametrize(("task", "again"), [(WOZ_EN, 3), (WOZ_DE, 3)])
+def test_what_is_said_again_changes_no_score(
+    sample: Callable[[Task, str], list[Example]], task: Task, again: int
+) -> None:
+    count = 0
+    for split in ("train", "validation", "test"):
+        examples = sample(task, split)
+        said = [
+            task.target_forms["as-said"](
+                example, [other for other in examples[:at] if other.units == example.units]
+            )
+            for at, example in enumerate(examples)
+        ]
+        count += sum(text != example.answers[0] for text, example in zip(said, examples, strict=True))
+        turns = [example.id for example in examples]
+        assert joint_goal_em(said, [example.answers[0] for example in examples], turns).value == 100
+    assert count == again
 
 
 def test_german(files: FolderFiles) -> None:
