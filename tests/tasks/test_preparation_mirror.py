@@ -217,7 +217,7 @@ def test_values_of_woz_that_are_said_again(
 ) -> None:
     """How many values the form `as-said` repeats, and how many of these upstream's own labels of turns repeat.
 
-    Repeating them changes no score.
+    Repeating them does not change joint goal EM.
     """
     form, found = TASKS["woz.en"].target_forms["as-said"], examples(prepared, "woz.en", split)
     texts: list[str] = []

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -120,21 +120,23 @@ def test_answers_in_another_form(home, forms):
     assert set(forms("loud", again)["sst"]) == {"other"}
 
 
-def test_a_form_is_given_what_comes_before_in_the_dialogue(home):
+@pytest.mark.parametrize(("task", "most"), [("woz.en", 5), ("squad", 3), ("schema", 1)])
+def test_a_form_is_given_what_comes_directly_before_with_the_same_units(home, task, most):
     seen = []
 
     def form(example, earlier):
         seen.append((example.id, [other.id for other in earlier]))
         return example.answers[0]
 
-    woz = replace(TASKS["woz.en"], target_forms={"seen": form})
-    config = replace(TINY, tasks=("woz.en",), train_examples=0, target_forms={"woz.en": "seen"})
-    encoding.encode_tasks(Store(home), config, {"woz.en": woz})
-    rows = list(Store(home).examples("woz.en", "train"))
-    assert seen == [
-        (row.id, [other.id for other in rows[:at] if other.units == row.units]) for at, row in enumerate(rows)
+    own = replace(TASKS[task], target_forms={"seen": form})
+    config = replace(TINY, tasks=(task,), train_examples=0, target_forms={task: "seen"})
+    encoding.encode_tasks(Store(home), config, {task: own})
+    runs = [
+        [row.id for row in run]
+        for _, run in groupby(Store(home).examples(task, "train"), key=lambda row: row.units)
     ]
-    assert max(len(earlier) for _, earlier in seen) > 2
+    assert seen == [(id, run[:at]) for run in runs for at, id in enumerate(run)]
+    assert max(len(earlier) for _, earlier in seen) == most
 
 
 def test_answers_of_validation_are_learned_as_they_are(home, forms):
