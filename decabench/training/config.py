@@ -154,7 +154,7 @@ class TrainConfig:
     target_forms: Mapping[str, str] = field(default_factory=dict)
     """Another form of the training answers to learn, by task; other tasks, validation answers that are learned too, and
     all scores keep theirs. WikiSQL has `as-asked`: the conditions of a query in the order in which their values occur
-    in the question; WOZ has `as-said`: changes with all values that the user mentions."""
+    in the question; WOZ has `as-said`: changes with the values already in the state that the user mentions."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: int = 1
