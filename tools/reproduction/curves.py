@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from textwrap import fill
 from typing import Any
 
 from reproduction.plan import Measure, Place, Plan, Run, Table, tasks_of
@@ -14,6 +15,9 @@ from reproduction.scores import combine
 
 LINES = 8
 """The most lines in a panel."""
+
+LABEL = 48
+"""The most letters in a line of a label: more would not fit into a panel."""
 
 COLOURS = 10
 """Colours before one comes again, in another style."""
@@ -120,7 +124,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                 style,
                 color=f"C{number % COLOURS}",
                 linewidth=1.3,
-                label=row,
+                label=fill(row, LABEL),
                 zorder=3 - len(steps) / 1000,  # a run that goes on where another ends does not hide it
             )
             if len(curves) > 1:
