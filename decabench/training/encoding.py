@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +121,12 @@ def _questions(
 ) -> Iterator[tuple[Question, str]]:
     """Yield the questions of a split, and what a model is to answer: the first answer, or a form of it."""
     if form:
-        earlier: list[Example] = []
-        for example in store.examples(task.name, split):
-            if earlier and earlier[-1].units != example.units:
-                earlier.clear()
-            target = _target(task, split, form, example, earlier)
-            yield Question(example.id, example.question, example.context), target
-            earlier.append(example)
+        for _, unit in groupby(store.examples(task.name, split), key=lambda example: example.units):
+            earlier: list[Example] = []
+            for example in unit:
+                target = _target(task, split, form, example, earlier)
+                yield Question(example.id, example.question, example.context), target
+                earlier.append(example)
         return
     for row in store.read(task.name, split, ("id", "question", "context", "answers")):
         yield Question(row["id"], row["question"], row["context"]), row["answers"][0]

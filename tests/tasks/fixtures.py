@@ -8,6 +8,7 @@ import json
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from decabench.tasks.task import Files, RemoteFile, Source, Task
 __all__ = [
     "SAMPLED",
     "FolderFiles",
+    "in_form",
     "lines_task",
     "read_form",
     "read_sample",
@@ -55,6 +57,15 @@ class FolderFiles:
         import pyarrow.parquet as pq
 
         yield from pq.read_table(self.folder / name, columns=list(columns) or None).to_pylist()
+
+
+def in_form(task: Task, form: str, examples: Iterable[Example]) -> list[str]:
+    """What a form of a task's answers is for each example, given those directly before it with the same units."""
+    texts: list[str] = []
+    for _, run in groupby(examples, key=lambda example: example.units):
+        unit = list(run)
+        texts += [task.target_forms[form](example, unit[:at]) for at, example in enumerate(unit)]
+    return texts
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:

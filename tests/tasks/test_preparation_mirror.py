@@ -17,6 +17,7 @@ from decabench.tasks.registry import TASKS
 from decabench.tasks.suites.decathlon import DECATHLON
 from tests.tasks.commands import ROOT, prepare_command
 from tests.tasks.conftest import Prepared
+from tests.tasks.fixtures import in_form
 
 pytestmark = pytest.mark.mirror
 
@@ -219,13 +220,11 @@ def test_values_of_woz_that_are_said_again(
 
     Repeating them does not change joint goal EM.
     """
-    form, found = TASKS["woz.en"].target_forms["as-said"], examples(prepared, "woz.en", split)
-    texts: list[str] = []
+    found = examples(prepared, "woz.en", split)
+    texts = in_form(TASKS["woz.en"], "as-said", found)
     again: Slots = set()
-    for at, example in enumerate(found):
-        earlier = [other for other in found[max(0, at - 10) : at] if other.units == example.units]
-        texts.append(form(example, earlier))
-        old, new = (set(text.partition(";")[0].split(", ")) for text in (example.answers[0], texts[-1]))
+    for text, example in zip(texts, found, strict=True):
+        old, new = (set(one.partition(";")[0].split(", ")) for one in (example.answers[0], text))
         again |= {(example.id, *pair.split(": ")) for pair in new - old - {"None"} if pair}
     labels = _labelled_again(prepared.mirror, upstream)
     assert sum(text != example.answers[0] for text, example in zip(texts, found, strict=True)) == turns

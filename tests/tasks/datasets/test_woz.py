@@ -13,7 +13,7 @@ from decabench.prompts import extract
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
-from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+from tests.tasks.fixtures import FolderFiles, in_form, read_form, write_lines
 
 
 def inform(slot: str, value: str) -> dict[str, Any]:
@@ -189,9 +189,7 @@ MODERATE = inform("price range", "moderate")
     ],
 )
 def test_changes_as_said(files: FolderFiles, turns: list[dict[str, Any]], said: list[str]) -> None:
-    examples = read(files, turns)
-    form = WOZ_EN.target_forms["as-said"]
-    assert [form(example, examples[:at]) for at, example in enumerate(examples)] == said
+    assert in_form(WOZ_EN, "as-said", read(files, turns)) == said
 
 
 def test_values_said_again_do_not_change_joint_goal_em(
@@ -200,12 +198,7 @@ def test_values_said_again_do_not_change_joint_goal_em(
     count = 0
     for split in ("train", "validation", "test"):
         examples = sample(WOZ_EN, split)
-        said = [
-            WOZ_EN.target_forms["as-said"](
-                example, [other for other in examples[:at] if other.units == example.units]
-            )
-            for at, example in enumerate(examples)
-        ]
+        said = in_form(WOZ_EN, "as-said", examples)
         count += sum(text != example.answers[0] for text, example in zip(said, examples, strict=True))
         turns = [example.id for example in examples]
         assert joint_goal_em(said, [example.answers[0] for example in examples], turns).value == 100
