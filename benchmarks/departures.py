@@ -3,7 +3,7 @@
     PYTHONPATH=benchmarks decabench train --model departures:FAMILY --set model.free_pointers=true --output pointers
 
 Five others are settings of MQAN itself: `split_heads`, `norm_sublayers`, `tanh_coattention`, `layer_by_layer` and
-`lstm_dropout`. These are here, as none has been shown to learn better. docs/reference-models.md has the results,
+`lstm_dropout`. These are here, as none has been shown to learn better. docs/mqan-experiments.md has the results,
 and `departures_effects.py` beside this file the runs. With all of them the untrained network is that of
 `authors_network.py` but for positions, layer normalization and a bias, which `departures_check.py` makes the same
 before it compares them.

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,26 @@ def test_the_metrics_of_the_docs_give_what_they_say() -> None:
     ],
 )
 def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not target.startswith("http"):
-            assert (ROOT / page).parent.joinpath(target).exists(), target
+            file, _, anchor = target.partition("#")
+            path = (ROOT / page).parent / file if file else ROOT / page
+            assert path.exists(), target
+            assert not anchor or path.suffix != ".md" or anchor in anchors_in(path), target
+
+
+def anchors_in(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the documentation's builder make them."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    counts: Counter[str] = Counter()
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+)$", text, flags=re.MULTILINE):
+        title = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading)  # of a link, its text
+        slug = re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        anchors.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+        counts[slug] += 1
+    return anchors
 
 
 def test_the_architecture_names_what_there_is() -> None:

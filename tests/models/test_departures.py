@@ -146,5 +146,5 @@ def test_a_task_counts_with_both_halves_or_one(tmp_path):
 
 
 def test_the_table_is_that_of_the_records():
-    page = (ROOT / "docs" / "reference-models.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "mqan-experiments.md").read_text(encoding="utf-8")
     assert table(ROOT / "reproductions" / "departures" / "runs.csv") in page
