@@ -70,10 +70,8 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     --named-vectors is given: use it with decabench predict --predictor trained:DIR.
     """
     require_torch()
-    from decabench.models import Checkpoint, export_checkpoint, is_unfinished
+    from decabench.models import Checkpoint, export_checkpoint
 
-    if output.exists() and not is_unfinished(output):
-        raise click.UsageError(f"{output} is not empty: name another folder.")
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard, not named_vectors)
     if is_set("json"):
         from decabench.commands._documents import ExportDocument

@@ -52,7 +52,6 @@ from .ngrams import read_corpus as read_corpus
 from .ngrams import train_ngrams as train_ngrams
 from .portable import PortableVectors as PortableVectors
 from .portable import export_checkpoint as export_checkpoint
-from .portable import is_unfinished as is_unfinished
 from .portable import write_portable as write_portable
 from .portable import write_vectors as write_vectors
 from .vector_files import index_path as index_path
@@ -110,7 +109,6 @@ __all__ = [
     "first_device",
     "flush_denormals",
     "index_path",
-    "is_unfinished",
     "join_vectors",
     "label_names",
     "latest_checkpoint",

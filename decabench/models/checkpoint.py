@@ -23,10 +23,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError, require_name
+from decabench.errors import (
+    DataError,
+    DecabenchError,
+    MissingDataError,
+    StorageError,
+    UnknownNameError,
+    require_name,
+)
 from decabench.files import atomic_file, file_digest, make_folder, storage_errors
 from decabench.models.devices import autocast, pick_device
 from decabench.models.family import (
@@ -248,7 +256,9 @@ def _folders_with(place: Path, *files: str) -> list[str]:
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from; None if there is none yet."""
-    folder = _read_pointer(run / LATEST)
+    folder = _read_pointer(run / LATEST) or _read_pointer(
+        run / BEST
+    )  # if it was killed between its first two
     return None if folder is None else Checkpoint.open(folder)
 
 
@@ -460,6 +470,18 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
 
 
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors, flushed to disk. Raises StorageError, OSError."""
+    try:
+        save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
+    except SafetensorError as error:  # which a full disk raises too, not as an OSError
+        raise StorageError(
+            f"{path} cannot be written ({error}): free some space, or choose another folder."
+        ) from error
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def write_checkpoint(
     run: Path,
     record: Mapping[str, Any],
@@ -475,14 +497,13 @@ def write_checkpoint(
         shutil.rmtree(part, ignore_errors=True)  # from a run that was killed
         make_folder(part)
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
-            save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, part / file_name)
-            with (part / file_name).open("rb") as file:  # flushed to disk before anything points to it
-                os.fsync(file.fileno())
+            _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
         write_json(part / RECORD, {**record, "format": FORMAT, "files": digest_files(part)})
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
-    # The best first: a run that is killed between the two goes on from an older step, and gets here again.
+    # The best first: a run that is killed between the two goes on from an older step, and gets here again, or, if there
+    # is none, goes on from this one.
     if is_best:
         write_json(run / BEST, {"checkpoint": name})
     write_json(run / LATEST, {"checkpoint": name})

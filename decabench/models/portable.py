@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder
+from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.models.checkpoint import (
     FORMAT,
     RECORD,
@@ -47,17 +47,21 @@ __all__ = [
     "ExportedCheckpoint",
     "PortableVectors",
     "export_checkpoint",
-    "is_unfinished",
     "write_portable",
     "write_vectors",
 ]
 
-_UNFINISHED = ("vectors*.npy", "vectors*.txt", "ngrams*.safetensors", "model*.safetensors", INDEX, VOCABULARY)
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Whether a folder holds nothing but what an interrupted export leaves: the record is written last."""
-    return all(any(path.match(pattern) for pattern in _UNFINISHED) for path in folder.iterdir())
+_UNFINISHED = ".unfinished"
+"""The file that an export writes first and removes last: without it, the files of a folder are somebody's."""
+_WRITTEN = (
+    "vectors*.npy",
+    "vectors*.txt",
+    "ngrams*.safetensors",
+    "model*.safetensors",
+    INDEX,
+    VOCABULARY,
+    RECORD,
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ def export_checkpoint(
     shard: int = 0,
     copy_vectors: bool = True,
 ) -> ExportedCheckpoint:
-    """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
+    """Write a self-contained copy of a checkpoint to the folder `output`. Raises DecabenchError, StorageError.
+
+    The folder is new, empty, or left by an export that was interrupted, whose files are removed.
 
     The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
     frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. `half`
@@ -100,10 +106,9 @@ def export_checkpoint(
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
         )
+    _check_is_free(output)
     checkpoint.check_files()
-    make_folder(output)
-    for left in output.iterdir():  # by an export that was interrupted
-        left.unlink()
+    _begin(output)
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
     if not copy_vectors:
         made = PortableVectors(checkpoint.vectors, checkpoint.record["vectors"], 0)
@@ -122,7 +127,26 @@ def export_checkpoint(
     weights = load_weights(checkpoint.folder)
     lexicon.write(output / VOCABULARY)
     shards = write_portable(output, {**record, "exported_from": trained}, weights, made, half, shard)
+    (output / _UNFINISHED).unlink()
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
+
+
+def _check_is_free(output: Path) -> None:
+    """Refuse a folder with other files than those of an export that was interrupted."""
+    found = {path.name for path in output.iterdir()} if output.exists() else set()
+    others = [name for name in found if not any(PurePath(name).match(pattern) for pattern in _WRITTEN)]
+    if found and (_UNFINISHED not in found or others != [_UNFINISHED]):
+        raise DecabenchError(f"{output} is not empty: name another folder.")
+
+
+def _begin(output: Path) -> None:
+    """Make a folder that is marked as unfinished, without the files of an export that was interrupted."""
+    make_folder(output)
+    with storage_errors(output):
+        for path in output.iterdir():
+            if path.name != _UNFINISHED:
+                path.unlink()
+        (output / _UNFINISHED).touch()
 
 
 def _is_installed(name: str) -> bool:

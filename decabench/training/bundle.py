@@ -49,7 +49,7 @@ from decabench.models import (
 )
 from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, from_mapping, task_alone, to_mapping
-from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
+from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData, renumber_words
 from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, vocabulary_size
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
@@ -161,8 +161,10 @@ class Bundle:
         config = from_mapping(settings or {}, task_alone(self.config, task))
         tasks, asked = {task: self.data.tasks[task]}, {task: self.validation[task]}
         lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config)
-        data = TrainingData(lexicon, {task: self.data.outputs[task]}, _apply(tasks, self.family, numbers))
-        return replace(self, config=config, data=data, validation=_apply(asked, self.family, numbers))
+        data = TrainingData(
+            lexicon, {task: self.data.outputs[task]}, renumber_words(tasks, self.family, numbers)
+        )
+        return replace(self, config=config, data=data, validation=renumber_words(asked, self.family, numbers))
 
 
 def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
@@ -173,6 +175,8 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
     )  # any other name would import its module
     if table.get("init"):
         raise ValueError("it begins with the weights of a checkpoint")
+    if "score" in (table.get("order"), *(phase.get("order") for phase in table.get("phases", ()))):
+        raise ValueError("it chooses tasks by scores, which it does not have")
     names = []
     for name in table["vectors"]:
         if not re.fullmatch(r"none:[1-9]\d{0,3}", name):
@@ -266,7 +270,7 @@ def write_bundle(
         kept = _draw(data.tasks, keep, config.seed)
         lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config)
         for name, own in (("train", kept), ("validation", asked)):
-            for encoded in _apply(own, family, numbers).values():
+            for encoded in renumber_words(own, family, numbers).values():
                 pack(folder / name, encoded, quick)
         for task, (ids, characters) in questions.items():
             _write_xz(folder / "validation" / f"{task}.json.xz", {"ids": ids, "kept": characters})
@@ -339,6 +343,11 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
         raise DecabenchError(
             "A bundle's vocabulary is of its training examples, as it has no validation answers: leave "
             "validation_words out."
+        )
+    if config.needs_scores:
+        raise DecabenchError(
+            "A bundle's run is not validated, so that there are no scores to choose tasks by: give another order than "
+            "'score'."
         )
     if config.init:
         raise DecabenchError("A bundle's run begins with random weights: leave --init out.")
@@ -440,24 +449,6 @@ def _renumber(
     return made, numbers
 
 
-def _apply(
-    tasks: Mapping[str, TaskData], family: Family, numbers: npt.NDArray[np.int32]
-) -> dict[str, TaskData]:
-    """Replace the numbers of words."""
-    return {
-        task: TaskData(
-            task,
-            {
-                name: Ragged(numbers[column.values], column.ends)
-                if family.columns[name] == "words"
-                else column
-                for name, column in own.columns.items()
-            },
-        )
-        for task, own in tasks.items()
-    }
-
-
 def _count_weights(
     config: TrainConfig, outputs: Mapping[str, Output], lexicon: Lexicon, dimension: int
 ) -> int:
@@ -484,7 +475,7 @@ def _write_word_vectors(
             covered = set(words)
             has = sum(word.strip() in covered for word in lexicon.words[len(SPECIALS) :])
             return has, made.digest, list(made.names)
-        if len(words) < 2:
+        if len(words) < 2 or most < 1:
             raise DecabenchError("There is no room for word vectors: give a larger --bundle-size.")
         words = words[: min(len(words) - 1, int(len(words) * most / size * 0.99))]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 import typing
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 BATCH_RULES = ("sum", "padded")
+_LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
@@ -257,13 +259,19 @@ class TrainConfig:
         for key in ("learning_rate", "epsilon"):
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
+        if self.seed > _LARGEST_SEED:
+            raise DecabenchError(f"seed is {self.seed}: give at most {_LARGEST_SEED}.")
+        if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
+            raise DecabenchError(
+                f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
+            )
         self._check_tables()
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
                 "learn_validation leaves nothing to choose a checkpoint by: set best_by to 'last' and patience to 0; "
                 f"they are {self.best_by!r} and {self.patience}."
             )
-        if self.learn_validation and "score" in (self.order, *(phase.order for phase in self.phases)):
+        if self.learn_validation and self.needs_scores:
             raise DecabenchError(
                 "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
             )
@@ -284,6 +292,10 @@ class TrainConfig:
                     raise DecabenchError(
                         f"{key} is {getattr(self, key)}: give 1 or more, or count in epochs."
                     )
+        if self.epoch_steps and not (self.epochs or any(phase.epochs for phase in self.phases)):
+            raise DecabenchError(
+                f"epoch_steps is {self.epoch_steps}, but the run is counted in steps: set epochs, or leave it out."
+            )
         if self.rate == "epoch-decay" and not (
             all(p.epochs for p in self.phases) if self.phases else self.epochs
         ):
@@ -294,6 +306,11 @@ class TrainConfig:
             raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
             require_name(self.best_by, ("decascore", "last", *self.tasks), "score (best_by)")
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether validation scores decide which tasks are trained, in the run or a phase."""
+        return "score" in (self.order, *(phase.order for phase in self.phases))
 
     def _check_tables(self) -> None:
         limits = {"skip_context": "tokens", "cut_context": "tokens", "batch_sizes": "examples"}
@@ -408,7 +425,11 @@ def combine_settings(
         _from_file(path, content, base)  # its own faults are told as its own
     given = _as_tables(settings)
     if model:
-        given["model"] = {"name": model, **given.get("model", {})}
+        if not isinstance(table := given.get("model", {}), Mapping):
+            raise DecabenchError(
+                f"model is given as {model!r} and as {table!r}: name it once, and set its settings as model.KEY."
+            )
+        given["model"] = {"name": model, **table}
     for key, value in (("tasks", list(tasks)), ("init", init)):
         if value:
             given.setdefault(key, value)

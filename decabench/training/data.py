@@ -15,7 +15,16 @@ from decabench.models import Family, Item, Lexicon, find_family
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig
 
-__all__ = ["BatchRule", "BatchStream", "Ragged", "TaskData", "TrainingData", "count_words", "cut_batches"]
+__all__ = [
+    "BatchRule",
+    "BatchStream",
+    "Ragged",
+    "TaskData",
+    "TrainingData",
+    "count_words",
+    "cut_batches",
+    "renumber_words",
+]
 
 Integers = npt.NDArray[np.int64]
 _POOL = 128  # how many batches' worth of examples to sort by length together
@@ -88,6 +97,24 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
             if family.columns[name] == "words":
                 counts += np.bincount(column.values, minlength=words)
     return counts
+
+
+def renumber_words(
+    tasks: Mapping[str, TaskData], family: Family, numbers: npt.NDArray[np.int32]
+) -> dict[str, TaskData]:
+    """Replace the number of each word by `numbers[number]`."""
+    return {
+        task: TaskData(
+            task,
+            {
+                name: Ragged(numbers[column.values], column.ends)
+                if family.columns[name] == "words"
+                else column
+                for name, column in data.columns.items()
+            },
+        )
+        for task, data in tasks.items()
+    }
 
 
 @dataclass(frozen=True)

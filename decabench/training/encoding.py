@@ -37,7 +37,7 @@ from decabench.models import (
 )
 from decabench.tasks import TASKS, Example, Output, Question, Store, Task
 from decabench.training.config import TrainConfig
-from decabench.training.data import Ragged, TaskData, TrainingData, count_words
+from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
 
 __all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "vocabulary_size"]
 
@@ -102,7 +102,11 @@ def _read_task(
                 items.append(item)
     if not items:
         limits = {"a context": skip, "an answer": config.skip_answer}
-        wanted = " and ".join(f"{what} of at most {limit} tokens" for what, limit in limits.items() if limit)
+        wanted = " and ".join(
+            f"{what} of at most {limit} token{'' if limit == 1 else 's'}"
+            for what, limit in limits.items()
+            if limit
+        )
         raise MissingDataError(f"{task.name} has no training example{' with ' if wanted else ''}{wanted}.")
     columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
     learned = reader.learned_labels
@@ -187,19 +191,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
     lexicon.number(words[number] for number in order[limit:])
     numbers = np.arange(len(words), dtype=np.int32)
     numbers[order] = np.arange(first, len(words), dtype=np.int32)
-    tasks = {
-        task.name: TaskData(
-            task.name,
-            {
-                name: Ragged(numbers[column.values], column.ends)
-                if family.columns[name] == "words"
-                else column
-                for name, column in task.columns.items()
-            },
-        )
-        for task in data.tasks.values()
-    }
-    return TrainingData(lexicon, data.outputs, tasks)
+    return TrainingData(lexicon, data.outputs, renumber_words(data.tasks, family, numbers))
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:

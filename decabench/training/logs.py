@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.files import atomic_file
+from decabench.files import atomic_file, storage_errors
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
@@ -38,13 +38,16 @@ def has_steps(output: Path) -> bool:
 
 
 class TrainingLog:
-    """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind."""
+    """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind.
+
+    Raises StorageError.
+    """
 
     def __init__(
         self, output: Path, step: int, losses: Sequence[str] = (), trackers: Trackers | None = None
     ) -> None:
         """`losses` names the losses that get a column of their own, `loss.NAME`; `trackers` get the numbers too."""
-        self._trackers = trackers
+        self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
             kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
@@ -83,12 +86,14 @@ class TrainingLog:
             self._trackers.log({f"score/{task}": score for task, score in scores.items()}, step)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
-        csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)
+        with storage_errors(self._output / name):
+            csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)
 
     def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
+        """Close the files. Raises StorageError."""
+        for name, file in self._files.items():
+            with storage_errors(self._output / name):
+                file.close()
         if self._board is not None:
             self._board.close()
 

@@ -204,10 +204,18 @@ def plan_training(
     path = Path(config) if config else None
     made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
+    for key in ("skip_context", "cut_context"):  # for any task that there is, as the defaults are
+        for task in getattr(made, key):
+            require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
         report(
-            f"{config} has settings of another model, which {made.model.name} has not: {', '.join(left_out)} "
+            f"{config} has settings of another model, which {made.model.name} does not have: {', '.join(left_out)} "
             f"{'are' if len(left_out) > 1 else 'is'} left out."
+        )
+    if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
+        report(
+            f"The first phase takes all {made.steps:,} steps, so that no other tasks are trained: set first_steps "
+            f"(now {made.first_steps:,}) to less."
         )
     return TrainingRun(
         config=made,
@@ -375,6 +383,10 @@ class _Trainer:
             for task, data in self.data.tasks.items()
         }
         self.schedule = self._schedule(run.config)
+        if run.config.cooldown > self.schedule.steps:  # of runs in epochs, known only now
+            raise DecabenchError(
+                f"cooldown is {run.config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
+            )
         if saved is not None:
             before = self._schedule(from_mapping(saved.record["config"]))
             check_same_course(saved, run.config, before, self.schedule)
@@ -419,8 +431,14 @@ class _Trainer:
             self._say_plainly(text)
 
     def _say_plainly(self, text: str) -> None:
-        if self.group.is_first:
+        if not self.group.is_first:
+            return
+        try:
             self.run.report(text)
+        except BrokenPipeError:  # whoever read the output has ended: that of a long run is not to be lost
+            if self.group.size > 1:
+                raise
+            self.interruption.signal = signal.SIGPIPE
 
     def train(self) -> FinishedRun:
         """Train to the end."""
@@ -464,9 +482,12 @@ class _Trainer:
             best = None
         ended, goes_on = "", False
         if self.state.step < self.schedule.steps and self._has_stopped():
-            goes_on = not 0 < self.config.patience <= self.state.stale
+            patience = self.config.patience
+            goes_on = not 0 < patience <= self.state.stale
             ended = f"stopped at step {self.state.step:,} of {self.schedule.steps:,}: " + (
-                "its time was up" if goes_on else f"{self.config.patience} validations without a better score"
+                "its time was up"
+                if goes_on
+                else f"{patience} validation{'' if patience == 1 else 's'} without a better score"
             )
         return FinishedRun(found.folder, self.state.step, best, self.state.scores, ended, goes_on)
 

@@ -213,10 +213,7 @@ def changed_settings(
     """
     before, now = to_mapping(from_mapping(checkpoint.record["config"])), to_mapping(config)
     may_change = _MAY_CHANGE | free
-    if "score" in (
-        config.order,
-        *(phase.order for phase in config.phases),
-    ):  # validation decides what is learned
+    if config.needs_scores:  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}
     found = {key: differences(before[key], now[key], key) for key in now if key not in may_change}
     return {key: texts for key, texts in found.items() if texts}

@@ -192,7 +192,10 @@ class Schedule:
         """Compute how often a task is chosen at random, in proportion."""
         match order:
             case "size":
-                return float(self._sizes[task] ** (1 / self._config.temperature))
+                # Of the largest, so that no power is too large for a float.
+                return float(
+                    (self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature)
+                )
             case "score":
                 # As in dynamic sampling (Gottumukkala et al. 2020), in proportion to what a task lacks.
                 score = self._scores().get(task, 0.0)

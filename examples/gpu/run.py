@@ -843,10 +843,17 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         )
     # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
     settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
-    if bundle.config.schedule != "sequential":  # which gives each task its share of the steps
+    own = bundle.config
+    if (
+        own.schedule == "sequential" or own.epochs or own.phases
+    ):  # which give each task its share of the steps
+        if options.last:
+            raise SystemExit(
+                "A run that is counted in epochs or phases, or has the schedule sequential, ends by itself: leave "
+                "--last out."
+            )
+    else:
         settings["steps"] = ENDLESS
-    elif options.last:
-        raise SystemExit("The schedule sequential ends when its steps are done: leave --last out.")
     if options.last:
         rate = measure(run, step - LAST_STEPS)["steps a second"]
         # If it turns out slower than this, the clock ends it before its end.

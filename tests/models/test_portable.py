@@ -143,13 +143,6 @@ def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, 
     assert ["elsewhere" in words for words in names] == [False, False, True]
 
 
-def test_an_export_that_was_broken_off_is_made_again(saved, tmp_path):
-    export_checkpoint(saved, tmp_path / "out")
-    (tmp_path / "out" / "checkpoint.json").unlink()
-    arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out")]
-    assert CliRunner().invoke(cli, arguments).exit_code == 0
-
-
 def test_it_can_be_trained_further(saved, make_run, tmp_path):
     export_checkpoint(saved, tmp_path / "out")
     opened = Checkpoint.open(tmp_path / "out")
@@ -363,6 +356,38 @@ def test_the_command(saved, tmp_path):
     again = CliRunner().invoke(cli, arguments)
     assert again.exit_code == 2
     assert "is not empty: name another folder" in again.output
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "model.safetensors", "checkpoint.json"])
+def test_nobodys_files_are_removed(saved, tmp_path, name):
+    """An export removed all files of its folder; the command's check let pass those that are named as weights."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("precious")
+    with pytest.raises(DecabenchError, match=r"out is not empty: name another folder\."):
+        export_checkpoint(saved, out)
+    assert [path.read_text() for path in out.iterdir()] == ["precious"]
+
+
+def test_an_interrupted_export_is_done_again(saved, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("decabench.models.portable.write_portable", interrupt)
+        export_checkpoint(saved, out)
+    left = {path.name for path in out.iterdir()}
+    assert {".unfinished", "vocabulary.json"} < left
+    (out / "mine.txt").touch()
+    with pytest.raises(DecabenchError, match="is not empty"):
+        export_checkpoint(saved, out)
+    (out / "mine.txt").unlink()
+    arguments = ["export", str(saved.folder), "--output", str(out)]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    assert not (out / ".unfinished").exists()
+    assert len(Checkpoint.open(out).load("cpu").answer(TASK, ASKED)) == len(ASKED)
 
 
 def test_a_small_network_with_wide_vectors_loads(make_run, glove):

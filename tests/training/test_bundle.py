@@ -39,7 +39,7 @@ from decabench.models.vector_files import join_vectors, write_matrix
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import TASKS, Store
 from decabench.training.bundle import Bundle, write_bundle
-from decabench.training.config import TrainConfig
+from decabench.training.config import Phase, TrainConfig, to_mapping
 from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.schedule import plan_phases
@@ -650,6 +650,35 @@ def test_a_run_at_its_end_says_so(
         with pytest.raises(SystemExit, match=said):
             run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{said[:2]}")
         assert not again.out.exists()
+
+
+@pytest.mark.parametrize("changes", [{"epochs": 1}, {"phases": (Phase(epochs=1),)}])
+def test_a_run_in_epochs_ends_by_itself(
+    config: TrainConfig, home: Path, tmp_path: Path, changes: Any
+) -> None:
+    """With --last it was to cool down, and did not: the steps that it set counted for nothing."""
+    write(replace(config, **changes), home, tmp_path / "bundle")
+    run, bundle = load_run(), Bundle.open(tmp_path / "bundle")
+    options = options_of(tmp_path / "one", checkpoint_every=50)
+    run.joint(bundle, options, run.Clock(5), tmp_path / "work")
+    last = but(options, state=options.out, out=tmp_path / "two", last=True)
+    with pytest.raises(SystemExit, match=r"counted in epochs or phases, .* ends by itself: leave --last out"):
+        run.joint(bundle, last, run.Clock(5), tmp_path / "again")
+
+
+@pytest.mark.parametrize("changes", [{"order": "score"}, {"phases": (Phase(steps=4, order="score"),)}])
+def test_an_order_by_scores_is_refused(
+    config: TrainConfig, home: Path, tmp_path: Path, folder: Path, changes: Any
+) -> None:
+    """A bundle's run is not validated: it trained each task alike, and its record said otherwise."""
+    with pytest.raises(DecabenchError, match="no scores to choose tasks by"):
+        write(replace(config, **changes), home, tmp_path / "bundle")
+    forged = shutil.copytree(folder, tmp_path / "forged")
+    record = json.loads((forged / "bundle.json").read_text())
+    record["config"] |= to_mapping(replace(config, **changes)) | {"vectors": record["config"]["vectors"]}
+    (forged / "bundle.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match="chooses tasks by scores"):
+        Bundle.open(forged)
 
 
 def make_state(

@@ -115,6 +115,9 @@ def test_a_file_that_is_no_toml(tmp_path):
     [
         ("train_examples=-1", "train_examples is -1: give 0 or more"),
         ("seed=-3", "seed is -3: give 0 or more"),
+        ("seed=9223372036854775808", "seed is 9223372036854775808: give at most 9223372036854775807"),
+        ('tasks=["sst", "schema", "sst"]', "tasks has sst more than once: name it once, and set iterations"),
+        ("epoch_steps=5", "epoch_steps is 5, but the run is counted in steps: set epochs, or leave it out"),
         ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
         ("clip=-0.1", "clip is -0.1: give 0 or more"),
         ("beta1=2.0", "beta1 is 2.0: give a number of at least 0 and below 1"),
@@ -130,6 +133,12 @@ def test_a_file_that_is_no_toml(tmp_path):
 def test_values_that_cannot_be(setting, words):
     with pytest.raises(DecabenchError, match=words):
         with_settings(TrainConfig(tasks=("sst", "schema")), [setting])
+
+
+def test_a_model_named_twice(tmp_path):
+    """It was reported as a fault of decabench: 'str' object is not a mapping."""
+    with pytest.raises(DecabenchError, match="model is given as 'mqan' and as 's2s': name it once"):
+        combine_settings(TrainConfig(), None, ["model=s2s"], "mqan")
 
 
 def test_a_value_and_a_table_of_one_name():

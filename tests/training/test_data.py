@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -158,6 +159,28 @@ def test_like_lengths_go_together(home):
     bucketed = batches_of(data, 300, seed=0, epoch=0)
     as_they_come = np.array_split(np.arange(len(data)), len(bucketed))
     assert padded(bucketed) - lengths.sum() < 0.5 * (padded(as_they_come) - lengths.sum())
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_batches_come_in_no_order(encoded, grouping):
+    """Neither by length, for which each pool is sorted, nor as the examples are stored."""
+    data = encoded[1]["squad"]
+    batches = cut_batches(data, FAMILY, BatchRule(400, grouping=grouping), 0, 0)
+    assert len(batches) > 20
+    lengths = [data.lengths["context"][rows].mean() for rows in batches]
+    longer = sum(after > before for before, after in pairwise(lengths)) / (len(batches) - 1)
+    assert 0.25 < longer < 0.75
+    first = [int(rows[0]) for rows in batches]
+    later = sum(after > before for before, after in pairwise(first)) / (len(batches) - 1)
+    assert 0.25 < later < 0.75
+
+
+def test_each_pass_mixes_the_examples_anew(encoded):
+    """With no grouping a batch would otherwise be of examples that are stored side by side."""
+    data = encoded[1]["squad"]
+    rows = np.concatenate(cut_batches(data, FAMILY, BatchRule(400, grouping="none"), 0, 0))
+    assert sorted(rows) == list(range(len(data)))
+    assert np.mean(np.diff(rows) == 1) < 0.2
 
 
 def test_batches_depend_on_seed_and_epoch_alone(encoded):

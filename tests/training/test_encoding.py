@@ -202,7 +202,7 @@ def test_long_answers_are_left_out(home):
     assert len(short["squad"]) < len(whole["squad"])
     assert len(short["sst"]) == len(whole["sst"])
     limits = replace(config, tasks=("cnn_dailymail",), skip_answer=1)
-    with pytest.raises(MissingDataError, match="no training example with an answer of at most 1 tokens"):
+    with pytest.raises(MissingDataError, match=r"no training example with an answer of at most 1 token\."):
         encode_tasks(Store(home), limits)
 
 
@@ -298,11 +298,25 @@ def test_runs_of_one_home_share_what_was_read(own_home, reads):
     assert is_same(replace(config, seed=7, steps=3, model=replace(config.model, name="catt"))) and not reads
     assert not is_same(replace(config, train_examples=3))
     assert not is_same(replace(config, model=replace(config.model, vocabulary=7))) and reads
+    assert not is_same(replace(config, minimum_count=2)) and reads
+    assert not is_same(replace(config, learn_validation=True, best_by="last")) and reads
     encode_tasks(Store(own_home), replace(config, skip_answer=5, validation_words=True))
-    assert len(list((own_home / CACHE).iterdir())) == 4
+    assert len(list((own_home / CACHE).iterdir())) == 6
     for path in (own_home / CACHE).glob("*/numbers.safetensors"):
         path.write_bytes(b"x")
     assert is_same(config) and reads
+
+
+def test_other_data_is_read_anew(own_home, reads, monkeypatch):
+    config, original = replace(TINY, tasks=("sst",)), encoding.fingerprints
+    encode_tasks(Store(own_home), config)
+    encode_tasks(Store(own_home), config)
+    assert reads == ["sst"]
+    monkeypatch.setattr(
+        encoding, "fingerprints", lambda *given: dict.fromkeys(original(*given), "sha256:of other data")
+    )
+    encode_tasks(Store(own_home), config)
+    assert reads == ["sst", "sst"]
 
 
 def test_other_code_reads_anew(own_home, reads, monkeypatch):

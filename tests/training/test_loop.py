@@ -17,12 +17,12 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from decabench.errors import DecabenchError, MissingDataError
+from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
-from decabench.training.loop import _Trainer, run_training
+from decabench.training.loop import _Trainer, plan_training, run_training
 from decabench.training.optimizers import learning_rate as rate_of
 from tests.sources import ROOT
 from tests.training.conftest import TINY
@@ -408,6 +408,38 @@ def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, 
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     with pytest.raises(MissingDataError, match="There is no file of word vectors"):
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
+
+
+def test_a_cooldown_longer_than_the_epochs_is_refused(make_run):
+    """The rate began at a hundredth of its peak, without a word."""
+    with pytest.raises(
+        DecabenchError, match=r"cooldown is 1000, but the run has \d+ steps: give at most as many"
+    ):
+        run_training(make_run(epochs=1, cooldown=1_000))
+
+
+def plan(home, output, settings):
+    """Plan a run as the command does; return it, and what is said."""
+    said = []
+    run = plan_training(
+        output, ["sst", "squad"], "", settings, None, "", home, "cpu", False, (), report=said.append
+    )
+    return run, said
+
+
+def test_limits_of_tasks_that_there_are_not_are_refused(home, tmp_path):
+    for key in ("cut_context", "skip_context"):
+        with pytest.raises(UnknownNameError, match=rf"task \({key}\).*'sqaud'"):
+            plan(home, tmp_path / "run", {f"{key}.sqaud": 10})
+    assert plan(home, tmp_path / "run", {"cut_context.woz.en": 10})[0].config.cut_context["woz.en"] == 10
+
+
+def test_a_curriculum_that_never_leaves_its_first_phase_says_so(home, tmp_path):
+    settings = {"schedule": "anti-curriculum", "steps": 6}
+    assert plan(home, tmp_path / "run", settings)[1] == [
+        "The first phase takes all 6 steps, so that no other tasks are trained: set first_steps (now 30,000) to less."
+    ]
+    assert plan(home, tmp_path / "run", {**settings, "first_steps": 5})[1] == []
 
 
 def test_a_form_that_a_task_does_not_have_is_noticed_before_any_data_is_read(make_run, monkeypatch):

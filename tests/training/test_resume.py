@@ -1,5 +1,7 @@
 """Checkpoints: whole or not there, exact, and never a pickle."""
 
+import csv
+import errno
 import json
 import os
 import signal
@@ -9,14 +11,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.errors import DataError, DecabenchError, MissingDataError
+from safetensors import SafetensorError
+
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
 from decabench.training import loop
+from decabench.training.logs import read_rows
 from decabench.training.loop import TrainingInterrupted, run_training
 from decabench.training.resume import lock_folder, restore
+from decabench.training.validator import ValidationScores
 from decabench.untrusted import read_json
-from tests.training.conftest import TINY
+from tests.training.conftest import TINY, change_record
 
 
 @pytest.fixture
@@ -100,15 +106,114 @@ def test_where_a_checkpoint_is(run, tmp_path):
         find_checkpoint(run.output)
 
 
-def test_an_order_by_scores_goes_on_as_it_was(make_run):
-    settings = {"order": "score", "validate_every": 2, "checkpoint_every": 3, "learning_rate": 0.05}
+class FixedScores:
+    """A validator whose scores are unequal and always the same."""
+
+    def __init__(self, *_):
+        pass
+
+    def __call__(self, model):
+        return ValidationScores({"sst": 90.0, "schema": 10.0})
+
+
+def test_an_order_by_scores_goes_on_as_it_was(make_run, monkeypatch):
+    """The scores of the last validation, some steps before the checkpoint, decide the steps after it."""
+    monkeypatch.setattr(loop, "Validator", FixedScores)
+    settings = {"order": "score", "validate_every": 5, "checkpoint_every": 7, "steps": 14}
     run_training(make_run("whole", **settings))
-    run_training(make_run("cut", **{**settings, "steps": 3}))
+    run_training(make_run("cut", **{**settings, "steps": 7}))
     run_training(make_run("cut", resume=True, **settings))
     one, two = (latest_checkpoint(make_run(name).output) for name in ("whole", "cut"))
     assert one.digest() == two.digest()
-    with pytest.raises(DecabenchError, match="other settings \\(validate_every is 3 here, 2 there\\)"):
-        run_training(make_run("cut", resume=True, **{**settings, "steps": 8, "validate_every": 3}))
+    tasks = [row["task"] for row in read_rows(make_run("cut").output / "train.csv")]
+    assert tasks[5:].count("schema") > tasks[5:].count("sst")
+    with pytest.raises(DecabenchError, match="other settings \\(validate_every is 3 here, 5 there\\)"):
+        run_training(make_run("cut", resume=True, **{**settings, "steps": 16, "validate_every": 3}))
+
+
+def test_patience_goes_on_as_it_was(make_run):
+    """The first validation is the best, and three more are not, two of them after the run was resumed."""
+    settings = {"learning_rate": 0.0, "validate_every": 2, "patience": 3}
+    run_training(make_run(steps=4, **settings))
+    assert run_training(make_run(resume=True, steps=60, **settings)).step == 8
+    assert Checkpoint.open(make_run().output).record["step"] == 2
+
+
+def test_other_data_is_refused(run, make_run):
+    """A task that was prepared anew, from other files: neither its old steps nor its positions are of this data."""
+    change_record(
+        latest_checkpoint(run.output).folder, lambda record: record["data"].update({"sst.train": "sha256:0"})
+    )
+    with pytest.raises(DecabenchError, match=r"is not the data that .* was trained on: start a new run"):
+        run_training(make_run(resume=True, steps=8))
+
+
+def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monkeypatch):
+    """It left a folder that was neither a run's nor free: best.json alone."""
+    whole = make_run("whole", checkpoint_every=3)
+    run_training(whole)
+    killed, write, pointers = make_run("killed", checkpoint_every=3), checkpoint.write_json, []
+
+    def dies(path, content):
+        if "checkpoint" in content:
+            pointers.append(path.name)
+        if len(pointers) == 2:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(checkpoint, "write_json", dies)
+        run_training(killed)
+    assert set(pointers) == {"latest.json", "best.json"}
+    run_training(make_run("killed", resume=True, checkpoint_every=3))
+    assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
+    assert Checkpoint.open(killed.output).record["step"] == Checkpoint.open(whole.output).record["step"]
+
+
+def test_a_full_disk_is_said_to_be_full(run, make_run, monkeypatch):
+    """safetensors has an error of its own, which was reported as a fault of decabench."""
+
+    def fails(*_):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(checkpoint, "save_file", fails)
+    with pytest.raises(
+        StorageError, match=r"model\.safetensors cannot be written \(.*No space left.*free some"
+    ):
+        run_training(make_run(resume=True, steps=8))
+    monkeypatch.undo()
+    assert run_training(make_run(resume=True, steps=8)).step == 8
+
+
+def test_a_full_disk_is_not_taken_for_standard_output(make_run, monkeypatch):
+    """An error of an open file has no name, by which the command line took it for that of its output."""
+
+    def fails(self, row):
+        if row["step"] == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, row)
+
+    write = csv.DictWriter.writerow
+    monkeypatch.setattr(csv.DictWriter, "writerow", fails)
+    with pytest.raises(StorageError, match=r"No space left to write .*train\.csv"):
+        run_training(make_run())
+
+
+def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
+    """As with Ctrl-C: `decabench train ... | head` lost up to a thousand steps."""
+
+    def closed(text):
+        if "ready after" not in text:
+            raise BrokenPipeError
+
+    settings = {"steps": 12, "validate_every": 3, "checkpoint_every": 12}
+    with pytest.raises(TrainingInterrupted) as stopped:
+        run_training(replace(make_run(**settings), report=closed))
+    assert stopped.value.exit_code == 128 + signal.SIGPIPE
+    assert (
+        latest_checkpoint(make_run().output).record["step"] == 4
+    )  # the step after the validation that it tells
+    assert run_training(make_run(resume=True, **settings)).step == 12
 
 
 def test_a_kill_between_the_two_pointers_keeps_the_best(make_run, monkeypatch):

@@ -154,6 +154,12 @@ def test_a_temperature_evens_out_sizes(temperature, expected):
     assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
 
 
+def test_a_temperature_near_zero_takes_the_largest_alone():
+    """Its power was too large for a float."""
+    phase, batches = Phase(steps=20, order="size"), {"a": 9, "b": 1}
+    assert set(shown(plan(phase, batches=batches, temperature=0.001))[0].split()) == {"a"}
+
+
 def test_tasks_far_below_their_targets_are_chosen_more_often():
     scores = {}
     config = TrainConfig(tasks=("a", "b"), order="score", steps=4_000, targets={"a": 50.0})

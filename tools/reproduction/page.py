@@ -181,7 +181,7 @@ def base_settings(plan: Plan, place: Place) -> Iterator[str]:
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
     for file in filter(None, files):
         config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
-        del config["tasks"]
+        config.pop("tasks", None)
         model = {f"model.{key}": value for key, value in config.pop("model", {}).items()}
         cuts = set(config.get("cut_context", {}).values())
         if len(cuts) == 1:  # the same for all tasks
