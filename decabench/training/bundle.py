@@ -189,8 +189,8 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
     config = from_mapping({**table, "vectors": names})
     for task in config.tasks:
         require_name(task[:100], TASKS, "task")
-    if not config.tasks or len(set(config.tasks)) < len(config.tasks):
-        raise ValueError("its tasks are not one or more different tasks")
+    if not config.tasks:
+        raise ValueError("it has no tasks")
     data = record["data"]
     for task in config.tasks:
         for split in ("train", "validation"):

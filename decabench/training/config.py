@@ -535,7 +535,7 @@ def _read_table(kind: Any, value: Any, name: str) -> Any:
         raise DecabenchError(f"{name} contains {value!r}: give a list of tables.")
     hints = typing.get_type_hints(kind)
     for key in value:
-        require_name(key, hints, f"setting {name}.")
+        require_name(f"{name}.{key}", [f"{name}.{each}" for each in hints], "setting")
     return kind(**{key: _read_value(None, each, hints[key], f"{name}.{key}") for key, each in value.items()})
 
 

@@ -144,6 +144,7 @@ def train(
     tasks: str | Iterable[str] | None = None,
     model: str = "",
     settings: Mapping[str, Any] | Sequence[str] = (),
+    *,
     config: str | Path | None = None,
     init: str | Path = "",
     home: str | Path | None = None,
@@ -166,22 +167,35 @@ def train(
 
     Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
-    run = plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
+    run = plan_training(
+        output,
+        tasks,
+        model,
+        settings,
+        config=config,
+        init=init,
+        home=home,
+        device=device,
+        resume=resume,
+        include=include,
+        report=report,
+    )
     return run_training(replace(run, trackers=trackers))
 
 
 def plan_training(
     output: str | Path,
-    tasks: str | Iterable[str] | None,
-    model: str,
-    settings: Mapping[str, Any] | Sequence[str],
-    config: str | Path | None,
-    init: str | Path,
-    home: str | Path | None,
-    device: str,
-    resume: bool,
-    include: Paths,
-    report: Callable[[str], None],
+    tasks: str | Iterable[str] | None = None,
+    model: str = "",
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    config: str | Path | None = None,
+    init: str | Path = "",
+    home: str | Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    include: Paths = (),
+    report: Callable[[str], None] = print,
     bar: bool = False,
 ) -> TrainingRun:
     """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""

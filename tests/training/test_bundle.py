@@ -292,7 +292,7 @@ def link_vectors(folder: Path, record: Record) -> None:
 FORGED = {
     "another module": (change("config", "model", "name", to="forged_family:FAMILY"), "There is no model"),
     "a task outside": (change("config", "tasks", to=["../../x"]), "There is no task"),
-    "a task twice": (change("config", "tasks", to=["sst", "sst"]), "not one or more different tasks"),
+    "a task twice": (change("config", "tasks", to=["sst", "sst"]), "tasks has sst more than once"),
     "vectors outside": (change("config", "vectors", to=["/etc/hostname"]), "are not inside it"),
     "vectors by a link": (link_vectors, "are not inside it"),
     "huge vectors": (change("config", "vectors", to=["none:1000000000"]), "are not inside it"),

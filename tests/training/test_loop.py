@@ -422,7 +422,7 @@ def plan(home, output, settings):
     """Plan a run as the command does; return it, and what is said."""
     said = []
     run = plan_training(
-        output, ["sst", "squad"], "", settings, None, "", home, "cpu", False, (), report=said.append
+        output, ["sst", "squad"], settings=settings, home=home, device="cpu", report=said.append
     )
     return run, said
 

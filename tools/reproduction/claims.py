@@ -91,7 +91,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> list[Claim]:
-        """The contrasts that the paper has a difference of."""
+        """Contrasts for which the paper prints a difference."""
         return [one for one in self.contrasts if one.paper is not None]
 
     @property
@@ -184,8 +184,8 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
             if one.difference is None:
                 later.setdefault(one.title, []).append(one.measure)
         if later:
-            told = (f"{title} ({', '.join(measures)})" for title, measures in later.items())
-            parts.append(f"Without runs as yet: {'; '.join(told)}.")
+            pending = (f"{title} ({', '.join(measures)})" for title, measures in later.items())
+            parts.append(f"Without runs as yet: {'; '.join(pending)}.")
     return "\n\n".join([*parts, FOOT]) + "\n"
 
 

@@ -149,7 +149,7 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     ]
     heads += [f"p (Holm, {findings.planned})", "the paper's claim", "texts", "seeds", "by seed"]
     parts = [as_table(heads, lines)] if lines else []
-    figures = [told for name in findings.spreads for told in _describe_spread(plan, name, scored, place)]
+    figures = [line for name in findings.spreads for line in _describe_spread(plan, name, scored, place)]
     if figures:
         parts.append(
             "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "

@@ -11,10 +11,10 @@ from math import prod
 from pathlib import Path
 
 EMBEDDINGS = re.compile(r"(^|\.)embed\.")
-"""What the names of parameters of embeddings have in all families: of all tasks, or of one (`heads.TASK.embed`)."""
+"""Matches the parameters of embeddings, in every family: those of all tasks, or of one (`heads.TASK.embed`)."""
 
 REFERENCES = "reference/"
-"""How the names of what is no weight begin: the snapshots of successive regularization."""
+"""The prefix of tensors that are not weights: the snapshots of successive regularization."""
 
 
 def read_log(path: Path) -> Iterator[dict[str, str]]:

@@ -218,8 +218,8 @@ def describe_progress(plan: Plan, place: Place) -> str:
         whole = whole and done == len(runs)
         parts.append(f"{done} of {len(runs)} with seed {seed}")
     fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
-    told = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
-    return told + (
+    count = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
+    return count + (
         ""
         if whole
         else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "

@@ -80,10 +80,10 @@ def read_training(plan: Plan, run: Run, seed: int, place: Place) -> Training | N
     note = place.submission(run.name, seed) / TRAINING
     if not note.exists():
         asked = _asked_at_end(place, run, seed) or asked_for(plan, run, place)
-        told = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked}
-        del told["kept"]  # the results say it
+        content = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked}
+        del content["kept"]  # the results say it
         with atomic_file(note) as file:
-            file.write((json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+            file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     training = msgspec.json.decode(note.read_bytes(), type=Training)
     return replace(training, kept=_kept_epoch(training, place.results(plan, run, seed)))
 
@@ -252,10 +252,10 @@ def has_same_weights(place: Place, run: Run, seed: int) -> bool:
     """Whether a run's answers, if it has any, are those of the weights that are here: it may have been trained anew."""
     from decabench.models import Checkpoint  # with torch, which pages made of records do without
 
-    told = place.submission(run.name, seed) / METADATA_NAME
-    if not told.exists():
+    metadata = place.submission(run.name, seed) / METADATA_NAME
+    if not metadata.exists():
         return True
-    return _weights_of(told.read_bytes()) == Checkpoint.open(place.run(run.name, seed)).digest()
+    return _weights_of(metadata.read_bytes()) == Checkpoint.open(place.run(run.name, seed)).digest()
 
 
 def _weights_of(metadata: bytes) -> str | None:
