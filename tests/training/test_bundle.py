@@ -292,6 +292,7 @@ def link_vectors(folder: Path, record: Record) -> None:
 FORGED = {
     "another module": (change("config", "model", "name", to="forged_family:FAMILY"), "There is no model"),
     "a task outside": (change("config", "tasks", to=["../../x"]), "There is no task"),
+    "no tasks": (change("config", "tasks", to=[]), "it has no tasks"),
     "a task twice": (change("config", "tasks", to=["sst", "sst"]), "tasks has sst more than once"),
     "vectors outside": (change("config", "vectors", to=["/etc/hostname"]), "are not inside it"),
     "vectors by a link": (link_vectors, "are not inside it"),
