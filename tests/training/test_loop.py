@@ -20,10 +20,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
+from decabench.training import loop
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
 from decabench.training.loop import _Trainer, plan_training, run_training
 from decabench.training.optimizers import learning_rate as rate_of
+from decabench.training.validator import ValidationScores
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 
@@ -236,6 +238,14 @@ def test_the_last_checkpoint_where_none_is_chosen(make_run):
     run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
     assert run_training(run).step == 6
     assert Checkpoint.open(run.output).record["step"] == 6
+
+
+def test_the_lowest_error_is_the_best(make_run, monkeypatch):
+    errors = iter([5.0, 3.0, 4.0])
+    monkeypatch.setattr(loop, "Validator", lambda *_: lambda model: ValidationScores({"sst": next(errors)}))
+    run = make_run(steps=6, validate_every=2, tasks=("sst",))
+    run_training(replace(run, tasks={"sst": replace(run.tasks["sst"], metric="mse")}))
+    assert Checkpoint.open(run.output).record["step"] == 4
 
 
 def test_it_stops_when_nothing_gets_better(make_run):
