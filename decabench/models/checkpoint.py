@@ -256,9 +256,8 @@ def _folders_with(place: Path, *files: str) -> list[str]:
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from; None if there is none yet."""
-    folder = _read_pointer(run / LATEST) or _read_pointer(
-        run / BEST
-    )  # if it was killed between its first two
+    # There is a best one alone if the run was killed between its first two pointers.
+    folder = _read_pointer(run / LATEST) or _read_pointer(run / BEST)
     return None if folder is None else Checkpoint.open(folder)
 
 

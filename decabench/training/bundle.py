@@ -175,8 +175,6 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
     )  # any other name would import its module
     if table.get("init"):
         raise ValueError("it begins with the weights of a checkpoint")
-    if "score" in (table.get("order"), *(phase.get("order") for phase in table.get("phases", ()))):
-        raise ValueError("it chooses tasks by scores, which it does not have")
     names = []
     for name in table["vectors"]:
         if not re.fullmatch(r"none:[1-9]\d{0,3}", name):
@@ -191,6 +189,8 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
         require_name(task[:100], TASKS, "task")
     if not config.tasks:
         raise ValueError("it has no tasks")
+    if config.needs_scores:
+        raise ValueError("it chooses tasks by scores, which it does not have")
     data = record["data"]
     for task in config.tasks:
         for split in ("train", "validation"):

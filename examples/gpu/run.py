@@ -844,9 +844,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
     settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
     own = bundle.config
-    if (
-        own.schedule == "sequential" or own.epochs or own.phases
-    ):  # which give each task its share of the steps
+    if own.schedule == "sequential" or own.epochs or own.phases:  # which say where the run ends
         if options.last:
             raise SystemExit(
                 "A run that is counted in epochs or phases, or has the schedule sequential, ends by itself: leave "

@@ -210,9 +210,8 @@ def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
     with pytest.raises(TrainingInterrupted) as stopped:
         run_training(replace(make_run(**settings), report=closed))
     assert stopped.value.exit_code == 128 + signal.SIGPIPE
-    assert (
-        latest_checkpoint(make_run().output).record["step"] == 4
-    )  # the step after the validation that it tells
+    # The step after the validation whose line could not be written.
+    assert latest_checkpoint(make_run().output).record["step"] == 4
     assert run_training(make_run(resume=True, **settings)).step == 12
 
 
