@@ -112,7 +112,10 @@ def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
         *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join(
+        [str(ROOT), str(run.output.parent)]
+    )  # for models that a test writes beside the run
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     for kills in range(2):
         before = read_latest(run.output)
         child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
@@ -358,7 +361,10 @@ def train_in_two_processes(run, home):
         *("-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", config, "--device", "cpu"),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join(
+        [str(ROOT), str(run.output.parent)]
+    )  # for models that a test writes beside the run
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
     )
@@ -394,6 +400,55 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks
         assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
     for key, value in weights(one.output).items():
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
+
+
+NOTING = """
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from decabench.models.mqan import FAMILY as MQAN_FAMILY, MQAN
+from decabench.models.mqan_batch import MODELS, MQANConfig
+
+
+@dataclass(frozen=True)
+class NotingConfig(MQANConfig):
+    name: str = "noting:FAMILY"
+
+    def __post_init__(self):
+        pass
+
+    @property
+    def parts(self):
+        return MODELS["mqan"]
+
+
+class Noting(MQAN):
+    def losses(self, batch):
+        notes = Path(__file__).with_name(f"drawn-{torch.distributed.get_rank()}")
+        with notes.open("a") as file:
+            print(torch.rand(()).item(), file=file)
+        return super().losses(batch)
+
+
+FAMILY = replace(MQAN_FAMILY, config=NotingConfig, build=lambda config, outputs, words: Noting(config, words))
+"""
+
+
+@pytest.mark.slow
+def test_each_process_and_each_step_draws_its_own_dropout(make_run, home, monkeypatch):
+    """With the same numbers in all processes, twice the batch would have half the dropout masks."""
+    run = make_run("two", steps=3, validate_every=3)
+    (run.output.parent / "noting.py").write_text(NOTING)
+    monkeypatch.syspath_prepend(run.output.parent)
+    from noting import NotingConfig
+
+    sizes = {key: getattr(run.config.model, key) for key in ("dimension", "hidden", "heads", "layers")}
+    train_in_two_processes(replace(run, config=replace(run.config, model=NotingConfig(**sizes))), home)
+    drawn = [(run.output.parent / f"drawn-{rank}").read_text().split() for rank in (0, 1)]
+    assert [len(own) for own in drawn] == [3, 3]
+    assert len({*drawn[0], *drawn[1]}) == 6
 
 
 @pytest.mark.slow
