@@ -17,7 +17,7 @@ import json
 import lzma
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +37,7 @@ from decabench.models import (
     Family,
     Lexicon,
     TextReader,
+    Vectors,
     WordTable,
     autocast,
     find_family,
@@ -262,9 +263,77 @@ def write_bundle(
     data = encode_tasks(store, config, tasks)
     report("encoding the validation questions ...")
     asked, questions = _encode_validation(store, config, tasks, family, data.lexicon)
-    keep = {task: len(own) for task, own in data.tasks.items()}
     make_folder(folder)
     _write_code(folder / _CODE)
+    fitted = _write_to_fit(folder, config, data, asked, questions, vectors, limit)
+    code = file_digest(folder / _CODE)
+    record = {
+        "format": FORMAT,
+        "decabench": decabench.__version__,
+        "config": {**to_mapping(config), "vectors": list(fitted.files), "best_by": "last"},
+        "code": code,
+        "vocabulary": fitted.lexicon.size - len(SPECIALS),
+        "outputs": {task: output_record(output) for task, output in data.outputs.items()},
+        "columns": {task: sorted(own.columns) for task, own in data.tasks.items()},
+        "data": {
+            **fingerprints(store, config.tasks, "train"),
+            **fingerprints(store, config.tasks, "validation"),
+        },
+        "vectors": {
+            "digest": fitted.digest,
+            "made_from": vectors.digest,
+            "words": fitted.words,
+            "of": len(fitted.lexicon),
+        },
+        "examples": {task: [fitted.examples[task], len(own)] for task, own in data.tasks.items()},
+    }
+    _write_record(folder, record)
+    report("computing losses on the CPU, to compare with ...")
+    losses = compare_losses(Bundle.open(folder, whole=False), torch.device("cpu"), "float32")
+    _write_record(folder, {**record, "losses": losses})
+    cut = [
+        f"{task}: {fitted.examples[task]:,} of {len(own):,} training examples"
+        for task, own in data.tasks.items()
+        if fitted.examples[task] < len(own)
+    ]
+    if fitted.words < (known := len(fitted.lexicon) - len(SPECIALS)):
+        cut.append(f"vectors of {fitted.words:,} of {known:,} words")
+    return WrittenBundle(_size(folder, "**/*"), fitted.state, code, tuple(cut))
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What fitted into a bundle."""
+
+    examples: Mapping[str, int]
+    """The number of training examples, by task."""
+    lexicon: Lexicon
+    """Its words, numbered anew."""
+    words: int
+    """The number of words that have vectors."""
+    digest: str
+    """The digest of these vectors."""
+    files: Sequence[str]
+    """The files that hold them."""
+    state: int
+    """The bytes of the weights in half precision, which come beside it."""
+
+
+def _write_to_fit(
+    folder: Path,
+    config: TrainConfig,
+    data: TrainingData,
+    asked: Mapping[str, TaskData],
+    questions: Mapping[str, tuple[list[str], list[int | None]]],
+    vectors: Vectors,
+    limit: int,
+) -> _Fitted:
+    """Write examples, questions, words and vectors, and cut them until they fit into `limit` bytes with the weights.
+
+    `asked` are the encoded validation questions, and `questions` their ids with how much of each context is kept.
+    """
+    family = find_family(config.model.name)
+    keep = {task: len(own) for task, own in data.tasks.items()}
     quick = True  # until the sizes fit; what is cut from a task takes several attempts to find
     while True:
         kept = _draw(data.tasks, keep, config.seed)
@@ -286,43 +355,15 @@ def write_bundle(
         others = _size(folder, "code.zip", "words.json.xz") + int(scale * _size(folder, "validation/*"))
         encoded_size = int(scale * _size(folder, "train/*"))
         most = max((room - others) // 2, room - others - encoded_size)
-        words, digest, names = _write_word_vectors(folder, vectors, lexicon, most)
+        words, digest, files = _write_word_vectors(folder, vectors, lexicon, most)
         left = room - others - _size(folder, "vectors*", "ngrams*")
         if encoded_size <= left:
             if not quick:
-                break
+                return _Fitted(keep, lexicon, words, digest, files, state)
             quick = False
             continue
         sizes = {task: int(scale * _size(folder, f"train/{task}.safetensors.xz")) for task in kept}
         keep = _fill(keep, sizes, int(left * 0.97))
-    code = file_digest(folder / _CODE)
-    record = {
-        "format": FORMAT,
-        "decabench": decabench.__version__,
-        "config": {**to_mapping(config), "vectors": names, "best_by": "last"},
-        "code": code,
-        "vocabulary": lexicon.size - len(SPECIALS),
-        "outputs": {task: output_record(output) for task, output in data.outputs.items()},
-        "columns": {task: sorted(own.columns) for task, own in data.tasks.items()},
-        "data": {
-            **fingerprints(store, config.tasks, "train"),
-            **fingerprints(store, config.tasks, "validation"),
-        },
-        "vectors": {"digest": digest, "made_from": vectors.digest, "words": words, "of": len(lexicon)},
-        "examples": {task: [keep[task], len(own)] for task, own in data.tasks.items()},
-    }
-    _write_record(folder, record)
-    report("computing losses on the CPU, to compare with ...")
-    losses = compare_losses(Bundle.open(folder, whole=False), torch.device("cpu"), "float32")
-    _write_record(folder, {**record, "losses": losses})
-    cut = [
-        f"{task}: {keep[task]:,} of {len(own):,} training examples"
-        for task, own in data.tasks.items()
-        if keep[task] < len(own)
-    ]
-    if words < len(lexicon) - len(SPECIALS):
-        cut.append(f"vectors of {words:,} of {len(lexicon) - len(SPECIALS):,} words")
-    return WrittenBundle(_size(folder, "**/*"), state, code, tuple(cut))
 
 
 def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None:
@@ -462,7 +503,7 @@ def _count_weights(
 
 
 def _write_word_vectors(
-    folder: Path, vectors: Any, lexicon: Lexicon, most: int
+    folder: Path, vectors: Vectors, lexicon: Lexicon, most: int
 ) -> tuple[int, str, list[str]]:
     """Write the vectors of as many words as fit, frequent ones first; return their number, digest and files."""
     words = list(dict.fromkeys(word.strip() for word in lexicon.words[len(SPECIALS) :]))
