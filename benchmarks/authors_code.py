@@ -4,16 +4,21 @@
 
 `authors_network.py` runs the clone's network. Batches are random words with the lengths of a batch of 2,000 tokens of
 each task. Every side runs in a process of its own, and these take turns, a step each: on a busy machine, all
-have the same share of the disturbance. CPU seconds of one thread, medians and ranges.
+have the same share of the disturbance. CPU seconds of one thread, medians and ranges. `--record FILE` keeps those of
+every step, from which `show` makes the table again.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -26,7 +31,7 @@ BATCHES = {
 SIZES = ((128, 1, 2), (200, 2, 3))
 """d, layers and heads: those of the runs in docs/reference-models.md, and the paper's."""
 SIDES = ("authors' code", "here, same network", "here, the paper's network")
-STEPS = 9
+STEPS = 15
 _FIXED = {"dropout": 0.2, "hidden": 150}
 
 
@@ -138,26 +143,49 @@ def measure(clone: str, task: str, size: tuple[int, int, int], vocabulary: int) 
     return found
 
 
-def main(clone: str, vocabulary: int) -> None:
-    """Print a Markdown table: the sides' steps on the same batches, and how many times as fast they are here."""
-    print(f"\n| d, layers | task | batch | {' | '.join(SIDES)} |\n|---|---|---|---|---|---|")
+def main(clone: str, vocabulary: int, record: str) -> None:
+    """Measure the sides' steps on the same batches; print them as a table, and write every step's seconds to a file."""
+    import torch
+
+    rows = []
+    print(f"\n{HEAD}", flush=True)
     for size in SIZES:
-        for task, (examples, *ranges) in BATCHES.items():
-            theirs, *ours = measure(clone, task, size, vocabulary)
-            middle = statistics.median(theirs)
-            cells = [
-                _cell(theirs),
-                *(f"{_cell(own)}: {middle / statistics.median(own):.1f} x" for own in ours),
-            ]
-            lengths = " + ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in ranges)
-            print(
-                f"| {size[0]}, {size[1]} | {task} | {examples} x ({lengths}) | {' | '.join(cells)} |",
-                flush=True,
-            )
+        for task in BATCHES:
+            found = measure(clone, task, size, vocabulary)
+            rows.append({"size": size, "task": task, "seconds": dict(zip(SIDES, found, strict=True))})
+            print(show(vocabulary, rows[-1]), flush=True)
+    if record:
+        made = {"torch": torch.__version__, "processor": _processor(), "vocabulary": vocabulary, "rows": rows}
+        Path(record).write_text(json.dumps(made, indent=1) + "\n")
 
 
-def _cell(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}-{max(seconds):.2f})"
+HEAD = f"| words, size | task | batch | {' | '.join(SIDES)} |\n|---|---|---|---|---|---|"
+
+
+def show(vocabulary: int, row: Mapping[str, Any]) -> str:
+    """Return a row of the table: median and range of each side, and how many times as fast it is here."""
+    dimension, layers, _ = row["size"]
+    examples, *ranges = BATCHES[row["task"]]
+    lengths = " + ".join(f"{low}–{high}" if low < high else f"{low}" for low, high in ranges)
+    theirs, *ours = (row["seconds"][side] for side in SIDES)
+    middle = statistics.median(theirs)
+    cells = [
+        f"{vocabulary:,}, d {dimension}, {'one layer' if layers == 1 else 'two layers'}",
+        row["task"],
+        f"{examples} × ({lengths})",  # noqa: RUF001
+        _cell(theirs),
+        *(f"{_cell(own)}: {middle / statistics.median(own):.1f} times" for own in ours),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(seconds: Sequence[float]) -> str:
+    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}–{max(seconds):.2f})"
+
+
+def _processor() -> str:
+    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else ""
 
 
 if __name__ == "__main__":

@@ -1,23 +1,29 @@
-"""What each difference of the authors' code is worth to MQAN: a design of 12 runs a task for 11 differences.
+"""What each difference of the authors' code is worth to MQAN: a design of 24 runs a task for 11 differences.
 
     python benchmarks/departures_effects.py runs sst             # the commands that train
     python benchmarks/departures_effects.py effects reproductions/departures/runs.csv
 
 Each difference is on in half of the runs, and each pair of them on together in a quarter (Plackett and Burman, The
-Design of Optimum Multifactorial Experiments, 1946), so that each effect, the mean of six runs with less that of six
-without, is as exact as if all twelve had tried that difference alone. Runs whose names begin with `f` are the same
-with every choice turned round, with another seed: with both halves, no effect is mixed with how two differences act
-together. An effect stands out if it is beyond Lenth's margin (Quick and Easy Analysis of Unreplicated Factorials,
-1989): the error is 1.5 times the median of the effects that are not far larger than most.
+Design of Optimum Multifactorial Experiments, 1946), so that each effect, the mean of the runs with less that of those
+without, is as exact as if all had tried that difference alone. Runs whose names begin with `f` are the same with every
+choice turned round, with another seed: no effect is mixed with how two differences act together, nor with the seed.
+What eleven effects, the seed and the mean leave of 24 runs is the error, with 11 degrees of freedom; how two
+differences act together is in it, which makes it larger rather than smaller.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 import sys
-from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from scipy.stats import t as student
+
+from decabench.scoring.pairs import holm
 
 FACTORS = {
     "no dropout on LSTM inputs": "lstm_dropout=0",
@@ -46,9 +52,8 @@ OF_DROPOUT = {
     "more dropout",
 }
 """The differences that drop more or less in training, which changes its loss even where learning is the same."""
-LENTH_95 = 2.21
-"""Lenth's error times this is beyond 95 % of single effects where there are none, of 11: simulated 400,000 times, since
-Student's t with 11 / 3 degrees of freedom, which Lenth takes, is beyond 97 %."""
+T_95 = 2.201
+"""Student's t with 11 degrees of freedom is beyond this 5 % of the time."""
 
 
 def design() -> dict[str, tuple[int, ...]]:
@@ -74,50 +79,78 @@ def commands(task: str) -> list[str]:
 
 
 def effects(runs: list[dict[str, str]], column: str) -> tuple[list[float], float]:
-    """Return the effect of each factor on a column of the runs, and Lenth's margin."""
+    """Return the effect of each factor on a column of the 24 runs, and their standard error, which is the same."""
+    rows, values = design(), {run["run"]: float(run[column]) for run in runs}
+    signs = [(1, 1 if name[0] == "f" else -1, *(2 * on - 1 for on in row)) for name, row in rows.items()]
+    # The columns are orthogonal, so that each coefficient is found alone.
+    found = [
+        statistics.mean(sign[i] * values[name] for name, sign in zip(rows, signs, strict=True))
+        for i in range(len(signs[0]))
+    ]
+    left = [
+        values[name] - sum(a * b for a, b in zip(found, sign, strict=True))
+        for name, sign in zip(rows, signs, strict=True)
+    ]
+    error = math.sqrt(sum(value**2 for value in left) / (len(rows) - len(found)))
+    return [2 * coefficient for coefficient in found[2:]], 2 * error / math.sqrt(len(rows))
+
+
+def read_runs(file: Path) -> dict[str, list[dict[str, str]]]:
+    """Read the 24 runs of each task. Ends the program if one is missing."""
     rows = design()
-    found = []
-    for i in range(len(FACTORS)):
-        by_choice: tuple[list[float], list[float]] = [], []
-        for run in runs:
-            by_choice[rows[run["run"]][i]].append(float(run[column]))
-        found.append(statistics.mean(by_choice[1]) - statistics.mean(by_choice[0]))
-    sizes = [abs(effect) for effect in found]
-    first = 1.5 * statistics.median(sizes)
-    error = 1.5 * statistics.median([size for size in sizes if size <= 2.5 * first])
-    return found, LENTH_95 * error
+    with file.open(encoding="utf-8", newline="") as lines:
+        runs = [run for run in csv.DictReader(lines) if run["run"] in rows]
+    found = {task: [run for run in runs if run["task"] == task] for task in OF_TASKS}
+    for task, own in found.items():
+        if missing := rows.keys() - {run["run"] for run in own}:
+            sys.exit(f"{file} lacks runs of {task}: {', '.join(sorted(missing))}.")
+    return found
 
 
 def table(file: Path) -> str:
     """Return the effects on training loss, steps 251 to 300 (nats a token), and on both splits (points), in Markdown.
 
-    Those beyond the margin are bold. A dagger marks effects of dropout on the loss. Of a task's turned-round runs, all
-    or none count.
+    Those beyond the margin, 2.2 standard errors, are bold. A dagger marks effects of dropout on the loss.
     """
-    rows = design()
-    with file.open(encoding="utf-8", newline="") as lines:
-        runs = [run for run in csv.DictReader(lines) if run["run"] in rows]
-    counts = Counter((run["task"], run["run"][0]) for run in runs)
-    runs = [run for run in runs if counts[run["task"], run["run"][0]] == len(rows) / 2]
-    columns: list[list[str]] = [["", "---", *FACTORS, "*margin*", "*runs*"]]
+    columns: list[list[str]] = [["", "---", *FACTORS, "*margin*"]]
     for column, digits in (("loss 300", 3), ("validation", 1), ("test", 1)):
-        for task in OF_TASKS:
-            of_task = [run for run in runs if run["task"] == task]
-            found, margin = effects(of_task, column)
+        for task, runs in read_runs(file).items():
+            found, error = effects(runs, column)
             columns.append(
                 [
                     f"{task}, {column}",
                     "---",
                     *(
-                        _signed(effect, digits, abs(effect) > margin)
+                        _signed(effect, digits, abs(effect) > T_95 * error)
                         + " †" * (column == "loss 300" and name in OF_DROPOUT)
                         for name, effect in zip(FACTORS, found, strict=True)
                     ),
-                    f"{margin:.{digits}f}",
-                    str(len(of_task)),
+                    f"{T_95 * error:.{digits}f}",
                 ]
             )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True))
+
+
+def summary(file: Path) -> str:
+    """Say how many effects on scores are beyond the margin, the least doubtful of them, and how large a gain can be."""
+    chances: dict[str, float] = {}
+    gains = []
+    for task, runs in read_runs(file).items():
+        highest = 0.0
+        for column in ("validation", "test"):
+            found, error = effects(runs, column)
+            highest = max(highest, max(found) + T_95 * error)
+            for name, effect in zip(FACTORS, found, strict=True):
+                chances[f"{task}, {column}: {name}"] = 2 * float(student.sf(abs(effect) / error, 11))
+        gains.append(f"{highest:.1f} on {task}")
+    corrected = holm(chances)
+    least = min(corrected, key=lambda name: corrected[name])
+    beyond = sum(chance < 0.05 for chance in chances.values())
+    return (
+        f"{beyond} of {len(chances)} effects on scores are beyond the margin; "
+        f"after Holm's correction the smallest p is {corrected[least]:.2f} ({least}). A gain could be "
+        f"{' and '.join(gains)}."
+    )
 
 
 def _signed(effect: float, digits: int, beyond: bool) -> str:
@@ -132,7 +165,7 @@ def main() -> None:
         case ["runs", task] if task in OF_TASKS:
             print("\n".join(commands(task)))
         case ["effects", file]:
-            print(table(Path(file)))
+            print(table(Path(file)), summary(Path(file)), sep="\n\n")
         case _:
             sys.exit(__doc__)
 

@@ -47,9 +47,13 @@ def tokens(shape: Shape) -> int:
 
 
 if __name__ == "__main__":
-    given = main(__doc__, __file__, calls, tokens, {"--authors": "a clone of github.com/salesforce/decaNLP"})
+    options = {
+        "--authors": "a clone of github.com/salesforce/decaNLP",
+        "--record": "a file for the seconds of each step of --authors",
+    }
+    given = main(__doc__, __file__, calls, tokens, options)
     if given.authors:
-        authors_code.main(given.authors, given.vocabulary)
+        authors_code.main(given.authors, given.vocabulary, given.record)
     else:
         print(
             "Without --authors, a clone of github.com/salesforce/decaNLP, its code is not compared.",

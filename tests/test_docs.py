@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -156,6 +157,20 @@ def anchors_in(path: Path) -> set[str]:
         anchors.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
         counts[slug] += 1
     return anchors
+
+
+@pytest.mark.parametrize("vocabulary", [50_000, 2_000])
+def test_the_table_of_speed_is_that_of_its_record(vocabulary: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from authors_code import show
+
+    path = ROOT / "reproductions" / "authors-network" / f"speed-{vocabulary}.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reference-models.md").read_text(encoding="utf-8")
+    assert record["vocabulary"] == vocabulary
+    assert len(record["rows"]) == 6
+    for row in record["rows"]:
+        assert show(vocabulary, row) in page
 
 
 def test_the_architecture_names_what_there_is() -> None:

@@ -21,8 +21,9 @@ what became of its contrasts; tools/claims.py makes the page of all papers' clai
   published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
   tables; several runs may fill one), `settings`, `seeds`, `config`, `suite`, `init` (a run of the plan to start from,
-  with the same seed), `checkpoint` (a folder of published weights beside the plan, to start from instead), `like` (an
-  earlier run, from which it takes all but name and row, and whose settings it adds to);
+  with the same seed), `checkpoint` (a folder of published weights beside the plan to start from; with `init`, those of
+  that run with the first seed, so that only further seeds train it), `like` (an earlier run, from which it takes all
+  but name and row, and whose settings it adds to);
 - `[[baselines]]`: `row` and `submission`, a folder beside the plan: a row that is not trained;
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
@@ -76,7 +77,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Train a run to its end, and before it the one that it starts from if there is only a record of that."""
     if has_ended(place, run, seed):
         return
-    if (first := plan.first_of(run)) is not None:
+    if (first := plan.first_of(run, seed)) is not None:
         with FileLock(place.lock(first.name, seed)):  # another process may train it: wait for that
             if not has_ended(place, first, seed):
                 print(f"{first.name}, seed {seed}, for its weights", flush=True)
@@ -87,7 +88,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         run.tasks,
         settings={**plan.settings, **run.settings, "seed": seed},
         config=place.plan.parent / config if config else None,
-        init=_origin(run, seed, place),
+        init=_origin(plan, run, seed, place),
         home=place.home,
         device=place.device,
         resume=True,
@@ -97,10 +98,10 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
     mark_ended(plan, run, seed, place)
 
 
-def _origin(run: Run, seed: int, place: Place) -> Path | str:
+def _origin(plan: Plan, run: Run, seed: int, place: Place) -> Path | str:
     """Return the checkpoint, or the folder of a run, whose weights a run starts from; nothing for random ones."""
-    if run.checkpoint:
-        return (place.plan.parent / run.checkpoint).resolve()
+    if published := plan.checkpoint_of(run, seed):
+        return (place.plan.parent / published).resolve()
     return place.run(run.init, seed) if run.init else ""
 
 
@@ -211,7 +212,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             settings = {**plan.settings, **run.settings, "seed": 0}
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
             if run.checkpoint:
-                Checkpoint.open(_origin(run, 0, place))
+                Checkpoint.open((place.plan.parent / run.checkpoint).resolve())
             for task in made.tasks:
                 task_of(task, place.include)
             for split in dict.fromkeys(["train", *plan.splits_of(run)]):

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.departures import DepartingMQAN, DeparturesConfig, interleaved_order
-from benchmarks.departures_effects import FACTORS, design, effects, table
+from benchmarks.departures_effects import FACTORS, T_95, design, effects, summary, table
 from decabench.models.mqan import DecoderPast
 from decabench.models.words import INIT
 from decabench.training.optimizers import apply_freezes
@@ -115,36 +115,44 @@ def measure(draws, **worth):
 
 
 def test_effects_are_found_again():
-    found, margin = measure(random.Random(0), f3=2, f7=-1)
-    assert found[3] == pytest.approx(2, abs=0.6)  # three standard errors
-    assert found[7] == pytest.approx(-1, abs=0.6)
-    assert min(abs(found[3]), abs(found[7])) > margin
+    found, error = measure(random.Random(0), f3=2, f7=-1)
+    assert found[3] == pytest.approx(2, abs=3 * error)
+    assert found[7] == pytest.approx(-1, abs=3 * error)
+    assert min(abs(found[3]), abs(found[7])) > T_95 * error
+
+
+def test_effects_and_their_error_are_those_of_least_squares():
+    """Checked with numpy, in a way of its own."""
+    draws = np.random.default_rng(3)
+    scores = dict(zip(design(), draws.normal(80, 1, 24), strict=True))
+    found, error = effects([{"run": name, "score": str(score)} for name, score in scores.items()], "score")
+    matrix = np.array([[1, name[0] == "f", *row] for name, row in design().items()], dtype=float)
+    coefficients, squares, _, _ = np.linalg.lstsq(matrix, np.array(list(scores.values())))
+    covariance = squares[0] / 11 * np.linalg.inv(matrix.T @ matrix)
+    assert found == pytest.approx(coefficients[2:])
+    assert np.sqrt(covariance.diagonal()[2:]) == pytest.approx([error] * 11)
 
 
 def test_the_margin_is_one_of_95_percent():
     """Of 4,400 simulated effects of noise 5 % are beyond it, with a standard error of about 0.4 %."""
     draws, beyond = random.Random(1), 0
     for _ in range(400):
-        found, margin = measure(draws)
-        beyond += sum(abs(effect) > margin for effect in found)
+        found, error = measure(draws)
+        beyond += sum(abs(effect) > T_95 * error for effect in found)
     assert beyond / (400 * len(FACTORS)) == pytest.approx(0.05, abs=0.013)
 
 
-def test_a_task_counts_with_both_halves_or_one(tmp_path):
+def test_runs_that_are_missing_are_named(tmp_path):
     """Effects of a half that has only begun would be mixed with each other."""
-    rows, draws = list(design()), random.Random(2)
-    made = {}
-    for halves in ("p", "pf"):
-        lines = ["task,run,loss 300,validation,test"]
-        for task in ("sst", "woz.en"):
-            for run in rows if halves == "pf" else [row for row in rows if row[0] == "p"]:
-                if not "f00" <= run <= "f03":
-                    made.setdefault((task, run), [str(draws.gauss(80, 1)) for _ in range(3)])
-                    lines.append(",".join([task, run, *made[task, run]]))
-        (tmp_path / f"{halves}.csv").write_text("\n".join(lines), encoding="utf-8")
-    assert table(tmp_path / "p.csv") == table(tmp_path / "pf.csv")
+    lines = ["task,run,loss 300,validation,test"]
+    lines += [f"{task},{run},1,80,80" for task in ("sst", "woz.en") for run in design() if run != "f03"]
+    (tmp_path / "runs.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(SystemExit, match="lacks runs of sst: f03"):
+        table(tmp_path / "runs.csv")
 
 
 def test_the_table_is_that_of_the_records():
     page = (ROOT / "docs" / "mqan-experiments.md").read_text(encoding="utf-8")
-    assert table(ROOT / "reproductions" / "departures" / "runs.csv") in page
+    records = ROOT / "reproductions" / "departures" / "runs.csv"
+    assert table(records) in page
+    assert summary(records) in " ".join(page.split())

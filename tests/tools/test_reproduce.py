@@ -273,11 +273,16 @@ def test_a_paper(home, tmp_path, capsys):
     published = tmp_path / "weights" / "sst"
     (checkpoint,) = (tmp_path / "third" / "runs" / "one-sst-seed-1" / "checkpoints").iterdir()
     shutil.copytree(checkpoint, published)
-    plan.write_text(plan.read_text().replace('init = "one-sst"', 'checkpoint = "weights/sst"'))
+    # The weights of one-sst's first seed: the others train it.
+    plan.write_text(
+        plan.read_text().replace(
+            'init = "one-sst"', 'init = "one-sst"\ncheckpoint = "weights/sst"\nseeds = [1, 0]'
+        )
+    )
     sixth = [str(plan), *data, "--output", str(tmp_path / "sixth"), "--seeds", "1", "--only", "joint"]
     reproduce.main([*sixth, "--page", str(tmp_path / "sixth.md")])
     assert not (tmp_path / "sixth" / "runs" / "one-sst-seed-1").exists()
-    assert "`checkpoint=weights/sst`; `epochs=1`" in (tmp_path / "sixth.md").read_text()
+    assert "`init=one-sst`; `checkpoint=weights/sst`; `epochs=1`" in (tmp_path / "sixth.md").read_text()
     answers = [tmp_path / one / "submissions" / "joint-seed-1" / "predictions" for one in ("third", "sixth")]
     for file in answers[0].iterdir():
         assert file.read_bytes() == (answers[1] / file.name).read_bytes(), "both begin with the same weights"
@@ -355,8 +360,8 @@ def _count_right(submission, task, golds):
         ("settings = { epochs = 3 }", 'init = "joint"', "init 'joint' of joint, which ends in itself"),
         (
             "settings = { epochs = 3 }",
-            'init = "one-sst"\ncheckpoint = "weights"',
-            "init 'one-sst' and checkpoint 'weights' of joint: it starts from one of them",
+            'checkpoint = "weights"\nseeds = [0, 1]',
+            r"seeds \[0, 1\] of joint, which would all share the luck of 'weights'",
         ),
         ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
         ('suite = "small"\nsplit', 'suite = "smal"\nsplit', "Did you mean small"),

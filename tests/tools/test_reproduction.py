@@ -47,7 +47,15 @@ from reproduction.page import (
     results_table,
 )
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
-from reproduction.records import has_changed, has_ended, has_record, keep_record, mark_ended, read_training
+from reproduction.records import (
+    asked_for,
+    has_changed,
+    has_ended,
+    has_record,
+    keep_record,
+    mark_ended,
+    read_training,
+)
 from reproduction.scores import (
     FIXED,
     SeedTest,
@@ -267,6 +275,20 @@ def test_models_that_begin_with_one_model_share_its_luck():
     firsts = [Run(f"first-{task}", (task,), row="first") for task in PRODUCTS]
     plan = Plan("T", "P", "products", {"mean": MEAN}, (Run("joint", PRODUCTS), *tuned, *firsts, *others))
     assert kinds_of_rows(plan, MEAN, PLACE) == {False: ["joint", "tuned"], True: ["first", "own"]}
+
+
+def test_published_weights_stand_for_the_first_seed_alone():
+    """Seeds that all began with one model would share its luck, which no interval over seeds shows."""
+    first, second = Run("first"), Run("second", init="first", checkpoint="weights/first", seeds=(3, 0))
+    alone = Run("alone", checkpoint="weights/first", seeds=(0,))
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (first, second, alone))
+    assert plan.first_of(second, 3) is None and plan.checkpoint_of(second, 3) == "weights/first"
+    assert plan.first_of(second, 0) is first and plan.checkpoint_of(second, 0) == ""
+    assert plan.first_of(alone, 0) is None and plan.checkpoint_of(alone, 0) == "weights/first"
+    assert [asked_for(plan, second, seed, PLACE)["init"] for seed in (3, 0)] == [
+        "weights/first",
+        asked_for(plan, first, 0, PLACE),
+    ]
 
 
 def test_rows_that_clearly_vary_unlike_have_their_own_variance():

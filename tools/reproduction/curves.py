@@ -74,7 +74,7 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
 
 
 def _learns_validation(plan: Plan, run: Run, place: Place) -> bool:
-    asked = asked_for(plan, run, place)
+    asked = asked_for(plan, run, plan.seeds_of(run)[0], place)
     return bool({**asked["config"], **asked["settings"]}.get("learn_validation"))
 
 

@@ -67,7 +67,8 @@ class Run:
     init: str = ""
     """The run whose weights it starts from."""
     checkpoint: str = ""
-    """A folder of published weights to start from instead, beside the plan."""
+    """A folder of published weights to start from, beside the plan; with `init`, those of its run with the first
+    seed, which that seed starts from."""
     suite: str = ""
     """The suite that its results are reported on, in place of the plan's."""
 
@@ -226,9 +227,15 @@ class Plan:
     def seeds_of(self, run: Run) -> tuple[int, ...]:
         return run.seeds or self.seeds
 
-    def first_of(self, run: Run) -> Run | None:
-        """Return the run whose weights a run starts from, if it does."""
+    def first_of(self, run: Run, seed: int) -> Run | None:
+        """Return the run whose weights a run starts from with a seed, if it does."""
+        if self.checkpoint_of(run, seed):
+            return None
         return next((one for one in self.runs if one.name == run.init), None)
+
+    def checkpoint_of(self, run: Run, seed: int) -> str:
+        """Return the published weights that a run starts from with a seed; empty if it does not."""
+        return run.checkpoint if not run.init or seed == self.seeds_of(run)[0] else ""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -485,10 +492,13 @@ def _faults(plan: Plan) -> Iterator[str]:
         seeds = plan.seeds_of(run)
         if len(set(seeds)) < len(seeds) or min(seeds) < 0:
             yield f"seeds {list(seeds)} of {run.name}"
+        if run.checkpoint and not run.init and len(seeds) > 1:
+            yield (
+                f"seeds {list(seeds)} of {run.name}, which would all share the luck of {run.checkpoint!r}: give its "
+                "run as init, or one seed"
+            )
         if _starts_from_itself(plan, run):
             yield f"init {run.init!r} of {run.name}, which ends in itself"
-        if run.init and run.checkpoint:
-            yield f"init {run.init!r} and checkpoint {run.checkpoint!r} of {run.name}: it starts from one of them"
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:
@@ -499,8 +509,9 @@ def _faults(plan: Plan) -> Iterator[str]:
 
 def _starts_from_itself(plan: Plan, run: Run) -> bool:
     """Whether a run begins, by way of others or not, with its own weights."""
-    seen, at = [run.name], plan.first_of(run)
-    while at is not None and at.name not in seen:
-        seen.append(at.name)
-        at = plan.first_of(at)
-    return at is not None and at.name == run.name
+    firsts = {one.name: one.init for one in plan.runs}
+    seen, at = [run.name], run.init
+    while at in firsts and at not in seen:
+        seen.append(at)
+        at = firsts[at]
+    return at == run.name

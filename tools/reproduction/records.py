@@ -61,15 +61,15 @@ class Training:
     """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
 
 
-def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
+def asked_for(plan: Plan, run: Run, seed: int, place: Place) -> dict[str, Any]:
     """Return what decides about a run: its tasks, settings, the configuration file and where it starts from."""
-    config, first = run.config or plan.config, plan.first_of(run)
+    config, first = run.config or plan.config, plan.first_of(run, seed)
     return {
         "tasks": list(run.tasks),
         "settings": {**plan.settings, **run.settings},
         "config": tomllib.loads((place.plan.parent / config).read_text(encoding="utf-8")) if config else {},
         "split": plan.split,
-        "init": asked_for(plan, first, place) if first else run.checkpoint or None,
+        "init": asked_for(plan, first, seed, place) if first else plan.checkpoint_of(run, seed) or None,
     }
 
 
@@ -79,7 +79,7 @@ def read_training(plan: Plan, run: Run, seed: int, place: Place) -> Training | N
         return None
     note = place.submission(run.name, seed) / TRAINING
     if not note.exists():
-        asked = _asked_at_end(place, run, seed) or asked_for(plan, run, place)
+        asked = _asked_at_end(place, run, seed) or asked_for(plan, run, seed, place)
         content = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked}
         del content["kept"]  # the results say it
         with atomic_file(note) as file:
@@ -188,7 +188,7 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
         raise SubmissionError(
             f"{file} is no record of a run ({error}): delete it to train the run again."
         ) from None
-    return bool(asked == asked_for(plan, run, place))
+    return bool(asked == asked_for(plan, run, seed, place))
 
 
 def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -234,13 +234,13 @@ def has_changed(plan: Plan, run: Run, seed: int, place: Place) -> bool:
         raise SubmissionError(
             f"{note} is damaged ({error}): delete its folder to train the run again."
         ) from None
-    return bool(asked is not None and asked != asked_for(plan, run, place))
+    return bool(asked is not None and asked != asked_for(plan, run, seed, place))
 
 
 def mark_ended(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Note in a run's folder that it was trained to its end, and what was asked for."""
     with atomic_file(place.run(run.name, seed) / ENDED) as file:
-        file.write(json.dumps({"asked": asked_for(plan, run, place)}).encode())
+        file.write(json.dumps({"asked": asked_for(plan, run, seed, place)}).encode())
 
 
 def has_ended(place: Place, run: Run, seed: int) -> bool:
