@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from decabench.errors import UnknownNameError
+from decabench.errors import DecabenchError, UnknownNameError
 
-__all__ = ["load_entry_point", "load_file", "load_object", "plugin_names"]
+__all__ = ["load_entry_point", "load_file", "load_installed", "load_object", "plugin_names"]
 
 _FAILURES = (Exception, SystemExit)
 """What running a module may raise; a script that exits must not end decabench as if it had succeeded."""
@@ -36,6 +36,11 @@ def load_object(reference: str) -> Any:
     here = os.getcwd()
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
+    return _import_object(reference)
+
+
+def _import_object(reference: str) -> Any:
+    module_name, _, path = reference.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
@@ -51,6 +56,32 @@ def load_object(reference: str) -> Any:
             raise UnknownNameError(f"{module_name} has no {part!r}, which {reference!r} refers to.")
         found = getattr(found, part)
     return found
+
+
+def load_installed(reference: str, said_by: str) -> Any:
+    """Import an object that a file, not the user, names; `said_by` says which. Raises DecabenchError, UnknownNameError.
+
+    Not from the current folder, where the file may have brought its module along, unless PYTHONPATH has that folder.
+    """
+    module_name, here = reference.partition(":")[0], os.path.realpath(os.getcwd())
+    named = {os.path.realpath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+    if module_name in sys.modules or here in named:
+        return load_object(reference)
+    before = list(sys.path)
+    sys.path[:] = [path for path in before if os.path.realpath(path) != here]
+    try:
+        return _import_object(reference)
+    except UnknownNameError as error:
+        cause = error.__cause__
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        if missing is None or not f"{module_name}.".startswith(f"{missing}."):
+            raise
+        raise DecabenchError(
+            f"{said_by} names {reference}, code that is not installed and that you did not name: no file may choose "
+            "what is run. If you trust the module in the current folder, put PYTHONPATH=. before the command."
+        ) from error
+    finally:
+        sys.path[:] = before
 
 
 def load_file(path: Path) -> ModuleType:

@@ -23,7 +23,7 @@ from decabench.tasks.preparation import (
     requested_splits,
     tasks_with_split,
 )
-from decabench.tasks.references import References, read_references
+from decabench.tasks.references import References, read_references, require_content
 from decabench.tasks.registry import (
     SUITES,
     TASKS,
@@ -126,6 +126,7 @@ __all__ = [
     "read_prompt",
     "read_references",
     "requested_splits",
+    "require_content",
     "select_suite",
     "select_tasks",
     "tasks_with_split",

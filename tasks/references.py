@@ -53,7 +53,7 @@ def read_references(store: Store, task: str, split: str) -> References:
     found = _read_kept(_path(store, task, split), facts)
     if found is not None:
         return found
-    _require_content(store, task, split, record)
+    require_content(store, task, split)
     try:
         _write(store, task, split, facts)
     except StorageError:  # a home that this user may only read
@@ -81,8 +81,9 @@ def _facts(store: Store, task: str, split: str, record: SplitRecord) -> dict[str
     }
 
 
-def _require_content(store: Store, task: str, split: str, record: SplitRecord) -> None:
-    """Raise DataError if the examples are not those of the record."""
+def require_content(store: Store, task: str, split: str) -> None:
+    """Check that the examples of a prepared split are those of its record. Raises MissingDataError, DataError."""
+    record = store.record(task, split)
     digest, units_digest = hashlib.sha256(), hashlib.sha256()
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))

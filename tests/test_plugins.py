@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib.metadata import EntryPoint
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import UnknownNameError
-from decabench.plugins import load_entry_point, load_file, load_object, plugin_names
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.plugins import load_entry_point, load_file, load_installed, load_object, plugin_names
 from tests.tasks.fixtures import write_lines
 
 
@@ -109,3 +110,26 @@ def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: 
         load_entry_point(EntryPoint("x", "own_broken:x", "some.group"))
     with pytest.raises(UnknownNameError, match="cannot be run"):
         load_file(tmp_path / "own_broken.py")
+
+
+def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's checkpoint brought a module along, named it, and had it run by `predict`."""
+    (tmp_path / "brought").mkdir()
+    (tmp_path / "brought" / "along.py").write_text("open('ran', 'w').close()\nX = 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for first in ("", str(tmp_path)):  # as `python -m` and an installed script have it
+        monkeypatch.setattr(sys, "path", [first, *sys.path])
+        with pytest.raises(
+            DecabenchError, match=r"The checkpoint c names brought\.along:X, code that is not inst"
+        ):
+            load_installed("brought.along:X", "The checkpoint c")
+        assert sys.path[0] == first
+    assert not (tmp_path / "ran").exists()
+    assert load_installed("json:dumps", "The checkpoint c") is json.dumps
+    with pytest.raises(UnknownNameError, match="json has no 'nothing'"):
+        load_installed("json:nothing", "The checkpoint c")
+    monkeypatch.setenv("PYTHONPATH", ".")  # the user trusts it
+    assert load_installed("brought.along:X", "The checkpoint c") == 7
+    monkeypatch.delenv("PYTHONPATH")  # imported before, by whoever named it
+    assert load_installed("brought.along:X", "The checkpoint c") == 7

@@ -5,6 +5,7 @@ from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
+from .checkpoint import newest_checkpoint as newest_checkpoint
 from .checkpoint import output_record as output_record
 from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
@@ -115,6 +116,7 @@ __all__ = [
     "load_optimizer",
     "load_weights",
     "max_over_time",
+    "newest_checkpoint",
     "open_vectors",
     "output_record",
     "outputs_from_records",

@@ -66,6 +66,7 @@ __all__ = [
     "latest_checkpoint",
     "load_optimizer",
     "load_weights",
+    "newest_checkpoint",
     "output_record",
     "outputs_from_records",
     "write_checkpoint",
@@ -75,6 +76,7 @@ FORMAT = "decabench.checkpoint/1"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
 OPTIMIZER = "optimizer.safetensors"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
+_STEPS = "step-" + "[0-9]" * 8
 
 
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
@@ -220,7 +222,11 @@ def find_checkpoint(path: Path) -> Path:
             f"{path} is a file, not the folder of a checkpoint or of a training run. A submission, or the record of a "
             "run, has no weights: give the folder that they are in, or train the run."
         )
-    for candidate in (path, *(_read_pointer(path / name) for name in (BEST, LATEST))):
+    for candidate in (
+        path,
+        *(_read_pointer(path / name) for name in (BEST, LATEST)),
+        newest_checkpoint(path),
+    ):
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate
     if not path.is_dir():
@@ -256,9 +262,15 @@ def _folders_with(place: Path, *files: str) -> list[str]:
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from; None if there is none yet."""
-    # There is a best one alone if the run was killed between its first two pointers.
-    folder = _read_pointer(run / LATEST) or _read_pointer(run / BEST)
+    # A run that was killed between its first checkpoint and its two pointers has but one of these, or none.
+    folder = _read_pointer(run / LATEST) or _read_pointer(run / BEST) or newest_checkpoint(run)
     return None if folder is None else Checkpoint.open(folder)
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    """Return the folder of the latest step in a run's folder, whatever its pointers say; None if there is none."""
+    # A checkpoint gets its name once it is complete.
+    return max((file.parent for file in run.glob(f"{FOLDER}/{_STEPS}/{RECORD}")), default=None)
 
 
 def _read_pointer(pointer: Path) -> Path | None:
@@ -358,7 +370,7 @@ class Checkpoint:
         table = record["config"].get("model")
         own_family = table.get("name") if isinstance(table, dict) else None
         if isinstance(own_family, str) and ":" in own_family:
-            find_family(own_family)  # its module may be missing: the checkpoint is not at fault
+            find_family(own_family, f"The checkpoint {folder}")  # not to be reported as damage
         try:
             config = read_model_config(record["config"]["model"])
             outputs = outputs_from_records(record.get("outputs", {}), record["config"]["tasks"])
@@ -384,7 +396,16 @@ class Checkpoint:
 
     def digest(self) -> str:
         """The SHA-256 digest of weights and vocabulary, as `sha256:HEX`."""
-        return file_digest(*StoredWeights.find(self.folder).files, self.folder / VOCABULARY)
+        return file_digest(*self._files())
+
+    def _files(self) -> list[Path]:
+        """Return the files of weights and the vocabulary. Raises DataError if one is missing."""
+        files = [*StoredWeights.find(self.folder).files, self.folder / VOCABULARY]
+        if missing := [path.name for path in files if not path.is_file()]:
+            raise DataError(
+                f"{self.folder} lacks {', '.join(missing)}: use a complete copy of the checkpoint."
+            )
+        return files
 
     def file_digests(self) -> dict[str, str]:
         """The SHA-256 digest of each file of weights, by name, as `sha256sum` would give it."""
@@ -394,8 +415,9 @@ class Checkpoint:
         """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
 
         One changed byte of weights is enough to give other answers, and nothing else would notice it. Checkpoints of
-        earlier versions have no digests, and are not checked; a file that is missing is for its reader to report.
+        earlier versions have no digests, and are not checked.
         """
+        self._files()
         saved: Mapping[str, str] = self.record.get("files", {})
         if not saved:
             return
@@ -507,7 +529,7 @@ def write_checkpoint(
         write_json(run / BEST, {"checkpoint": name})
     write_json(run / LATEST, {"checkpoint": name})
     kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}
-    for folder in (run / FOLDER).glob("step-" + "[0-9]" * 8):
+    for folder in (run / FOLDER).glob(_STEPS):
         if folder not in kept:
             shutil.rmtree(folder, ignore_errors=True)
     return target

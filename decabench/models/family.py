@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import PAD, Ids, Lexicon, detokenize, split_words, tokenize
-from decabench.plugins import load_object
+from decabench.plugins import load_installed, load_object
 from decabench.tasks import Label, Output, Question, Tags, Task, Tree
 
 __all__ = [
@@ -426,10 +426,14 @@ class Family:
                     )
 
 
-def find_family(name: str) -> Family:
-    """Find a family by a model's name or by `package.module:object`. Raises UnknownNameError."""
+def find_family(name: str, said_by: str = "") -> Family:
+    """Find a family by a model's name or by `package.module:object`.
+
+    If a file gave the name, not the user, `said_by` says which; its module must be installed, or imported already.
+    Raises UnknownNameError, DecabenchError.
+    """
     if ":" in name:
-        found = load_object(name)
+        found = load_installed(name, said_by) if said_by else load_object(name)
     else:
         module, _, attribute = FAMILIES[require_name(name, FAMILIES, "model")].partition(":")
         found = getattr(import_module(module), attribute)

@@ -456,6 +456,13 @@ def combine_settings(
     return from_mapping(content, base), left_out
 
 
+def named_model(path: Path | None, settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
+    """Return the model that arguments name: `model`, the settings or the file; empty if none does."""
+    tables = [_as_tables(settings), {} if path is None else _read_table_file(path)]
+    named = [table["model"].get("name") for table in tables if isinstance(table.get("model"), Mapping)]
+    return next((name for name in (model, *named) if isinstance(name, str) and name), "")
+
+
 def task_alone(config: TrainConfig, task: str) -> TrainConfig:
     """Return the configuration of a run on one of the tasks: without their schedule, and what is set for others."""
     own: dict[str, Any] = {

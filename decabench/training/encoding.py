@@ -35,7 +35,7 @@ from decabench.models import (
     split_of,
     with_label_names,
 )
-from decabench.tasks import TASKS, Example, Output, Question, Store, Task
+from decabench.tasks import TASKS, Example, Output, Question, Store, Task, require_content
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
 
@@ -44,7 +44,7 @@ __all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "vocab
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
 _UNUSED_DAYS = 30  # entries that no run has used for so long are removed
-_NUMBERS, _WORDS = "numbers.safetensors", "words.json"
+_NUMBERS, _WORDS, _DIGESTS = "numbers.safetensors", "words.json", "SHA256SUMS"
 Integers = npt.NDArray[np.int64]
 
 
@@ -52,7 +52,8 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     """Encode the training examples of the tasks for the model's family.
 
     Tokenizing ten tasks takes minutes, so the result is kept in the home folder, by a digest of everything that decides
-    it, and read by every run with the same data and settings. With a family or a target form from outside it is made
+    it, and read by every run with the same data and settings. What was changed there is made again; data that are not
+    those of their record are refused. With a family or a target form from outside it is made
     anew each time, because their code may have changed. Raises MissingDataError, DataError.
     """
     ours = config.model.name in FAMILIES and all(
@@ -62,6 +63,10 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
         return known
     family, lexicon = find_family(config.model.name), Lexicon()
+    learns = ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
+    for name in config.tasks:
+        for split in learns:
+            require_content(store, name, split)
     outputs: dict[str, Output] = {}
     found: dict[str, TaskData] = {}
     for name in config.tasks:
@@ -250,8 +255,11 @@ def _write_cache(folder: Path, data: TrainingData) -> None:
     }
     with atomic_file(folder / _NUMBERS) as file:
         file.write(save(arrays, {"key": folder.name}))
-    with atomic_file(folder / _WORDS) as file:  # last: without it there is no entry
+    with atomic_file(folder / _WORDS) as file:
         file.write(json.dumps(content).encode() + b"\n")
+    digests = _digests(folder)
+    with atomic_file(folder / _DIGESTS) as file:  # last: without it there is no entry
+        file.write(digests)
     for other in folder.parent.iterdir():
         last_used = max(
             (path.stat().st_mtime for path in (other, *other.glob("*")) if path.exists()), default=0.0
@@ -260,9 +268,19 @@ def _write_cache(folder: Path, data: TrainingData) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
+def _digests(folder: Path) -> bytes:
+    """Return the digests of an entry's files, as `sha256sum` prints them."""
+    names = (_NUMBERS, _WORDS)
+    return "".join(
+        f"{file_digest(folder / name).removeprefix('sha256:')}  {name}\n" for name in names
+    ).encode()
+
+
 def _read_cache(folder: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
     """Read what `_write_cache` wrote. None if it is missing, damaged or for other data: it can be rebuilt."""
     try:
+        if (folder / _DIGESTS).read_bytes() != _digests(folder):
+            return None
         content = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         with safe_open(folder / _NUMBERS, "numpy") as file:
             if (file.metadata() or {}).get("key") != folder.name or content["key"] != folder.name:

@@ -48,6 +48,7 @@ from decabench.training.config import (
     TrainConfig,
     combine_settings,
     from_mapping,
+    named_model,
     to_mapping,
     to_toml,
 )
@@ -199,7 +200,9 @@ def plan_training(
     bar: bool = False,
 ) -> TrainingRun:
     """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
-    folder = Path(output)
+    folder, path = Path(output), Path(config) if config else None
+    if ":" in (named := named_model(path, settings, model)):
+        find_family(named)  # imported before a checkpoint names it, which may not choose what is run
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
             raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
@@ -215,7 +218,6 @@ def plan_training(
         begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
-    path = Path(config) if config else None
     made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
     for key in ("skip_context", "cut_context"):  # for any task that there is, as the defaults are
@@ -253,6 +255,10 @@ def run_training(run: TrainingRun) -> FinishedRun:
     """
     check_run(run)
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
+        if not run.resume and group.is_first and run.output.exists() and not is_unstarted(run.output):
+            raise DecabenchError(
+                f"{run.output} is no longer free, as it was when this run was planned: name another folder."
+            )
         try:
             return _Trainer(run, group).train()
         except TrainingInterrupted:
@@ -530,7 +536,11 @@ class _Trainer:
                     progress.step(row)
                 unread.clear()
             if validates:
-                is_best = self._validate(log)
+                try:
+                    is_best = self._validate(log)
+                except Exception:  # a metric or a disk may fail: what was learned before is kept
+                    self._checkpoint(log, is_best=False)
+                    raise
             if saves or is_best or self._has_stopped():
                 self._checkpoint(log, is_best)
 
@@ -679,7 +689,10 @@ class _Trainer:
             state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)
-        is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
+        if state.best is None:
+            is_best = math.isfinite(score)
+        else:
+            is_best = score > state.best if self.higher_is_better else score < state.best
         if is_best:
             state.best, state.stale = score, 0
         else:

@@ -27,6 +27,7 @@ from decabench.models import (
     find_family,
     load_optimizer,
     load_weights,
+    newest_checkpoint,
     output_record,
 )
 from decabench.tasks import Output
@@ -89,6 +90,8 @@ def is_unstarted(output: Path) -> bool:
     }
     found = {path.name for path in output.iterdir()}
     if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
+        return False
+    if newest_checkpoint(output) is not None:  # whose pointers are missing
         return False
     written = output / "config.toml"
     if not written.exists():  # a run writes it before everything but the data as numbers
@@ -162,9 +165,9 @@ class RunState:
         """Return the state as JSON values, without the step."""
         return {
             "positions": {task: list(position) for task, position in self.positions.items()},
-            "best": self.best if self.best is not None and math.isfinite(self.best) else None,
+            "best": self.best,
             "stale": self.stale,
-            "scores": self.scores,
+            "scores": {task: score for task, score in self.scores.items() if math.isfinite(score)},
         }
 
 

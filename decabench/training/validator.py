@@ -116,10 +116,25 @@ class Validator:
             self._tasks.append((task, sample_validation(store, task.name, limit, whole)))
 
     def __call__(self, model: TrainedModel) -> ValidationScores:
-        """Answer and score the examples."""
+        """Answer and score the examples. Raises DecabenchError if a metric fails or gives no number."""
         scores = {}
         for task, examples in self._tasks:
-            replies = model.answer(task, examples)
-            found = score_task([task.metric], [reply.text for reply in replies], examples, None)
-            scores[task.name] = found.scores[found.headline]
+            replies = [reply.text for reply in model.answer(task, examples)]
+            try:
+                found = score_task([task.metric], replies, examples, None)
+                score = found.scores[found.headline]
+                fault = "" if math.isfinite(score) else f"gives {score}"
+            except Exception as error:  # it may be anybody's code
+                if isinstance(error, DecabenchError):
+                    raise
+                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"fails ({error!r})")) from error
+            if fault:
+                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=fault))
+            scores[task.name] = score
         return ValidationScores(scores)
+
+
+_METRIC_FAULT = (
+    "The metric {task.metric} of {task.name} {fault} for the answers to the validation sample. There is a checkpoint "
+    "of this step: mend the metric, and go on with --resume."
+)

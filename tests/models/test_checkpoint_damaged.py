@@ -243,3 +243,12 @@ def test_states(folder: Path, state: Any) -> None:
     change_record(folder, change)
     with pytest.raises(DataError, match="no state to resume from"):
         RunState.of(Checkpoint.open(folder), TINY)
+
+
+@pytest.mark.parametrize("name", ["vocabulary.json", "model.safetensors"])
+def test_a_copy_that_lacks_a_file(saved: Path, folder: Path, name: str) -> None:
+    """It was called a fault of decabench."""
+    (folder / name).unlink()
+    for use in (Checkpoint.digest, Checkpoint.load, Checkpoint.check_files):
+        with pytest.raises(DataError, match=f"lacks {name}: use a complete copy of the checkpoint"):
+            use(Checkpoint.open(folder))

@@ -307,6 +307,36 @@ def test_runs_of_one_home_share_what_was_read(own_home, reads):
     assert is_same(config) and reads
 
 
+def test_what_was_changed_in_the_cache_is_made_again(own_home, reads):
+    """Answers that were swapped there were learned in silence, and damage ended runs as a fault of decabench."""
+    config = replace(TINY, tasks=("sst",))
+    lexicon, _ = encode_tasks(Store(own_home), config)
+    (folder,) = (own_home / CACHE).iterdir()
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(whole) == {"numbers.safetensors", "words.json", "SHA256SUMS"}
+    damage = {
+        "numbers.safetensors": [whole["numbers.safetensors"][:-1] + b"\x07", b""],
+        "words.json": [whole["words.json"].replace(b'"size"', b'"sizf"'), b"[" * 100_000],
+        "SHA256SUMS": [b"", b"0" * 64 + b"  numbers.safetensors\n"],
+    }
+    for name, contents in damage.items():
+        for content in contents:
+            reads.clear()
+            (folder / name).write_bytes(content)
+            again, _ = encode_tasks(Store(own_home), config)
+            assert reads == ["sst"] and again.words == lexicon.words
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+
+
+def test_data_that_are_not_those_of_their_record_are_refused(own_home):
+    """The test split in place of train was learned, under the fingerprint of train, and cached under it."""
+    folder = own_home / "tasks" / "sst"
+    shutil.copy(folder / "test.parquet", folder / "train.parquet")
+    with pytest.raises(DataError, match="sst, train, does not match its record: run decabench prepare sst"):
+        encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
+    assert not (own_home / CACHE).exists()
+
+
 def test_other_data_is_read_anew(own_home, reads, monkeypatch):
     config, original = replace(TINY, tasks=("sst",)), encoding.fingerprints
     encode_tasks(Store(own_home), config)

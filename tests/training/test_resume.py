@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
-from decabench.training import loop
+from decabench.training import loop, validator
 from decabench.training.logs import read_rows
 from decabench.training.loop import TrainingInterrupted, run_training
 from decabench.training.resume import lock_folder, restore
@@ -168,6 +169,52 @@ def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monke
     run_training(make_run("killed", resume=True, checkpoint_every=3))
     assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
     assert Checkpoint.open(killed.output).record["step"] == Checkpoint.open(whole.output).record["step"]
+
+
+def test_a_kill_before_both_pointers_of_the_first_checkpoint(make_run):
+    """The run began anew, and removed the checkpoint that it had."""
+    whole, killed = make_run("whole"), make_run("killed", steps=3)
+    run_training(whole)
+    run_training(killed)
+    for name in ("best.json", "latest.json"):
+        (killed.output / name).unlink()
+    with pytest.raises(DecabenchError, match="is no longer free"):
+        run_training(make_run("killed"))
+    run_training(make_run("killed", resume=True))
+    assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
+
+
+def test_a_folder_that_another_run_has_filled_since(make_run):
+    """It was looked at when the run was planned: the second of two runs removed what the first had learned."""
+    first = make_run()
+    run_training(first)
+    with pytest.raises(DecabenchError, match="is no longer free, as it was when this run was planned"):
+        run_training(make_run())
+    assert latest_checkpoint(first.output).record["step"] == 6
+
+
+@pytest.mark.parametrize(
+    ("score", "fault"),
+    [
+        (lambda *given: 1 / 0, r"fails \(ZeroDivisionError\('division by zero'\)\)"),
+        (lambda *given: SimpleNamespace(scores={"em": float("nan")}, headline="em"), "gives nan"),
+    ],
+)
+def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
+    """Everything since the last checkpoint was lost, and a NaN made the next one unreadable."""
+    whole = make_run("whole", validate_every=3, checkpoint_every=100)
+    run_training(whole)
+    broken = make_run("broken", validate_every=3, checkpoint_every=100)
+    with monkeypatch.context() as patch:
+        patch.setattr(validator, "score_task", score)
+        for step in (3, 6):
+            resumed = make_run("broken", resume=step > 3, validate_every=3, checkpoint_every=100)
+            with pytest.raises(
+                DecabenchError, match=f"The metric em of sst {fault} for .* go on with --resume"
+            ):
+                run_training(resumed)
+            assert latest_checkpoint(broken.output).record["step"] == step
+    assert latest_checkpoint(broken.output).digest() == latest_checkpoint(whole.output).digest()
 
 
 def test_a_full_disk_is_said_to_be_full(run, make_run, monkeypatch):
