@@ -753,6 +753,8 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
     results = place.results(plan, run, 0)
     results.parent.mkdir(parents=True)
     results.write_text('{"submission": {"predictor": {"backend": {"step": 1}}}}')
+    metadata = place.submission("a", 0) / "submission.toml"
+    metadata.write_text("[predictor.backend.config]\nepochs = 12\nseed = 0\n")
     read_training(plan, later, 0, place)
     assert has_changed(plan, later, 0, place) and not has_changed(plan, run, 0, place)
 
@@ -760,6 +762,15 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
     assert has_record(plan, run, 0, place) and not has_record(plan, later, 0, place)
     file = tmp_path / "records" / "a-seed-0.zip"
     whole = file.read_bytes()
+    for other, fault in (("epochs = 13\nseed = 0", "epochs = 13, not 12"), ("seed = 1", "seed = 1, not 0")):
+        file.unlink()
+        metadata.write_text(f"[predictor.backend.config]\n{other}\n")
+        with pytest.raises(
+            SubmissionError, match=f"no record of a run .it was answered by a model with {fault}"
+        ):
+            keep_record(plan, run, 0, place)
+            has_record(plan, run, 0, place)
+    file.write_bytes(whole)
     (place.submission("a", 0) / "training.json").unlink()
     mark_ended(plan, later, 0, place)
     with pytest.raises(SubmissionError, match=r"of other settings than the plan's. It is kept: delete it"):

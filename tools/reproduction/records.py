@@ -12,7 +12,7 @@ import json
 import shutil
 import tomllib
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
@@ -25,6 +25,7 @@ from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest, make_folder
 from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
+from decabench.untrusted import parse_json, parse_toml
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
 from reproduction.plan import Place, Plan, Run, task_of
 
@@ -180,15 +181,36 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
         return False
     try:
         with zipfile.ZipFile(file) as archive:
-            entry = archive.getinfo(TRAINING)
-            if entry.file_size > LARGEST_NOTE:
-                raise KeyError(TRAINING)
-            asked = _read_asked(archive.read(entry))
-    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+            notes = [archive.getinfo(name) for name in (TRAINING, METADATA_NAME)]
+            if any(note.file_size > LARGEST_NOTE for note in notes):
+                raise ValueError("its notes are too large")
+            asked = _read_asked(archive.read(notes[0]))
+            _check_answered_by(archive.read(notes[1]), asked, seed)
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise SubmissionError(
             f"{file} is no record of a run ({error}): delete it to train the run again."
         ) from None
     return bool(asked == asked_for(plan, run, seed, place))
+
+
+def _check_answered_by(metadata: bytes, asked: Mapping[str, Any], seed: int) -> None:
+    """Check that the model that answered had the seed and the settings that were asked for.
+
+    A record may have been copied in another's place. Raises ValueError, KeyError, TypeError, AttributeError.
+    """
+    used = _flat(parse_toml(metadata.decode())["predictor"]["backend"]["config"])
+    wanted = {**_flat(asked["config"]), "tasks": asked["tasks"], **_flat(asked["settings"]), "seed": seed}
+    for key, value in wanted.items():
+        if key in used and used[key] != value:  # settings that came later are in neither
+            raise ValueError(f"it was answered by a model with {key} = {used[key]!r:.60}, not {value!r:.60}")
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return a table's values by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {before + key: value}
+    return found
 
 
 def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -272,7 +294,7 @@ def _asked_at_end(place: Place, run: Run, seed: int) -> Any:
 
 
 def _read_asked(note: bytes) -> Any:
-    return json.loads(note)["asked"]
+    return parse_json(note.decode())["asked"]
 
 
 def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
