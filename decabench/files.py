@@ -51,7 +51,7 @@ Compression = Literal["gz", "zst"] | None
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
 """What each compression adds to a file's name."""
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 

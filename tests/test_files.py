@@ -70,6 +70,7 @@ def test_atomic_file_that_fails(tmp_path: Path) -> None:
     [
         (errno.ENOSPC, "No space left to write"),
         (errno.EDQUOT, "No space left to write"),
+        (errno.EFBIG, "No space left to write"),
         (errno.EACCES, "cannot be written"),
         (errno.EPERM, "cannot be written"),
         (errno.EROFS, "cannot be written"),

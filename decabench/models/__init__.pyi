@@ -1,6 +1,7 @@
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import TrainedModel as TrainedModel
+from .checkpoint import digest_files as digest_files
 from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
@@ -103,6 +104,7 @@ __all__ = [
     "WordVectors",
     "autocast",
     "check_name",
+    "digest_files",
     "encode_target",
     "export_checkpoint",
     "find_analysis",

@@ -361,7 +361,10 @@ class Checkpoint:
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
         """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
-        folder = find_checkpoint(Path(path).expanduser())
+        try:
+            folder = find_checkpoint(Path(path).expanduser())
+        except (OSError, RuntimeError) as error:  # too long a name, a loop of links, nobody's home
+            raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         try:
             record = read_json(folder / RECORD, format=FORMAT)
             msgspec.convert(record, _Record)
@@ -421,6 +424,10 @@ class Checkpoint:
         saved: Mapping[str, str] = self.record.get("files", {})
         if not saved:
             return
+        if odd := [name for name in saved if name != Path(name).name]:
+            raise DataError(
+                f"{self.folder / RECORD} has a digest of {odd[0][:100]!r}, which is not in its folder."
+            )
         if foreign := [path.name for path in StoredWeights.find(self.folder).files if path.name not in saved]:
             raise DataError(
                 f"{self.folder} was not saved with {', '.join(foreign)}, but with {', '.join(saved)}: use an unchanged "

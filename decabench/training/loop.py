@@ -37,6 +37,7 @@ from decabench.models import (
     flush_denormals,
     join_vectors,
     latest_checkpoint,
+    newest_checkpoint,
     release_memory,
     reuse_memory,
     with_label_names,
@@ -255,7 +256,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     """
     check_run(run)
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
-        if not run.resume and group.is_first and run.output.exists() and not is_unstarted(run.output):
+        if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
                 f"{run.output} is no longer free, as it was when this run was planned: name another folder."
             )
@@ -366,7 +367,7 @@ class _Trainer:
             sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is not needed again and may be gone
-            run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
+            run = replace(run, config=replace(run.config, init=saved.record["config"].get("init", "")))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
         self.family: Family = find_family(run.config.model.name)
@@ -705,6 +706,11 @@ class _Trainer:
             return
         record = {**self.record, "step": self.state.step, "state": self.state.record()}
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
+        if not all(bool(value.isfinite().all()) for value in weights.values() if value.is_floating_point()):
+            raise DecabenchError(
+                f"The weights after step {self.state.step} are not finite, and are not saved: start again with a lower "
+                "learning_rate or clip, or a larger epsilon, from the last checkpoint with --init if you like."
+            )
         optimizer = optimizer_state(self.network, self.optimizer)
         is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)

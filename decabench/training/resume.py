@@ -155,6 +155,8 @@ class RunState:
         )
         try:
             state = msgspec.convert({**checkpoint.record["state"], "step": checkpoint.record["step"]}, cls)
+            if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
+                raise ValueError("it has a number below 0")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
                 f"{checkpoint.folder} has no state to resume from ({error}): start a new run, in another folder."
@@ -232,9 +234,9 @@ def check_same_run(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
             f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."
         )
-    if checkpoint.record["processes"] != record["processes"]:
+    if (before := checkpoint.record.get("processes")) != record["processes"]:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with {checkpoint.record['processes']} processes, not "
+            f"{checkpoint.folder} was trained with {before} processes, not "
             f"{record['processes']}: resume with the same number, on which the position in the data depends."
         )
     if checkpoint.record["data"] != record["data"] or checkpoint.lexicon().words != vocabulary:

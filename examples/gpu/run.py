@@ -323,6 +323,7 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
             "with all of its files."
         )
     checkpoint = Checkpoint.open(folder)
+    checkpoint.check_files(optimizer=goes_on)
     if not goes_on:
         return checkpoint
     if checkpoint.record["config"].get("cooldown"):  # joint has none but for --last
@@ -374,7 +375,16 @@ def copy_state(state: Path, folder: Path, optimizer: str) -> str:
         ) from error
     shutil.copytree(state, folder, ignore=shutil.ignore_patterns(LOG, OPTIMIZER))
     save_file(grown, folder / OPTIMIZER)
+    record_digests(folder)
     return log
+
+
+def record_digests(folder: Path) -> None:
+    """Write the digests of a checkpoint's files, of which the optimizer's was written last, to its record."""
+    from decabench.models import digest_files, write_json
+
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    write_json(folder / RECORD, {**record, "files": digest_files(folder)})
 
 
 def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: Any) -> Any:
@@ -516,6 +526,8 @@ def read_answers(folder: Path | None, weights: str, precision: str, bundle: Any)
         for task, own in lines.items():
             if task not in bundle.validation or not own.keys() <= set(bundle.questions(task)[0]):
                 raise ValueError(f"its questions of {task} are not the bundle's")
+            if any(not isinstance(row, dict) or row.get("id") != name for name, row in own.items()):
+                raise ValueError(f"its lines of {task} are not of the questions that they stand for")
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
         raise SystemExit(
             f"{path} cannot be gone on from ({type(error).__name__}: {error}): give an unchanged copy of what run.py "
@@ -871,6 +883,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
                 {name: value.contiguous() for name, value in state.items()},
                 options.out / OPTIMIZER,
             )
+            record_digests(options.out)
             (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
             say(f"The state of step {checkpoint.record['step']:,} is in {options.out}.")
     if checkpoint is None or checkpoint.record["step"] == step:

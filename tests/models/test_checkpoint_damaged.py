@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from safetensors.torch import load_file, save_file
 
-from decabench.errors import DataError, DecabenchError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.portable import export_checkpoint
 from decabench.tasks import TASKS, Store
@@ -233,7 +233,18 @@ def test_pointers(run_folder: Path, tmp_path: Path, name: Any) -> None:
         Checkpoint.open(tmp_path)
 
 
-@pytest.mark.parametrize("state", [..., None, [], {"best": "x"}, {"positions": {"sst": [1]}}, {"stale": 0.5}])
+@pytest.mark.parametrize(
+    "state",
+    [
+        ...,
+        None,
+        [],
+        {"best": "x"},
+        {"positions": {"sst": [1]}},
+        {"positions": {"sst": [0, -1]}},
+        {"stale": 0.5},
+    ],
+)
 def test_states(folder: Path, state: Any) -> None:
     def change(record: dict[str, Any]) -> None:
         record["state"] = {**record["state"], **state} if isinstance(state, dict) else state
@@ -243,6 +254,20 @@ def test_states(folder: Path, state: Any) -> None:
     change_record(folder, change)
     with pytest.raises(DataError, match="no state to resume from"):
         RunState.of(Checkpoint.open(folder), TINY)
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "x" * 300])
+def test_paths_that_no_system_has(path: str) -> None:
+    with pytest.raises(MissingDataError, match=r"There is no checkpoint .*\(.+\)"):
+        Checkpoint.open(path)
+
+
+def test_a_digest_of_a_file_elsewhere(saved: Path) -> None:
+    change_record(
+        saved, lambda record: record["files"].update({f"../{saved.name}/checkpoint.json": "sha256:0"})
+    )
+    with pytest.raises(DataError, match="which is not in its folder"):
+        Checkpoint.open(saved).check_files()
 
 
 @pytest.mark.parametrize("name", ["vocabulary.json", "model.safetensors"])

@@ -587,10 +587,13 @@ def test_answers_go_on_where_the_time_was_over(
     path = tmp_path / "part-0" / "answered.json.gz"
     raw = path.read_bytes()
     record = json.loads(gzip.decompress(raw))
+    (first, one), (second, other) = list(record["lines"]["sst"].items())[:2]
+    swapped = {**record["lines"]["sst"], first: other, second: one}
     forged = {
         "other weights": {"weights": "sha256:0"},
         "its questions of squad are not": {"lines": {"squad": {}}},
         "its questions of sst are not": {"lines": {"sst": {"another": {}}}},
+        "its lines of sst are not of the questions": {"lines": {"sst": swapped}},
         "cannot be gone on from": {"lines": 7},
     }
     for said, changed in forged.items():
@@ -723,6 +726,10 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         record["config"]["learning_rate"] = 7.0
         (path / "checkpoint.json").write_text(json.dumps(record))
 
+    def flip(path: Path) -> None:
+        content = (path / "optimizer.safetensors").read_bytes()
+        (path / "optimizer.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
     states = {
         tmp_path / "none": "There is no folder .*none: give a state.*leave --state out to begin anew",
         folder: "is not a state, as it has no checkpoint.json: give the folder that run.py joint wrote",
@@ -746,6 +753,14 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         assert str(state) in str(caught.value)
         assert str(tmp_path / "work") not in str(caught.value)
         assert not again.out.exists()
+    flipped = copy("flipped", flip)
+    with pytest.raises(DataError, match=r"optimizer\.safetensors is not the file that was saved"):
+        run.joint(
+            bundle,
+            but(options, state=flipped, out=tmp_path / "again"),
+            run.Clock(5),
+            tmp_path / "work-flipped",
+        )
     for state in (tmp_path / "none", folder):
         again = but(options, state=state, out=tmp_path / "again")
         with pytest.raises(SystemExit, match=r"no folder|is not a state"):

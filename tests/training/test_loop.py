@@ -436,6 +436,16 @@ FAMILY = replace(MQAN_FAMILY, config=NotingConfig, build=lambda config, outputs,
 """
 
 
+def test_weights_that_are_not_finite_are_not_saved(make_run):
+    """Of the last step: the loss of a step after it would have told. `predict` then blamed the copy."""
+    run = make_run(epsilon=0.0, steps=1, validate_every=1)
+    with pytest.raises(
+        DecabenchError, match="weights after step 1 are not finite, and are not saved: start again"
+    ):
+        run_training(run)
+    assert latest_checkpoint(run.output) is None
+
+
 @pytest.mark.slow
 def test_each_process_and_each_step_draws_its_own_dropout(make_run, home, monkeypatch):
     """With the same numbers in all processes, twice the batch would have half the dropout masks."""
