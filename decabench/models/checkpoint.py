@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -49,7 +50,7 @@ from decabench.models.family import (
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import INDEX, MODEL, StoredWeights, build_to_fit, load_tensors
+from decabench.models.tensors import INDEX, MODEL, StoredWeights, bounded, build_to_fit, load_tensors
 from decabench.models.vector_files import join_vectors
 from decabench.models.word_vectors import NoVectors, Vectors, WordTable
 from decabench.models.words import Lexicon
@@ -79,6 +80,8 @@ BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
 
 
+_WIDEST = 4_096
+"""The most values of a network that stand for one word."""
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
 
 
@@ -455,6 +458,14 @@ class Checkpoint:
                 f"trained with {self.record['vectors']}: use those vectors."
             )
         return vectors
+
+    def bounded(self, words: int) -> AbstractContextManager[None]:
+        """Stop a network that is built from its configuration, if it is far larger than its weights. Raises DataError.
+
+        The network may have another vocabulary, of so many words.
+        """
+        shapes = StoredWeights.find(self.folder).shapes()
+        return bounded(shapes, str(self.folder / RECORD), vectors=words * _WIDEST)
 
     def load(
         self, device: str = "auto", precision: str = "auto", words: WordTable | None = None

@@ -38,6 +38,7 @@ __all__ = [
     "MODEL",
     "Shapes",
     "StoredWeights",
+    "bounded",
     "build_to_fit",
     "load_tensors",
     "write_shards",
@@ -233,7 +234,7 @@ def build_to_fit(build: Callable[[], nn.Module], shapes: Shapes, place: str, vec
     It is built without memory first, and never with many more or larger tensors than are stored; `vectors` is the
     number of values in its word vectors, which are stored elsewhere.
     """
-    with _bounded(shapes, place, vectors):
+    with bounded(shapes, place, vectors):
         try:
             with torch.device("meta"):
                 sketch = build()
@@ -264,7 +265,7 @@ def _compare(implied: Shapes, stored: Shapes, place: str) -> None:
 
 
 @contextmanager
-def _bounded(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
+def bounded(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
     """Stop a network that registers far more tensors or values than are stored, as soon as it does."""
     most_values = max(2 * sum(map(prod, shapes.values())) + 10_000, vectors)
     most_tensors = 4 * len(shapes) + 1_000

@@ -412,7 +412,8 @@ class _Trainer:
             before = self._schedule(from_mapping(saved.record["config"]))
             check_same_course(saved, run.config, before, self.schedule)
         torch.manual_seed(run.config.seed)
-        self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
+        with nullcontext() if origin is None else origin.bounded(lexicon.size):  # sizes may be a stranger's
+            self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, run.config)
         apply_freezes(self.network, run.config.freeze)

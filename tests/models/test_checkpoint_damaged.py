@@ -190,6 +190,19 @@ def test_sizes_that_the_weights_do_not_have(folder: Path, sizes: dict[str, int])
         Checkpoint.open(folder).load("cpu")
 
 
+def test_a_network_far_larger_than_the_weights_that_it_begins_with(
+    home: Path, folder: Path, tmp_path: Path
+) -> None:
+    """A stranger's record took all memory before the sizes were compared."""
+    change_record(folder, lambda record: record["config"]["model"].update(layers=1_000_000))
+    config = replace(TINY, init=str(folder), model=Checkpoint.open(folder).config)
+    run = TrainingRun(
+        config, {task.name: task for task in EXAMPLES}, Store(home), tmp_path / "run", "cpu", report=print
+    )
+    with pytest.raises(DataError, match="describes a network far larger than the weights beside it"):
+        run_training(run)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_no_numbers(folder: Path, value: float) -> None:
     weights = load_file(folder / "model.safetensors")
