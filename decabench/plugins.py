@@ -13,7 +13,7 @@ from typing import Any
 
 from decabench.errors import DecabenchError, UnknownNameError
 
-__all__ = ["load_entry_point", "load_file", "load_installed", "load_object", "plugin_names"]
+__all__ = ["TRUSTED", "load_entry_point", "load_file", "load_named", "load_object", "plugin_names"]
 
 _FAILURES = (Exception, SystemExit)
 """What running a module may raise; a script that exits must not end decabench as if it had succeeded."""
@@ -58,30 +58,27 @@ def _import_object(reference: str) -> Any:
     return found
 
 
-def load_installed(reference: str, said_by: str) -> Any:
-    """Import an object that a file, not the user, names; `said_by` says which. Raises DecabenchError, UnknownNameError.
+def load_named(reference: str, said_by: str) -> Any:
+    """Import an object that a file names, if the user named it too; `said_by` says which file.
 
-    Not from the current folder, where the file may have brought its module along, unless PYTHONPATH has that folder.
+    The user names it in DECABENCH_MODELS, with commas between several, or has imported its module. Raises
+    DecabenchError, UnknownNameError.
     """
-    module_name, here = reference.partition(":")[0], os.path.realpath(os.getcwd())
-    named = {os.path.realpath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
-    if module_name in sys.modules or here in named:
+    if (module := reference.partition(":")[0]) in sys.modules or reference in trusted_models():
         return load_object(reference)
-    before = list(sys.path)
-    sys.path[:] = [path for path in before if os.path.realpath(path) != here]
-    try:
-        return _import_object(reference)
-    except UnknownNameError as error:
-        cause = error.__cause__
-        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
-        if missing is None or not f"{module_name}.".startswith(f"{missing}."):
-            raise
-        raise DecabenchError(
-            f"{said_by} names {reference}, code that is not installed and that you did not name: no file may choose "
-            "what is run. If you trust the module in the current folder, put PYTHONPATH=. before the command."
-        ) from error
-    finally:
-        sys.path[:] = before
+    raise DecabenchError(
+        f"{said_by} names the model {reference}, and no file may choose what is run. If you trust the module {module}, "
+        f"put {TRUSTED}={reference} before the command, or, in Python, import the module first."
+    )
+
+
+TRUSTED = "DECABENCH_MODELS"
+"""The environment variable with references that files may name."""
+
+
+def trusted_models() -> set[str]:
+    """Return the references that the user trusts."""
+    return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 
 def load_file(path: Path) -> ModuleType:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DecabenchError, UnknownNameError
-from decabench.plugins import load_entry_point, load_file, load_installed, load_object, plugin_names
+from decabench.plugins import load_entry_point, load_file, load_named, load_object, plugin_names
 from tests.tasks.fixtures import write_lines
 
 
@@ -118,18 +118,14 @@ def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "brought" / "along.py").write_text("open('ran', 'w').close()\nX = 7\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for first in ("", str(tmp_path)):  # as `python -m` and an installed script have it
-        monkeypatch.setattr(sys, "path", [first, *sys.path])
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:Y")
+    for reference in ("brought.along:X", "unittest.__main__:main"):  # which runs what is in the folder
         with pytest.raises(
-            DecabenchError, match=r"The checkpoint c names brought\.along:X, code that is not inst"
+            DecabenchError, match=f"The checkpoint c names the model {reference}, and no file may"
         ):
-            load_installed("brought.along:X", "The checkpoint c")
-        assert sys.path[0] == first
+            load_named(reference, "The checkpoint c")
     assert not (tmp_path / "ran").exists()
-    assert load_installed("json:dumps", "The checkpoint c") is json.dumps
-    with pytest.raises(UnknownNameError, match="json has no 'nothing'"):
-        load_installed("json:nothing", "The checkpoint c")
-    monkeypatch.setenv("PYTHONPATH", ".")  # the user trusts it
-    assert load_installed("brought.along:X", "The checkpoint c") == 7
-    monkeypatch.delenv("PYTHONPATH")  # imported before, by whoever named it
-    assert load_installed("brought.along:X", "The checkpoint c") == 7
+    assert load_named("json:dumps", "The checkpoint c") is json.dumps  # whose module is imported already
+    monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:X")
+    assert load_named("brought.along:X", "The checkpoint c") == 7

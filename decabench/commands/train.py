@@ -121,6 +121,7 @@ def train(
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.exchange import make_trackers
+    from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON
     from decabench.training import plan_training, run_training, show_score, write_bundle
 
@@ -191,6 +192,7 @@ def train(
         echo(folded(f"{sentence}{advice}"))
         place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
         names = ",".join(run.config.tasks)
+        trusted = f"{TRUSTED}={quote(run.config.model.name)} " if ":" in run.config.model.name else ""
         echo(
-            f"Answer with it: decabench predict --predictor trained:{place} --tasks {names} --output {answers}"
+            f"Answer with it: {trusted}decabench predict --predictor trained:{place} --tasks {names} --output {answers}"
         )

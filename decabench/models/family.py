@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import PAD, Ids, Lexicon, detokenize, split_words, tokenize
-from decabench.plugins import load_installed, load_object
+from decabench.plugins import load_named, load_object
 from decabench.tasks import Label, Output, Question, Tags, Task, Tree
 
 __all__ = [
@@ -429,11 +429,11 @@ class Family:
 def find_family(name: str, said_by: str = "") -> Family:
     """Find a family by a model's name or by `package.module:object`.
 
-    If a file gave the name, not the user, `said_by` says which; its module must be installed, or imported already.
+    If a file gave the name, `said_by` says which; the user must have named it too, see `load_named`.
     Raises UnknownNameError, DecabenchError.
     """
     if ":" in name:
-        found = load_installed(name, said_by) if said_by else load_object(name)
+        found = load_named(name, said_by) if said_by else load_object(name)
     else:
         module, _, attribute = FAMILIES[require_name(name, FAMILIES, "model")].partition(":")
         found = getattr(import_module(module), attribute)

@@ -58,6 +58,7 @@ from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
+    AveragedWeights,
     apply_freezes,
     clip_gradients,
     learning_rate,
@@ -419,8 +420,9 @@ class _Trainer:
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
         self.optimizer = make_optimizer(run.config, self.network)
+        self.average = AveragedWeights(self.network, run.config.average) if run.config.average else None
         if saved is not None:
-            restore(saved, self.network, self.optimizer)
+            restore(saved, self.network, self.optimizer, self.average)
         if run.config.compile:
             self.network.compile_step()
         if run.config.graphs:
@@ -520,6 +522,8 @@ class _Trainer:
         )
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
+        if state.unvalidated:
+            self._checkpoint(log, self._validate_or_save(log))
         if state.step < steps:
             self._freeze(self.schedule.stretch_at(state.step))
         while state.step < steps and not self._has_stopped():
@@ -538,11 +542,7 @@ class _Trainer:
                     progress.step(row)
                 unread.clear()
             if validates:
-                try:
-                    is_best = self._validate(log)
-                except Exception:  # a metric or a disk may fail: what was learned before is kept
-                    self._checkpoint(log, is_best=False)
-                    raise
+                is_best = self._validate_or_save(log)
             if saves or is_best or self._has_stopped():
                 self._checkpoint(log, is_best)
 
@@ -597,6 +597,8 @@ class _Trainer:
         norm = clip_gradients(self.network.parameters(), limit)
         self.network.before_step(rate)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update(step)
         self.state.step = step
         return _UnreadStep(
             {
@@ -670,6 +672,17 @@ class _Trainer:
                 found.setdefault(name, []).append(self.group.total(value.detach().clone()))
         return found
 
+    def _validate_or_save(self, log: TrainingLog | None) -> bool:
+        """Validate; if that fails, as somebody's metric may, save what was learned, to validate it on resuming."""
+        try:
+            is_best = self._validate(log)
+        except Exception:
+            self.state.unvalidated = True
+            self._checkpoint(log, is_best=False)
+            raise
+        self.state.unvalidated = False
+        return is_best
+
     def _validate(self, log: TrainingLog | None) -> bool:
         """Score the validation sample; return whether this is the best checkpoint so far."""
         state, config = self.state, self.config
@@ -677,7 +690,8 @@ class _Trainer:
             cuts, outputs = config.cut_context, self.data.outputs
             place = (self.group.device, config.precision)
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
-            found: ValidationScores = self.validator(model)
+            with nullcontext() if self.average is None else self.average.in_place():
+                found: ValidationScores = self.validator(model)
             state.scores = dict(found.tasks)
             total = {"total": found.total} if can_be_summed(self.run.tasks) else {}
             log.validation(state.step, {**found.tasks, **total})
@@ -707,12 +721,16 @@ class _Trainer:
             return
         record = {**self.record, "step": self.state.step, "state": self.state.record()}
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
-        if not all(bool(value.isfinite().all()) for value in weights.values() if value.is_floating_point()):
+        floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
+        if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
-                f"The weights after step {self.state.step} are not finite, and are not saved: start again with a lower "
+                f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again with a lower "
                 "learning_rate or clip, or a larger epsilon, from the last checkpoint with --init if you like."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
+        if self.average is not None:  # which is the model; training goes on from the last weights
+            weights |= self.average.weights()
+            optimizer |= self.average.state()
         is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
 

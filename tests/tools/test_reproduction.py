@@ -279,7 +279,8 @@ def test_models_that_begin_with_one_model_share_its_luck():
 
 def test_published_weights_stand_for_the_first_seed_alone():
     """Seeds that all began with one model would share its luck, which no interval over seeds shows."""
-    first, second = Run("first"), Run("second", init="first", checkpoint="weights/first", seeds=(3, 0))
+    first = Run("first", seeds=(3, 0))
+    second = Run("second", init="first", checkpoint="weights/first", seeds=(0, 3))
     alone = Run("alone", checkpoint="weights/first", seeds=(0,))
     plan = Plan("T", "P", "products", {"mean": MEAN}, (first, second, alone))
     assert plan.first_of(second, 3) is None and plan.checkpoint_of(second, 3) == "weights/first"

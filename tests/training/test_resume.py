@@ -202,19 +202,40 @@ def test_a_folder_that_another_run_has_filled_since(make_run):
 )
 def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
     """Everything since the last checkpoint was lost, and a NaN made the next one unreadable."""
-    whole = make_run("whole", validate_every=3, checkpoint_every=100)
-    run_training(whole)
-    broken = make_run("broken", validate_every=3, checkpoint_every=100)
+    settings = {"validate_every": 3, "checkpoint_every": 100}
+    whole = make_run("whole", **settings)
+    kept = run_training(whole)
     with monkeypatch.context() as patch:
         patch.setattr(validator, "score_task", score)
-        for step in (3, 6):
-            resumed = make_run("broken", resume=step > 3, validate_every=3, checkpoint_every=100)
+        for resume in (False, True):  # until the metric is mended
+            broken = make_run("broken", resume, **settings)
             with pytest.raises(
                 DecabenchError, match=f"The metric em of sst {fault} for .* go on with --resume"
             ):
-                run_training(resumed)
-            assert latest_checkpoint(broken.output).record["step"] == step
-    assert latest_checkpoint(broken.output).digest() == latest_checkpoint(whole.output).digest()
+                run_training(broken)
+            saved = latest_checkpoint(broken.output)
+            assert saved.record["step"] == 3 and saved.record["state"]["unvalidated"]
+    found = run_training(make_run("broken", True, **settings))
+    assert (found.scores, found.best) == (kept.scores, kept.best)
+    ends = [latest_checkpoint(run.output) for run in (broken, whole)]
+    assert ends[0].digest() == ends[1].digest() and ends[0].record["state"] == ends[1].record["state"]
+
+
+def test_a_metric_that_fails_at_the_last_step(make_run, monkeypatch):
+    """The scores of the validation before were reported as those of the last step."""
+    kept, validate = run_training(make_run("whole")), loop.Validator.__call__
+
+    def fails(self, model):
+        if len(read_rows(make_run("broken").output / "validation.csv")) == 3:
+            raise DecabenchError("no")
+        return validate(self, model)
+
+    with monkeypatch.context() as patch, pytest.raises(DecabenchError, match="no"):
+        patch.setattr(loop.Validator, "__call__", fails)
+        run_training(make_run("broken"))
+    assert latest_checkpoint(make_run("broken").output).record["step"] == 6
+    found = run_training(make_run("broken", True))
+    assert (found.scores, found.best, found.step) == (kept.scores, kept.best, 6)
 
 
 def test_a_full_disk_is_said_to_be_full(run, make_run, monkeypatch):

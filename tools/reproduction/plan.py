@@ -67,7 +67,7 @@ class Run:
     init: str = ""
     """The run whose weights it starts from."""
     checkpoint: str = ""
-    """A folder of published weights to start from, beside the plan; with `init`, those of its run with the first
+    """A folder of published weights to start from, beside the plan; with `init`, those of that run with its first
     seed, which that seed starts from."""
     suite: str = ""
     """The suite that its results are reported on, in place of the plan's."""
@@ -235,7 +235,8 @@ class Plan:
 
     def checkpoint_of(self, run: Run, seed: int) -> str:
         """Return the published weights that a run starts from with a seed; empty if it does not."""
-        return run.checkpoint if not run.init or seed == self.seeds_of(run)[0] else ""
+        first = next((one for one in self.runs if one.name == run.init), None)
+        return run.checkpoint if first is None or seed == self.seeds_of(first)[0] else ""
 
     @property
     def splits(self) -> tuple[str, ...]:
