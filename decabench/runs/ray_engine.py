@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DecabenchError, LostDeviceError, ModelError, install_hint
+from decabench.plugins import TRUSTED
 from decabench.predictors import (
     Backend,
     Failure,
@@ -75,12 +76,16 @@ class WorkerEnvironment:
     """Where to look for Python modules."""
     share: int
     """Workers on one machine, which share its CPUs; 0 leaves the number of threads alone."""
+    trusted: str = ""
+    """The models that a checkpoint may name, as the user set them."""
 
     def enter(self) -> None:
         """Set up this process."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
+        if self.trusted:
+            os.environ[TRUSTED] = self.trusted
         if self.share:  # Ray gives an actor one thread for each CPU that it asked for
             usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
             cpus = len(usable) or os.cpu_count() or 1
@@ -491,7 +496,7 @@ class RayEngine:
         self._stack.enter_context(connected(self._options.address, self._options.workers))
         layout = lay_out(self._options.workers, self._gpus)
         share = 0 if "OMP_NUM_THREADS" in os.environ else layout.share
-        environment = WorkerEnvironment(os.getcwd(), tuple(sys.path), share)
+        environment = WorkerEnvironment(os.getcwd(), tuple(sys.path), share, os.environ.get(TRUSTED, ""))
         backend = ray.cloudpickle.dumps(self._options.backend)
         worker = ray.remote(Worker).options(
             num_cpus=1, num_gpus=layout.gpus, max_restarts=-1, scheduling_strategy="SPREAD"

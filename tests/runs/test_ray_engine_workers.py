@@ -121,8 +121,10 @@ def test_a_worker_goes_where_the_command_is(tmp_path, monkeypatch):
     monkeypatch.chdir(Path.cwd())
     monkeypatch.setattr(sys, "path", ["first"])
     monkeypatch.setenv("OMP_NUM_THREADS", "77")
-    place = WorkerEnvironment(str(tmp_path), ("first", "second"), share=10_000)
+    monkeypatch.setenv("DECABENCH_MODELS", "")
+    place = WorkerEnvironment(str(tmp_path), ("first", "second"), 10_000, "own.module:FAMILY")
     place.enter()
+    assert os.environ["DECABENCH_MODELS"] == "own.module:FAMILY"
     assert (os.getcwd(), sys.path, os.environ["OMP_NUM_THREADS"]) == (str(tmp_path), ["first", "second"], "1")
     replace(place, folder=str(tmp_path / "not here")).enter()
     assert os.getcwd() == str(tmp_path)
