@@ -192,8 +192,6 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
         raise ValueError("it has no tasks")
     if config.needs_scores:
         raise ValueError("it chooses tasks by scores, which it does not have")
-    if config.average:
-        raise ValueError("it averages weights, which bundles do not")
     data = record["data"]
     for task in config.tasks:
         for split in ("train", "validation"):
@@ -394,8 +392,6 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
         )
     if config.init:
         raise DecabenchError("A bundle's run begins with random weights: leave --init out.")
-    if config.average:
-        raise DecabenchError("A bundle's run saves the weights of its last step: leave average out.")
     if not find_family(config.model.name).has_fixed_vectors(config.model):
         raise DecabenchError("A bundle's vectors are fixed: leave model.train_embeddings out.")
     if folder.exists() and any(folder.iterdir()):

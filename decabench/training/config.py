@@ -188,10 +188,6 @@ class TrainConfig:
     """Number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: int = 0
     """Number of final steps over which the learning rate falls linearly to 0; not in the paper."""
-    average: float = 0.0
-    """The decay of a moving average of the weights over steps, which is validated and saved in place of the last ones;
-    0 for none, and below 1. Early on it is lower, so that the average is over the last fifth of the steps at most; not
-    in the paper."""
     decay: float = 0.3
     """How strongly `epoch-decay` and `step-decay` lower the learning rate."""
     decay_every: int = 1_000
@@ -279,8 +275,6 @@ class TrainConfig:
             raise DecabenchError(
                 "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
             )
-        if not 0 <= self.average < 1:
-            raise DecabenchError(f"average is {self.average}: give a number of at least 0 and below 1.")
         if self.cooldown < 0:
             raise DecabenchError(f"cooldown is {self.cooldown}: give a number of steps, 0 or more.")
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):

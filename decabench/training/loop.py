@@ -58,7 +58,6 @@ from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
-    AveragedWeights,
     apply_freezes,
     clip_gradients,
     learning_rate,
@@ -420,9 +419,8 @@ class _Trainer:
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
         self.optimizer = make_optimizer(run.config, self.network)
-        self.average = AveragedWeights(self.network, run.config.average) if run.config.average else None
         if saved is not None:
-            restore(saved, self.network, self.optimizer, self.average)
+            restore(saved, self.network, self.optimizer)
         if run.config.compile:
             self.network.compile_step()
         if run.config.graphs:
@@ -597,8 +595,6 @@ class _Trainer:
         norm = clip_gradients(self.network.parameters(), limit)
         self.network.before_step(rate)
         self.optimizer.step()
-        if self.average is not None:
-            self.average.update(step)
         self.state.step = step
         return _UnreadStep(
             {
@@ -690,8 +686,7 @@ class _Trainer:
             cuts, outputs = config.cut_context, self.data.outputs
             place = (self.group.device, config.precision)
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
-            with nullcontext() if self.average is None else self.average.in_place():
-                found: ValidationScores = self.validator(model)
+            found: ValidationScores = self.validator(model)
             state.scores = dict(found.tasks)
             total = {"total": found.total} if can_be_summed(self.run.tasks) else {}
             log.validation(state.step, {**found.tasks, **total})
@@ -728,9 +723,6 @@ class _Trainer:
                 "learning_rate or clip, or a larger epsilon, from the last checkpoint with --init if you like."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
-        if self.average is not None:  # which is the model; training goes on from the last weights
-            weights |= self.average.weights()
-            optimizer |= self.average.state()
         is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import torch
@@ -14,7 +13,6 @@ from decabench.errors import DataError, DecabenchError
 from decabench.training.config import TrainConfig
 
 __all__ = [
-    "AveragedWeights",
     "apply_freezes",
     "clip_gradients",
     "is_within",
@@ -43,60 +41,6 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
             )
         case _:
             return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
-
-
-_LAST = "last"
-"""The key, in a saved optimizer state, of the weights of the last step, beside which their average is saved."""
-
-
-class AveragedWeights:
-    """A moving average of a network's parameters over the steps of a run.
-
-    The average of weights along the way does what a falling learning rate does, and often better (Polyak and Juditsky
-    1992). Its decay is at most step / (step + 5): with a constant one, it would begin with the initial weights.
-    """
-
-    def __init__(self, network: nn.Module, decay: float) -> None:
-        self._decay = decay
-        self._names, parameters = zip(*network.named_parameters(), strict=True)
-        self._parameters: list[Tensor] = [parameter.detach() for parameter in parameters]
-        self._means = [parameter.clone() for parameter in self._parameters]
-
-    def update(self, step: int) -> None:
-        """Take the weights after a step, counted from 1, into the average."""
-        torch._foreach_lerp_(self._means, self._parameters, 1 - min(self._decay, step / (step + 5)))
-
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Let the network have the average, in the memory that it has, and then its own weights again."""
-        last = [parameter.clone() for parameter in self._parameters]
-        torch._foreach_copy_(self._parameters, self._means)
-        try:
-            yield
-        finally:
-            torch._foreach_copy_(self._parameters, last)
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return the average by parameter."""
-        return dict(zip(self._names, self._means, strict=True))
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the weights of the last step, with keys as `optimizer_state` has."""
-        return {
-            f"{name}/{_LAST}": parameter
-            for name, parameter in zip(self._names, self._parameters, strict=True)
-        }
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Take the average from the network, and its last weights out of a saved state. Raises DataError."""
-        torch._foreach_copy_(self._means, self._parameters)
-        for name, parameter in zip(self._names, self._parameters, strict=True):
-            last = state.pop(f"{name}/{_LAST}", None)
-            if last is None or last.shape != parameter.shape:
-                raise DataError(
-                    f"The optimizer's state lacks the last weights of {name}, beside their average."
-                )
-            parameter.copy_(last)
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:

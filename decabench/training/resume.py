@@ -33,7 +33,7 @@ from decabench.models import (
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
 from decabench.training.logs import has_steps
-from decabench.training.optimizers import AveragedWeights, is_within, require_part, restore_optimizer
+from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
 
 __all__ = [
@@ -176,20 +176,12 @@ class RunState:
         }
 
 
-def restore(
-    checkpoint: Checkpoint,
-    network: MultitaskNetwork,
-    optimizer: torch.optim.Optimizer,
-    average: AveragedWeights | None = None,
-) -> None:
-    """Restore network, optimizer and average from a checkpoint, bit for bit. Raises DataError."""
+def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:
+    """Restore network and optimizer from a checkpoint, bit for bit. Raises DataError."""
     checkpoint.check_files(optimizer=True)
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
-        state = load_optimizer(checkpoint.folder)
-        if average is not None:
-            average.restore(state)
-        restore_optimizer(network, optimizer, state)
+        restore_optimizer(network, optimizer, load_optimizer(checkpoint.folder))
     except RuntimeError as error:
         raise DataError(
             f"The weights of {checkpoint.folder} do not fit its configuration ({error})."

@@ -670,29 +670,18 @@ def test_a_run_in_epochs_ends_by_itself(
         run.joint(bundle, last, run.Clock(5), tmp_path / "again")
 
 
-@pytest.mark.parametrize(
-    ("changes", "said", "found"),
-    [
-        ({"order": "score"}, "no scores to choose tasks by", "chooses tasks by scores"),
-        (
-            {"phases": (Phase(steps=4, order="score"),)},
-            "no scores to choose tasks by",
-            "chooses tasks by scores",
-        ),
-        ({"average": 0.9}, "leave average out", "it averages weights"),
-    ],
-)
-def test_what_a_bundle_cannot_do_is_refused(
-    config: TrainConfig, home: Path, tmp_path: Path, folder: Path, changes: Any, said: str, found: str
+@pytest.mark.parametrize("changes", [{"order": "score"}, {"phases": (Phase(steps=4, order="score"),)}])
+def test_an_order_by_scores_is_refused(
+    config: TrainConfig, home: Path, tmp_path: Path, folder: Path, changes: Any
 ) -> None:
     """A bundle's run is not validated: it trained each task alike, and its record said otherwise."""
-    with pytest.raises(DecabenchError, match=said):
+    with pytest.raises(DecabenchError, match="no scores to choose tasks by"):
         write(replace(config, **changes), home, tmp_path / "bundle")
     forged = shutil.copytree(folder, tmp_path / "forged")
     record = json.loads((forged / "bundle.json").read_text())
     record["config"] |= to_mapping(replace(config, **changes)) | {"vectors": record["config"]["vectors"]}
     (forged / "bundle.json").write_text(json.dumps(record))
-    with pytest.raises(DataError, match=found):
+    with pytest.raises(DataError, match="chooses tasks by scores"):
         Bundle.open(forged)
 
 

@@ -446,49 +446,6 @@ def test_weights_that_are_not_finite_are_not_saved(make_run):
     assert latest_checkpoint(run.output) is None
 
 
-def test_an_average_of_the_weights_is_what_is_saved_and_goes_on_as_it_was(make_run, monkeypatch):
-    """By hand: each step's weights, with decays of at most step / (step + 5); training itself is as without it."""
-    plain, seen = make_run("plain", checkpoint_every=1), []
-    write = loop.write_checkpoint
-
-    def keep(run, record, weights, *rest):
-        seen.append({name: value.clone() for name, value in weights.items()})
-        return write(run, record, weights, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", keep)
-        run_training(plain)
-    mean = None
-    for step, own in enumerate(seen, 1):
-        decay = min(0.7, step / (step + 5))
-        mean = mean or {name: torch.zeros_like(value) for name, value in own.items()}
-        if step == 1:
-            start = first_weights(make_run("start"))
-            mean = {name: start[name].clone() for name in own}
-        mean = {name: decay * mean[name] + (1 - decay) * value for name, value in own.items()}
-    averaged = make_run("averaged", average=0.7)
-    run_training(averaged)
-    for name, value in weights(averaged.output).items():
-        torch.testing.assert_close(value, mean[name])
-    assert not same(weights(averaged.output), weights(plain.output))
-    losses = [[row["loss"] for row in read_rows(run.output / "train.csv")] for run in (plain, averaged)]
-    assert losses[0] == losses[1]
-
-    run_training(make_run("parts", average=0.7, steps=2))
-    parts = make_run("parts", average=0.7, resume=True)
-    run_training(parts)
-    assert same(weights(parts.output), weights(averaged.output))
-    for change in (0.0, 0.9):
-        with pytest.raises(DecabenchError, match=r"was trained with other settings \(average"):
-            run_training(make_run("parts", average=change, steps=9, resume=True))
-
-
-def first_weights(run):
-    """The weights that a run begins with: after a step whose rate is 0."""
-    run_training(replace(run, config=replace(run.config, steps=1, learning_rate=0.0, validate_every=1)))
-    return weights(run.output)
-
-
 @pytest.mark.slow
 def test_each_process_and_each_step_draws_its_own_dropout(make_run, home, monkeypatch):
     """With the same numbers in all processes, twice the batch would have half the dropout masks."""
