@@ -266,8 +266,9 @@ def _folders_with(place: Path, *files: str) -> list[str]:
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from; None if there is none yet."""
     # A run that was killed between its first checkpoint and its two pointers has but one of these, or none.
-    folder = _read_pointer(run / LATEST) or _read_pointer(run / BEST) or newest_checkpoint(run)
-    return None if folder is None else Checkpoint.open(folder)
+    pointed = (_read_pointer(run / LATEST), _read_pointer(run / BEST), newest_checkpoint(run))
+    there = (folder for folder in pointed if folder is not None and (folder / RECORD).is_file())
+    return next((Checkpoint.open(folder) for folder in there), None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:

@@ -184,6 +184,16 @@ def test_a_kill_before_both_pointers_of_the_first_checkpoint(make_run):
     assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
 
 
+def test_a_pointer_to_a_folder_that_is_gone(make_run):
+    """`predict` used the best checkpoint, and `--resume` failed."""
+    whole, run = make_run("whole"), make_run("run", steps=3)
+    run_training(whole)
+    run_training(run)
+    (run.output / "latest.json").write_text('{"checkpoint": "checkpoints/step-00000009"}')
+    run_training(make_run("run", resume=True))
+    assert latest_checkpoint(run.output).digest() == latest_checkpoint(whole.output).digest()
+
+
 def test_a_folder_that_another_run_has_filled_since(make_run):
     """It was looked at when the run was planned: the second of two runs removed what the first had learned."""
     first = make_run()
