@@ -11,7 +11,6 @@ every step, from which `show` makes the table again.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -146,6 +145,7 @@ def measure(clone: str, task: str, size: tuple[int, int, int], vocabulary: int) 
 def main(clone: str, vocabulary: int, record: str) -> None:
     """Measure the sides' steps on the same batches; print them as a table, and write every step's seconds to a file."""
     import torch
+    from timing import describe_machine
 
     rows = []
     print(f"\n{HEAD}", flush=True)
@@ -155,7 +155,12 @@ def main(clone: str, vocabulary: int, record: str) -> None:
             rows.append({"size": size, "task": task, "seconds": dict(zip(SIDES, found, strict=True))})
             print(show(vocabulary, rows[-1]), flush=True)
     if record:
-        made = {"torch": torch.__version__, "processor": _processor(), "vocabulary": vocabulary, "rows": rows}
+        made = {
+            "torch": torch.__version__,
+            "machine": describe_machine(),
+            "vocabulary": vocabulary,
+            "rows": rows,
+        }
         Path(record).write_text(json.dumps(made, indent=1) + "\n")
 
 
@@ -181,11 +186,6 @@ def show(vocabulary: int, row: Mapping[str, Any]) -> str:
 
 def _cell(seconds: Sequence[float]) -> str:
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}–{max(seconds):.2f})"
-
-
-def _processor() -> str:
-    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    return found[1] if found else ""
 
 
 if __name__ == "__main__":

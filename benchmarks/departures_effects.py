@@ -52,7 +52,7 @@ OF_DROPOUT = {
     "more dropout",
 }
 """The differences that drop more or less in training, which changes its loss even where learning is the same."""
-T_95 = 2.201
+T_95 = float(student.isf(0.025, 11))
 """Student's t with 11 degrees of freedom is beyond this 5 % of the time."""
 
 
@@ -113,8 +113,9 @@ def table(file: Path) -> str:
     Those beyond the margin, 2.2 standard errors, are bold. A dagger marks effects of dropout on the loss.
     """
     columns: list[list[str]] = [["", "---", *FACTORS, "*margin*"]]
+    by_task = read_runs(file)
     for column, digits in (("loss 300", 3), ("validation", 1), ("test", 1)):
-        for task, runs in read_runs(file).items():
+        for task, runs in by_task.items():
             found, error = effects(runs, column)
             columns.append(
                 [

@@ -25,6 +25,7 @@ __all__ = [
     "Writable",
     "as_paths",
     "atomic_file",
+    "by_dotted_key",
     "canonical_json",
     "canonical_texts",
     "file_digest",
@@ -303,6 +304,15 @@ def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
         while block := file.read(1 << 20):
             for digest in digests:
                 digest.update(block)
+
+
+def by_dotted_key(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by their keys, joined with dots: `model.dimension`."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{above}{key}"
+        found |= by_dotted_key(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found
 
 
 def canonical_json(value: Any, allow_nan: bool = True) -> str:

@@ -15,6 +15,8 @@ from decabench.errors import DecabenchError, UnknownNameError
 
 __all__ = ["TRUSTED", "load_entry_point", "load_file", "load_named", "load_object", "plugin_names"]
 
+TRUSTED = "DECABENCH_MODELS"
+"""The environment variable with references that files may name."""
 _FAILURES = (Exception, SystemExit)
 """What running a module may raise; a script that exits must not end decabench as if it had succeeded."""
 
@@ -36,11 +38,6 @@ def load_object(reference: str) -> Any:
     here = os.getcwd()
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
-    return _import_object(reference)
-
-
-def _import_object(reference: str) -> Any:
-    module_name, _, path = reference.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
@@ -64,21 +61,13 @@ def load_named(reference: str, said_by: str) -> Any:
     The user names it in DECABENCH_MODELS, with commas between several, or has imported its module. Raises
     DecabenchError, UnknownNameError.
     """
-    if (module := reference.partition(":")[0]) in sys.modules or reference in trusted_models():
+    trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
+    if (module := reference.partition(":")[0]) in sys.modules or reference in trusted:
         return load_object(reference)
     raise DecabenchError(
         f"{said_by} names the model {reference}, and no file may choose what is run. If you trust the module {module}, "
         f"put {TRUSTED}={reference} before the command, or, in Python, import the module first."
     )
-
-
-TRUSTED = "DECABENCH_MODELS"
-"""The environment variable with references that files may name."""
-
-
-def trusted_models() -> set[str]:
-    """Return the references that the user trusts."""
-    return {name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()}
 
 
 def load_file(path: Path) -> ModuleType:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from decabench.errors import DecabenchError, require_name
-from decabench.files import atomic_file
+from decabench.files import atomic_file, by_dotted_key
 from decabench.scoring import Results
 from decabench.text import describe_error
 from decabench.untrusted import read_json
@@ -169,15 +169,6 @@ def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
     trackers.finish()
 
 
-def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted name: `model.dimension`."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        name = f"{above}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
-
-
 # W&B
 
 
@@ -239,7 +230,7 @@ class _Mlflow:
     def _log_settings(self, settings: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        flat = _flat(settings).items()
+        flat = by_dotted_key(settings).items()
         params = [Param(_NOT_IN_NAMES.sub("_", key)[:250], str(value)[:_VALUE_LENGTH]) for key, value in flat]
         for at in range(0, len(params), 100):
             self._client.log_batch(self._id, params=params[at : at + 100])

@@ -225,13 +225,10 @@ def find_checkpoint(path: Path) -> Path:
             f"{path} is a file, not the folder of a checkpoint or of a training run. A submission, or the record of a "
             "run, has no weights: give the folder that they are in, or train the run."
         )
-    for candidate in (
-        path,
-        *(_read_pointer(path / name) for name in (BEST, LATEST)),
-        newest_checkpoint(path),
-    ):
-        if candidate is not None and (candidate / RECORD).is_file():
-            return candidate
+    if (path / RECORD).is_file():
+        return path
+    if (folder := _pointed_to(path, BEST, LATEST)) is not None:
+        return folder
     if not path.is_dir():
         there = ", ".join(_folders_with(path.parent, RECORD, BEST, LATEST))
         raise MissingDataError(
@@ -265,10 +262,15 @@ def _folders_with(place: Path, *files: str) -> list[str]:
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from; None if there is none yet."""
+    folder = _pointed_to(run, LATEST, BEST)
+    return None if folder is None else Checkpoint.open(folder)
+
+
+def _pointed_to(run: Path, *pointers: str) -> Path | None:
+    """Return the folder that the first of the pointers with one names, else the newest; None if there is none."""
     # A run that was killed between its first checkpoint and its two pointers has but one of these, or none.
-    pointed = (_read_pointer(run / LATEST), _read_pointer(run / BEST), newest_checkpoint(run))
-    there = (folder for folder in pointed if folder is not None and (folder / RECORD).is_file())
-    return next((Checkpoint.open(folder) for folder in there), None)
+    folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
+    return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:
@@ -424,7 +426,7 @@ class Checkpoint:
         One changed byte of weights is enough to give other answers, and nothing else would notice it. Checkpoints of
         earlier versions have no digests, and are not checked.
         """
-        self._files()
+        files = self._files()
         saved: Mapping[str, str] = self.record.get("files", {})
         if not saved:
             return
@@ -432,7 +434,7 @@ class Checkpoint:
             raise DataError(
                 f"{self.folder / RECORD} has a digest of {odd[0][:100]!r}, which is not in its folder."
             )
-        if foreign := [path.name for path in StoredWeights.find(self.folder).files if path.name not in saved]:
+        if foreign := [path.name for path in files if path.name not in (*saved, VOCABULARY)]:
             raise DataError(
                 f"{self.folder} was not saved with {', '.join(foreign)}, but with {', '.join(saved)}: use an unchanged "
                 "copy of the checkpoint."

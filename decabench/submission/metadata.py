@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from decabench.errors import SubmissionError
+from decabench.files import by_dotted_key
 from decabench.submission.faults import WARNINGS, Fault
 from decabench.text import quoted
 from decabench.untrusted import parse_toml
@@ -183,7 +184,7 @@ class _Reader:
             return {}
 
     def data(self) -> dict[str, str]:
-        fingerprints = _flat(self.take("data", _is_table, "write a table: [data]", {}))
+        fingerprints = by_dotted_key(self.take("data", _is_table, "write a table: [data]", {}))
         for key, value in fingerprints.items():
             if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
                 self.note(
@@ -248,14 +249,6 @@ def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]
         elif not above:
             found[key] = {}
     return found
-
-
-def _flat(table: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Join dotted keys again: without quotes, `squad.validation = ...` is two nested tables to TOML."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value}
-    return flat
 
 
 def _json_value(value: Any) -> Any:

@@ -63,9 +63,8 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
         return known
     family, lexicon = find_family(config.model.name), Lexicon()
-    learns = ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
     for name in config.tasks:
-        for split in learns:
+        for split in _splits_read(config):
             require_content(store, name, split)
     outputs: dict[str, Output] = {}
     found: dict[str, TaskData] = {}
@@ -81,6 +80,11 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
         with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
             _write_cache(store.home / CACHE / key, made)
     return made
+
+
+def _splits_read(config: TrainConfig) -> tuple[str, ...]:
+    """Return the splits that decide the encoding."""
+    return ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
 
 
 def _read_task(
@@ -217,12 +221,13 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "decabench.models.heads",
         __name__,
     )
-    splits = ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
     content: dict[str, Any] = {
         "code": file_digest(*(Path(str(import_module(name).__file__)) for name in dict.fromkeys(modules))),
         "unicode": unicodedata.unidata_version,
         "data": {
-            key: value for split in splits for key, value in fingerprints(store, config.tasks, split).items()
+            key: value
+            for split in _splits_read(config)
+            for key, value in fingerprints(store, config.tasks, split).items()
         },
         "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
         "family": family,

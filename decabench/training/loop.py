@@ -700,10 +700,7 @@ class _Trainer:
             state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)
-        if state.best is None:
-            is_best = math.isfinite(score)
-        else:
-            is_best = score > state.best if self.higher_is_better else score < state.best
+        is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
         if is_best:
             state.best, state.stale = score, 0
         else:

@@ -169,9 +169,9 @@ class RunState:
         """Return the state as JSON values, without the step."""
         return {
             "positions": {task: list(position) for task, position in self.positions.items()},
-            "best": self.best,
+            "best": self.best if self.best is not None and math.isfinite(self.best) else None,
             "stale": self.stale,
-            "scores": {task: score for task, score in self.scores.items() if math.isfinite(score)},
+            "scores": self.scores,
             **({"unvalidated": True} if self.unvalidated else {}),
         }
 

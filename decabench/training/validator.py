@@ -122,14 +122,13 @@ class Validator:
             replies = [reply.text for reply in model.answer(task, examples)]
             try:
                 found = score_task([task.metric], replies, examples, None)
-                score = found.scores[found.headline]
-                fault = "" if math.isfinite(score) else f"gives {score}"
+            except DecabenchError:
+                raise
             except Exception as error:  # it may be anybody's code
-                if isinstance(error, DecabenchError):
-                    raise
                 raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"fails ({error!r})")) from error
-            if fault:
-                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=fault))
+            score = found.scores[found.headline]
+            if not math.isfinite(score):
+                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"gives {score}"))
             scores[task.name] = score
         return ValidationScores(scores)
 

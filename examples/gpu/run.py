@@ -323,9 +323,9 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
             "with all of its files."
         )
     checkpoint = Checkpoint.open(folder)
-    checkpoint.check_files(optimizer=goes_on)
     if not goes_on:
         return checkpoint
+    checkpoint.check_files(optimizer=True)
     if checkpoint.record["config"].get("cooldown"):  # joint has none but for --last
         raise SystemExit(
             f"{folder} is the state of a run that has ended (--last): answer with it, or go on from the state before "

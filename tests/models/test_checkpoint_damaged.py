@@ -21,7 +21,7 @@ from decabench.models.portable import export_checkpoint
 from decabench.tasks import TASKS, Store
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.resume import RunState, restore
-from tests.training.conftest import TINY, change_record
+from tests.training.conftest import TINY, change_record, flip
 
 EXAMPLES = (TASKS["sst"], TASKS["schema"])
 
@@ -53,12 +53,6 @@ def folder(saved: Path) -> Path:
 def test_a_checkpoint_that_is_whole(saved: Path, folder: Path) -> None:
     for each in (saved, folder):
         assert Checkpoint.open(each).load("cpu").config.dimension == 8
-
-
-def flip(path: Path) -> None:
-    """Change the lowest bit of a file's last byte."""
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
 def test_the_record_has_the_digests_that_sha256sum_gives(saved: Path) -> None:

@@ -42,6 +42,12 @@ def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
     path.write_text(json.dumps(record))
 
 
+def flip(path: Path) -> None:
+    """Change the lowest bit of a file's last byte."""
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
 def encode_config(store, config):
     """The lexicon and the tasks' data of a configuration."""
     found = encode_tasks(store, config, {name: TASKS[name] for name in config.tasks})

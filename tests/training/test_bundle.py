@@ -43,7 +43,7 @@ from decabench.training.config import Phase, TrainConfig, to_mapping
 from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.schedule import plan_phases
-from tests.training.conftest import TINY
+from tests.training.conftest import TINY, flip
 
 RUN = Path(__file__).parents[2] / "examples" / "gpu" / "run.py"
 TASK_NAMES = ("sst", "woz.en", "cnn_dailymail")
@@ -726,10 +726,6 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         record["config"]["learning_rate"] = 7.0
         (path / "checkpoint.json").write_text(json.dumps(record))
 
-    def flip(path: Path) -> None:
-        content = (path / "optimizer.safetensors").read_bytes()
-        (path / "optimizer.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-
     states = {
         tmp_path / "none": "There is no folder .*none: give a state.*leave --state out to begin anew",
         folder: "is not a state, as it has no checkpoint.json: give the folder that run.py joint wrote",
@@ -753,7 +749,7 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         assert str(state) in str(caught.value)
         assert str(tmp_path / "work") not in str(caught.value)
         assert not again.out.exists()
-    flipped = copy("flipped", flip)
+    flipped = copy("flipped", lambda path: flip(path / "optimizer.safetensors"))
     with pytest.raises(DataError, match=r"optimizer\.safetensors is not the file that was saved"):
         run.joint(
             bundle,

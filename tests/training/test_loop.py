@@ -112,10 +112,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
         *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
-    paths = os.pathsep.join(
-        [str(ROOT), str(run.output.parent)]
-    )  # for models that a test writes beside the run
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     for kills in range(2):
         before = read_latest(run.output)
         child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
@@ -361,9 +358,8 @@ def train_in_two_processes(run, home):
         *("-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", config, "--device", "cpu"),
     ]
-    paths = os.pathsep.join(
-        [str(ROOT), str(run.output.parent)]
-    )  # for models that a test writes beside the run
+    # Beside the run there may be a model that a test wrote.
+    paths = os.pathsep.join([str(ROOT), str(run.output.parent)])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
@@ -402,6 +398,16 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
 
 
+def test_weights_that_are_not_finite_are_not_saved(make_run):
+    """Of the last step: the loss of a step after it would have told. `predict` then blamed the copy."""
+    run = make_run(epsilon=0.0, steps=1, validate_every=1)
+    with pytest.raises(
+        DecabenchError, match=r"After step 1, \S+ is not finite, and nothing was saved: start again"
+    ):
+        run_training(run)
+    assert latest_checkpoint(run.output) is None
+
+
 NOTING = """
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -434,16 +440,6 @@ class Noting(MQAN):
 
 FAMILY = replace(MQAN_FAMILY, config=NotingConfig, build=lambda config, outputs, words: Noting(config, words))
 """
-
-
-def test_weights_that_are_not_finite_are_not_saved(make_run):
-    """Of the last step: the loss of a step after it would have told. `predict` then blamed the copy."""
-    run = make_run(epsilon=0.0, steps=1, validate_every=1)
-    with pytest.raises(
-        DecabenchError, match=r"After step 1, \S+ is not finite, and nothing was saved: start again"
-    ):
-        run_training(run)
-    assert latest_checkpoint(run.output) is None
 
 
 @pytest.mark.slow

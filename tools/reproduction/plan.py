@@ -229,14 +229,15 @@ class Plan:
 
     def first_of(self, run: Run, seed: int) -> Run | None:
         """Return the run whose weights a run starts from with a seed, if it does."""
-        if self.checkpoint_of(run, seed):
-            return None
-        return next((one for one in self.runs if one.name == run.init), None)
+        return None if self.checkpoint_of(run, seed) else self._origin_of(run)
 
     def checkpoint_of(self, run: Run, seed: int) -> str:
         """Return the published weights that a run starts from with a seed; empty if it does not."""
-        first = next((one for one in self.runs if one.name == run.init), None)
+        first = self._origin_of(run)
         return run.checkpoint if first is None or seed == self.seeds_of(first)[0] else ""
+
+    def _origin_of(self, run: Run) -> Run | None:
+        return next((one for one in self.runs if one.name == run.init), None)
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from decabench.errors import SubmissionError
-from decabench.files import atomic_file, file_digest, make_folder
+from decabench.files import atomic_file, by_dotted_key, file_digest, make_folder
 from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
 from decabench.untrusted import parse_json, parse_toml
@@ -198,19 +198,12 @@ def _check_answered_by(metadata: bytes, asked: Mapping[str, Any], seed: int) -> 
 
     A record may have been copied in another's place. Raises ValueError, KeyError, TypeError, AttributeError.
     """
-    used = _flat(parse_toml(metadata.decode())["predictor"]["backend"]["config"])
-    wanted = {**_flat(asked["config"]), "tasks": asked["tasks"], **_flat(asked["settings"]), "seed": seed}
+    used = by_dotted_key(parse_toml(metadata.decode())["predictor"]["backend"]["config"])
+    config, settings = by_dotted_key(asked["config"]), by_dotted_key(asked["settings"])
+    wanted = {**config, "tasks": asked["tasks"], **settings, "seed": seed}
     for key, value in wanted.items():
         if key in used and used[key] != value:  # settings that came later are in neither
             raise ValueError(f"it was answered by a model with {key} = {used[key]!r:.60}, not {value!r:.60}")
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Return a table's values by their dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {before + key: value}
-    return found
 
 
 def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
