@@ -310,7 +310,7 @@ class TrainConfig:
     @property
     def needs_scores(self) -> bool:
         """Whether validation scores decide which tasks are trained, in the run or a phase."""
-        return "score" in (self.order, *(phase.order for phase in self.phases))
+        return "score" in ([phase.order for phase in self.phases] or [self.order])
 
     def _check_tables(self) -> None:
         limits = {"skip_context": "tokens", "cut_context": "tokens", "batch_sizes": "examples"}

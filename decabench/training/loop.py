@@ -289,7 +289,7 @@ def check_run(run: TrainingRun) -> None:
     family.check_tasks(name, run.tasks.values())
     check_best_by(config, run.tasks)
     check_target_forms(config, run.tasks)
-    if any(phase.order == "score" for phase in phases):
+    if config.needs_scores:
         check_scores_rise(run.tasks)
     for loss in config.loss_weights:
         weighted = [each for each in family.losses if each not in family.measures]
@@ -362,6 +362,7 @@ class _Trainer:
     """A run in progress."""
 
     def __init__(self, run: TrainingRun, group: Processes) -> None:
+        begun = time.perf_counter()
         make_folder(run.output)
         if group.is_first:
             sweep_temporary(run.output, recursive=True)
@@ -371,74 +372,92 @@ class _Trainer:
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
         self.family: Family = find_family(run.config.model.name)
-        begun = time.perf_counter()
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
         self.interruption = _Interruption(group.size == 1, self._say)
-        vectors = join_vectors(run.config.vectors)
+        self.thread: ThreadPoolExecutor
+        self.ahead: Future[list[_Share]] | None = None  # the next step's batches
+        self.higher_is_better = check_best_by(run.config, run.tasks)
+        self._read_data(saved or origin)
+        self._plan_steps(saved)
+        self._build_network(origin, saved)
+        validates = group.is_first and run.bundle is None
+        limit = run.config.validation_examples
+        self.validator = Validator(run.store, run.tasks.values(), limit) if validates else None
+        self._announce(time.perf_counter() - begun)
+
+    def _read_data(self, begins_with: Checkpoint | None) -> None:
+        """Encode the tasks, or take them from the bundle, and look up their words."""
+        run, config = self.run, self.config
+        vectors = join_vectors(config.vectors)  # before anything is tokenized: they may be missing
         self.data: TrainingData = (
             run.bundle.data
             if run.bundle is not None
-            else group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
+            else self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
         )
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
         self.words = WordTable(lexicon, vectors)
-        if found := saved or origin:
-            check_vectors(found, self.words)
-        outputs = self.data.outputs
-        names = run.config.tasks
+        if begins_with is not None:
+            check_vectors(begins_with, self.words)
         prepared = (
             run.bundle.record["data"]
             if run.bundle is not None
-            else {**fingerprints(run.store, names, "train"), **fingerprints(run.store, names, "validation")}
+            else {
+                **fingerprints(run.store, config.tasks, "train"),
+                **fingerprints(run.store, config.tasks, "validation"),
+            }
         )
-        self.record = describe_run(run.config, prepared, self.words, outputs, group.size)
-        vocabulary = self.data.lexicon.words[: self.data.lexicon.size]
+        self.record = describe_run(config, prepared, self.words, self.data.outputs, self.group.size)
+
+    def _plan_steps(self, saved: Checkpoint | None) -> None:
+        """Lay out the steps from the beginning, or from where the saved checkpoint stands."""
+        config, lexicon = self.config, self.data.lexicon
         if saved is not None:
-            check_same_run(saved, run.config, self.record, vocabulary)
-        self.state = RunState() if saved is None else RunState.of(saved, run.config)
+            check_same_run(saved, config, self.record, lexicon.words[: lexicon.size])
+        self.state = RunState() if saved is None else RunState.of(saved, config)
         self.streams = {
-            task: BatchStream(data, run.config, group.size, self.state.positions.get(task, (0, 0)))
+            task: BatchStream(data, config, self.group.size, self.state.positions.get(task, (0, 0)))
             for task, data in self.data.tasks.items()
         }
-        self.schedule = self._schedule(run.config)
-        if run.config.cooldown > self.schedule.steps:  # of runs in epochs, known only now
+        self.schedule = self._schedule(config)
+        if config.cooldown > self.schedule.steps:  # of runs in epochs, known only now
             raise DecabenchError(
-                f"cooldown is {run.config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
+                f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
             )
         if saved is not None:
             before = self._schedule(from_mapping(saved.record["config"]))
-            check_same_course(saved, run.config, before, self.schedule)
-        torch.manual_seed(run.config.seed)
-        with nullcontext() if origin is None else origin.bounded(lexicon.size):  # sizes may be a stranger's
-            self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
+            check_same_course(saved, config, before, self.schedule)
+
+    def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
+        """Build the network and its optimizer, with random weights, those of `origin`, or all that was saved."""
+        config, outputs = self.config, self.data.outputs
+        torch.manual_seed(config.seed)
+        bounds = nullcontext() if origin is None else origin.bounded(self.data.lexicon.size)
+        with bounds:  # sizes may be a stranger's
+            self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
         if origin is not None:
-            copy_weights(origin, self.network, self.words, outputs, run.config)
-        apply_freezes(self.network, run.config.freeze)
-        self.network.to(group.device)
-        self.optimizer = make_optimizer(run.config, self.network)
+            copy_weights(origin, self.network, self.words, outputs, config)
+        apply_freezes(self.network, config.freeze)
+        self.network.to(self.group.device)
+        self.optimizer = make_optimizer(config, self.network)
         if saved is not None:
             restore(saved, self.network, self.optimizer)
-        if run.config.compile:
+        if config.compile:
             self.network.compile_step()
-        if run.config.graphs:
+        if config.graphs:
             self.network.record_loops()
-        self.wrapped: nn.Module = group.wrap(self.network)
-        self.thread: ThreadPoolExecutor
-        self.ahead: Future[list[_Share]] | None = None  # the next step's batches
-        self.higher_is_better = check_best_by(run.config, run.tasks)
-        limit = run.config.validation_examples
-        validates = group.is_first and run.bundle is None
-        self.validator = Validator(run.store, run.tasks.values(), limit) if validates else None
-        tasks = self.data.tasks
+        self.wrapped: nn.Module = self.group.wrap(self.network)
+
+    def _announce(self, seconds: float) -> None:
+        tasks, size = self.data.tasks, self.data.lexicon.size
         generates = "max_new_tokens" in self.family.abilities
         self._say(
             f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
-            f"{self.data.lexicon.size:,} words {'to generate' if generates else 'in the vocabulary'}, "
-            f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after "
-            f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.state.step}."
+            f"{size:,} words {'to generate' if generates else 'in the vocabulary'}, "
+            f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after {seconds:.0f} s; training on "
+            f"{self.group.device} from step {self.state.step}."
         )
 
     def _schedule(self, config: TrainConfig) -> Schedule:
@@ -696,7 +715,7 @@ class _Trainer:
             )
             more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
             self._say(f"step {state.step}: {shown}{more}")
-        if self.schedule.needs_scores:  # every process must draw the same tasks
+        if config.needs_scores:  # every process must draw the same tasks
             state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)

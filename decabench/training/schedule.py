@@ -161,11 +161,6 @@ class Schedule:
         self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan))
 
     @property
-    def needs_scores(self) -> bool:
-        """Whether validation scores decide which tasks are trained."""
-        return any(phase.order == "score" for phase in self.phases)
-
-    @property
     def steps(self) -> int:
         """The total number of steps."""
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0

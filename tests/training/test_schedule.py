@@ -168,7 +168,7 @@ def test_tasks_far_below_their_targets_are_chosen_more_often():
     def share():
         return sum(schedule.tasks_at(step) == ("a",) for step in range(4_000)) / 4_000
 
-    assert schedule.needs_scores
+    assert config.needs_scores
     assert share() == pytest.approx(0.5, abs=0.03)  # before the first validation
     scores.update(a=40.0, b=40.0)
     assert share() == pytest.approx(0.2 / 0.8, abs=0.03)  # lacks 10 of 50, and 60 of 100
