@@ -59,6 +59,15 @@ def test_a_word_is_encoded_as_if_it_were_alone(encoder):
     np.testing.assert_allclose(vectors, np.array(alone) * scale, atol=1e-5)
 
 
+def test_input_embeddings_are_averaged_over_the_pieces_without_the_marks(encoder):
+    vectors = encode_words(encoder, [*WORDS, " "], inputs=True)
+    table = transformers.BertModel.from_pretrained(encoder).embeddings.word_embeddings.weight.detach().numpy()
+    alone = [table[ids].mean(0) for ids in ([4], [6, 7, 8], [9], [4, 5], [1])] + [np.zeros(8)]
+    np.testing.assert_allclose(
+        vectors, np.array(alone) * 5.5 / np.linalg.norm(alone, axis=1).mean(), atol=1e-5
+    )
+
+
 def test_words_are_those_of_all_texts_the_most_frequent_first(tmp_path):
     texts = {
         "train": ("A Good film", ("good",)),
