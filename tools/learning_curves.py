@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from decabench.training.logs import running_mean
+
 Curve = npt.NDArray[np.float64]
 
 
@@ -35,17 +37,9 @@ def read_losses(run: Path, task: str) -> Curve:
     return np.array(losses)
 
 
-def smooth(losses: Curve, window: int) -> Curve:
-    """Average each step's loss with those of the `window - 1` steps before it, or of as many as there are."""
-    total = np.concatenate([[0.0], np.cumsum(losses)])
-    ends = np.arange(1, len(losses) + 1)
-    starts = np.maximum(0, ends - window)
-    return np.asarray((total[ends] - total[starts]) / (ends - starts))
-
-
 def read_group(runs: str, task: str, window: int) -> Curve:
     """Read a group of runs as smoothed curves of one length, the shortest run's: shape (runs, steps)."""
-    curves = [smooth(read_losses(Path(run), task), window) for run in runs.split(",")]
+    curves = [np.array(running_mean(read_losses(Path(run), task), window)) for run in runs.split(",")]
     shortest = min(map(len, curves))
     return np.stack([curve[:shortest] for curve in curves])
 

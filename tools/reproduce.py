@@ -69,6 +69,7 @@ from reproduction.records import (
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, near_matches
 from decabench.files import storage_errors
+from decabench.predictors import ModelOptions
 from decabench.scoring import find_metric, read_results_file
 from decabench.tasks import Store, home_folder
 
@@ -132,6 +133,7 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
             split,
             place.home,
             place.include,
+            options=ModelOptions(device=place.device),
         )
     for split in reversed(left_to_answer(plan, run, seed, place)):
         score(plan, run.suite or plan.suite, place.submission(run.name, seed), place, split)

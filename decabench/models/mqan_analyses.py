@@ -59,13 +59,16 @@ def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Tr
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
     found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
-    gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in past.steps], 1)
-    lam, rest = (torch.cat([decoded.pointers[at] for decoded in past.steps], 1) for at in (0, 1))
-    questions = [q for decoded in past.steps if (q := decoded.question_attention) is not None]
+    taken = past.steps[
+        : found.outputs.shape[1]
+    ]  # on a GPU some more: it is not asked at each step if all have ended
+    gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in taken], 1)
+    lam, rest = (torch.cat([decoded.pointers[at] for decoded in taken], 1) for at in (0, 1))
+    questions = [q for decoded in taken if (q := decoded.question_attention) is not None]
     return Trace(
         found,
         torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu(),
-        torch.cat([decoded.context_attention for decoded in past.steps], 1).cpu(),
+        torch.cat([decoded.context_attention for decoded in taken], 1).cpu(),
         torch.cat(questions, 1).cpu() if questions else None,
     )
 

@@ -4,6 +4,7 @@ from .bundle import compare_losses as compare_losses
 from .bundle import write_bundle as write_bundle
 from .config import TrainConfig as TrainConfig
 from .config import from_mapping as from_mapping
+from .config import in_steps as in_steps
 from .config import read_config as read_config
 from .config import with_settings as with_settings
 from .loop import FinishedRun as FinishedRun
@@ -22,6 +23,7 @@ __all__ = [
     "WrittenBundle",
     "compare_losses",
     "from_mapping",
+    "in_steps",
     "is_unstarted",
     "plan_training",
     "read_config",

@@ -49,7 +49,7 @@ from decabench.models import (
     write_vectors,
 )
 from decabench.tasks import TASKS, Output, Question, Store, Task
-from decabench.training.config import TrainConfig, from_mapping, task_alone, to_mapping
+from decabench.training.config import TrainConfig, combine_settings, from_record, task_alone, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData, renumber_words
 from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, vocabulary_size
 from decabench.training.packing import QUICK_SCALE, pack, unpack
@@ -158,8 +158,11 @@ class Bundle:
         return ids, kept
 
     def only(self, task: str, settings: Mapping[str, Any] | None = None) -> Bundle:
-        """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration."""
-        config = from_mapping(settings or {}, task_alone(self.config, task))
+        """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration.
+
+        Raises DecabenchError, UnknownNameError.
+        """
+        config, _ = combine_settings(task_alone(self.config, task), None, settings or {})
         tasks, asked = {task: self.data.tasks[task]}, {task: self.validation[task]}
         lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config)
         data = TrainingData(
@@ -185,7 +188,7 @@ def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
                 raise ValueError(f"its vectors {name[:60]!r} are not inside it")
             name = str(folder / name)
         names.append(name)
-    config = from_mapping({**table, "vectors": names})
+    config = from_record({**table, "vectors": names})
     for task in config.tasks:
         require_name(task[:100], TASKS, "task")
     if not config.tasks:
@@ -566,7 +569,10 @@ def compare_losses(
     torch.manual_seed(config.seed)
     network = family.build(config.model, bundle.data.outputs, words).to(device)
     for module in network.modules():
-        if hasattr(module, "rate"):  # in training mode all the same: cuDNN's LSTM has no other gradient
+        # In training mode all the same: cuDNN's LSTM has no other gradient.
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "rate"):
             module.rate = 0.0  # type: ignore[assignment]
     if compiled:
         network.compile_step()

@@ -28,6 +28,8 @@ __all__ = [
     "TrainConfig",
     "combine_settings",
     "from_mapping",
+    "from_record",
+    "in_steps",
     "read_config",
     "task_alone",
     "to_mapping",
@@ -434,6 +436,13 @@ def combine_settings(
         if value:
             given.setdefault(key, value)
     left_out: list[str] = []
+    if given.get("phases", content.get("phases", base.phases)):
+        for key in ("schedule", "order", "together", "steps", "epochs"):
+            if key in given:
+                raise DecabenchError(
+                    f"{key} is {given[key]!r}, but there are phases, which replace it: leave {key} out, or set "
+                    "phases to []."
+                )
     if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
         raise DecabenchError(
             f"steps is {given['steps']}, but epochs is {epochs}, and a run is counted in one of the two: leave steps "
@@ -446,6 +455,8 @@ def combine_settings(
         }
         left_out = [f"model.{key}" for key in content["model"] if key not in has]
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
+    emptied: dict[str, Any] = {key: {} for key, value in content.items() if value == {} and key != "model"}
+    base = replace(base, **emptied)  # or the defaults would come back with the first entry that is given
     for key, value in given.items():
         old = content.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
@@ -464,10 +475,19 @@ def named_model(path: Path | None, settings: Mapping[str, Any] | Sequence[str], 
 
 
 def task_alone(config: TrainConfig, task: str) -> TrainConfig:
-    """Return the configuration of a run on one of the tasks: without their schedule, and what is set for others."""
+    """Return the configuration of a run on one of the tasks: without their schedule, and what is set for others.
+
+    Instead of phases it has the epochs of those that train the task, or, if none is counted in epochs, their steps.
+    """
     own: dict[str, Any] = {
         name: {key: value for key, value in getattr(config, name).items() if key == task} for name in _BY_TASK
     }
+    phases = [phase for phase in config.phases if task in (phase.tasks or config.tasks)] or config.phases
+    if epochs := sum(phase.epochs for phase in phases):
+        own["epochs"] = epochs
+    elif phases:
+        own["steps"] = sum(phase.steps for phase in phases)
+        own |= {"epochs": 0, "cooldown": min(config.cooldown, own["steps"])}
     return replace(
         config,
         tasks=(task,),
@@ -478,6 +498,25 @@ def task_alone(config: TrainConfig, task: str) -> TrainConfig:
         phases=(),
         best_by=config.best_by if config.best_by in ("decascore", "last", task) else "last",
         **own,
+    )
+
+
+def in_steps(config: TrainConfig, steps: int) -> TrainConfig:
+    """Return a configuration of so many steps, to try how fast it trains: of its first phase, without a cooldown."""
+    first = config.phases[0] if config.phases else config
+    return replace(
+        config,
+        steps=steps,
+        epochs=0,
+        epoch_steps=0,
+        cooldown=0,
+        phases=(),
+        schedule="joint" if config.phases else config.schedule,
+        order="turn" if first.order in ("sequence", "shuffled") else first.order,
+        together=first.together,
+        rate="constant" if config.rate == "epoch-decay" else config.rate,
+        validate_every=config.validate_every or steps,
+        checkpoint_every=config.checkpoint_every or steps,
     )
 
 
@@ -495,6 +534,15 @@ def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) ->
         if type(base.model) is not kind:  # another family: start from its own defaults
             base = replace(base, model=kind(name=name))
     return typing.cast(TrainConfig, _change(base, content, ""))
+
+
+def from_record(content: Mapping[str, Any]) -> TrainConfig:
+    """Read a whole configuration, as `to_mapping` writes it: its tables have nothing but what they say.
+
+    Raises DecabenchError, UnknownNameError.
+    """
+    tables: dict[str, Any] = {key: {} for key in ("skip_context", "cut_context") if key in content}
+    return from_mapping(content, replace(TrainConfig(), **tables))
 
 
 def _change(base: Any, content: Mapping[str, Any], above: str) -> Any:

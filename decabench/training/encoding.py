@@ -219,6 +219,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "decabench.models.family",
         "decabench.models.words",
         "decabench.models.heads",
+        "decabench.training.data",
         __name__,
     )
     content: dict[str, Any] = {
@@ -230,6 +231,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
             for key, value in fingerprints(store, config.tasks, split).items()
         },
         "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
+        "question_varies": {name: tasks[name].question_varies for name in config.tasks},
         "family": family,
         "split": split_of(config.model),
         "vocabulary": config.model.vocabulary,

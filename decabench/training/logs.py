@@ -14,7 +14,7 @@ from decabench.files import atomic_file, storage_errors
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows"]
+__all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows", "running_mean"]
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
 _COLUMNS = {
@@ -178,7 +178,7 @@ def plot_curves(output: Path) -> Path | None:
     loss, score = figure.subplots(1, 2)
     for task, rows in _by_task(read_rows(output / STEPS)).items():
         steps, losses = [int(row["step"]) for row in rows], [float(row["loss"]) for row in rows]
-        loss.plot(steps, _running_mean(losses, max(1, len(losses) // 50)), label=task, linewidth=1)
+        loss.plot(steps, running_mean(losses, max(1, len(losses) // 50)), label=task, linewidth=1)
     positive = all(value > 0 for line in loss.lines for value in line.get_ydata())
     loss.set(xlabel="step", ylabel="loss", yscale="log" if positive else "linear")
     validated = _by_task(read_rows(output / VALIDATION))
@@ -204,7 +204,8 @@ def _by_task(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Mapping[str, s
     return made
 
 
-def _running_mean(values: Sequence[float], window: int) -> list[float]:
+def running_mean(values: Sequence[float], window: int) -> list[float]:
+    """Average each value with the `window - 1` before it, or with as many as there are."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

@@ -48,7 +48,7 @@ from decabench.training.bundle import Bundle
 from decabench.training.config import (
     TrainConfig,
     combine_settings,
-    from_mapping,
+    from_record,
     named_model,
     to_mapping,
     to_toml,
@@ -204,6 +204,8 @@ def plan_training(
     folder, path = Path(output), Path(config) if config else None
     if ":" in (named := named_model(path, settings, model)):
         find_family(named)  # imported before a checkpoint names it, which may not choose what is run
+    if folder.exists() and not folder.is_dir():
+        raise DecabenchError(f"{folder} is a file: name a folder for the run.")
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
             raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
@@ -427,7 +429,7 @@ class _Trainer:
                 f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
             )
         if saved is not None:
-            before = self._schedule(from_mapping(saved.record["config"]))
+            before = self._schedule(from_record(saved.record["config"]))
             check_same_course(saved, config, before, self.schedule)
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
@@ -552,6 +554,7 @@ class _Trainer:
             validates = self.run.bundle is None and (is_last or self._is_due(config.validate_every))
             saves = is_last or self.is_late or self._is_due(config.checkpoint_every)
             if validates or saves or len(unread) >= steps_to_read(self.group.device):
+                unread[-1].wait()
                 seconds = (time.perf_counter() - begun) / len(unread)
                 for row in [step.read(seconds) for step in unread]:
                     if log is not None:
@@ -757,6 +760,10 @@ class _UnreadStep:
     """The number of tokens of each task."""
     named: Mapping[str, Sequence[Tensor]]
     """Each of the model's losses for each task, if it has several."""
+
+    def wait(self) -> None:
+        """Wait until a GPU has computed the step, and so all before it."""
+        float(self.norm)
 
     def read(self, seconds: float) -> dict[str, Any]:
         """Read the values, for which a GPU has to be waited for. Raises DecabenchError if one is not finite."""

@@ -31,10 +31,11 @@ from decabench.models import (
     output_record,
 )
 from decabench.tasks import Output
-from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
+from decabench.training.config import TrainConfig, from_record, to_mapping, to_toml
 from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
+from decabench.untrusted import read_toml
 
 __all__ = [
     "TRACKED",
@@ -80,7 +81,6 @@ def is_unstarted(output: Path) -> bool:
     """
     leftovers = {
         "config.toml",
-        "data",
         "train.csv",
         "validation.csv",
         "tensorboard",
@@ -94,13 +94,17 @@ def is_unstarted(output: Path) -> bool:
     if newest_checkpoint(output) is not None:  # whose pointers are missing
         return False
     written = output / "config.toml"
-    if not written.exists():  # a run writes it before everything but the data as numbers
-        return found <= {"data", LOCK}
+    if not written.exists():  # a run writes it before everything but its lock
+        return found <= {LOCK}
     try:
         if has_steps(output):
             return True
-        return to_toml(read_config(written)) == written.read_text(encoding="utf-8")
-    except (DecabenchError, OSError, ValueError):
+        table = read_toml(written)
+        model = table.get("model", {}).get("name")
+        if isinstance(model, str) and ":" in model:
+            find_family(model, str(written))  # which may not choose what is run
+        return to_toml(from_record(table)) == written.read_text(encoding="utf-8")
+    except (DecabenchError, OSError, ValueError, AttributeError):
         return False
 
 
@@ -150,7 +154,7 @@ class RunState:
     @classmethod
     def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
         """Read a checkpoint's state; the best score is kept only if `best_by` is the same in `config`."""
-        before = from_mapping(checkpoint.record["config"])
+        before = from_record(checkpoint.record["config"])
         comparable = (before.best_by, before.validation_examples) == (
             config.best_by,
             config.validation_examples,
@@ -219,7 +223,7 @@ def changed_settings(
 
     Raises DecabenchError.
     """
-    before, now = to_mapping(from_mapping(checkpoint.record["config"])), to_mapping(config)
+    before, now = to_mapping(from_record(checkpoint.record["config"])), to_mapping(config)
     may_change = _MAY_CHANGE | free
     if config.needs_scores:  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}
@@ -256,7 +260,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
             f"{checkpoint.folder} is at step {step} of {before.steps}, and a run of {now.steps} steps would have "
             "trained its tasks in a different order until now: keep steps and epochs unchanged."
         )
-    cooldown = from_mapping(checkpoint.record["config"]).cooldown
+    cooldown = from_record(checkpoint.record["config"]).cooldown
     if (before.steps, cooldown) != (now.steps, config.cooldown):
         ends = ((before.steps, cooldown), (now.steps, config.cooldown))
         begins = [end - cool for end, cool in ends if cool]
@@ -298,7 +302,11 @@ def copy_weights(
         for values in (everything, load_weights(origin.folder))
     )
     for task in outputs.keys() & origin.outputs.keys():
-        if outputs[task] != origin.outputs[task]:
+        head = f"heads.{task}."
+        is_copied = not config.init_parts or any(
+            name.startswith(head) for name in own.keys() | weights.keys()
+        )
+        if is_copied and outputs[task] != origin.outputs[task]:
             raise DecabenchError(
                 f"{origin.folder} has a head for {task} as {origin.outputs[task]}, but here it is {outputs[task]}: "
                 "train with the same labels, or without --init."

@@ -20,6 +20,9 @@ EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
 
+_BY_PASS = ("sequence", "shuffled")
+"""Orders that give each task whole passes."""
+
 LEAST_GAP = 0.05
 """With the order `score`, the gap of a task that has reached its target, so that it is still trained."""
 
@@ -31,6 +34,16 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     """
     if not config.tasks:
         raise DecabenchError("There are no tasks to train on: name them with --tasks.")
+    for order in {phase.order for phase in config.phases} or {config.order}:
+        if order in _BY_PASS and config.epoch_steps:
+            raise DecabenchError(
+                f"With the order {order!r} an epoch is a pass over each task: leave epoch_steps out."
+            )
+        if order in _BY_PASS and config.iterations:
+            raise DecabenchError(
+                f"iterations are batches per turn, and with the order {order!r} each task has a whole pass: leave "
+                "iterations out."
+            )
     if config.phases:
         return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
     rounds = _repeat(config.tasks, config.iterations)
@@ -38,7 +51,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     alternation = Phase(rounds, steps, config.epochs, config.order, config.together)
     if config.schedule == "joint":
         return (alternation,)
-    if alternation.together or alternation.order in ("sequence", "shuffled"):
+    if alternation.together or alternation.order in _BY_PASS:
         raise DecabenchError(
             f"The schedule {config.schedule!r} cannot be combined with together or the order "
             f"{'sequence' if alternation.together else alternation.order!r}: use [[phases]] instead."
@@ -138,11 +151,7 @@ class Schedule:
                 counts = {task: count_batches(task, passes[task]) for task in distinct}
                 for task in distinct:
                     passes[task] += 1
-                if phase.order in ("sequence", "shuffled"):
-                    if config.epoch_steps:
-                        raise DecabenchError(
-                            f"With the order {phase.order!r} an epoch is a pass over each task: leave epoch_steps out."
-                        )
+                if phase.order in _BY_PASS:
                     for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
                         own = Phase((task,), epochs=1, freeze=phase.freeze)
                         self._add(own, counts[task], number, epoch, within == at == 0, at == 0)

@@ -712,7 +712,7 @@ def try_mode(
     bundle: Any, mode: str, options: Any, clock: Clock, folder: Path, device: Any, found: dict[str, Any]
 ) -> None:
     """Compare a mode's losses with the CPU's, then train some steps in it; put what is found into `found`."""
-    from decabench.training import compare_losses
+    from decabench.training import compare_losses, in_steps
 
     precision, compiled, graphs = MODES[mode]
     losses = compare_losses(bundle, device, precision, compiled, graphs)
@@ -723,8 +723,8 @@ def try_mode(
     # Most of the first hundred steps record a graph: the second half of more says what replaying them brings.
     steps = options.steps * (5 if graphs else 1)
     found["steps asked for"] = steps
-    settings = {"precision": precision, "compile": compiled, "graphs": graphs, "steps": steps, "cooldown": 0}
-    train(bundle, folder, clock.left(), options, **settings)
+    brief = replace(bundle, config=in_steps(bundle.config, steps))
+    train(brief, folder, clock.left(), options, precision=precision, compile=compiled, graphs=graphs)
     found |= measure(folder)
 
 

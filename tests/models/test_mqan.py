@@ -35,9 +35,16 @@ def test_it_is_what_the_equations_say(kit, name):
 DEPARTURES = ["split_heads", "layer_by_layer", "norm_sublayers", "tanh_coattention"]
 
 
-@pytest.mark.parametrize("name", ["mqan", "satt"])
 @pytest.mark.parametrize("dimension", [10, 12])
-@pytest.mark.parametrize("departures", [*([name] for name in DEPARTURES), DEPARTURES])
+@pytest.mark.parametrize(
+    ("name", "departures"),
+    [
+        *(("mqan", [key]) for key in DEPARTURES),
+        ("mqan", DEPARTURES),
+        *(("satt", [key]) for key in DEPARTURES[:-1]),  # it has no coattention
+        ("satt", DEPARTURES[:-1]),
+    ],
+)
 def test_it_is_what_the_authors_code_says(kit, name, dimension, departures):
     made = kit(name, dimension=dimension, **dict.fromkeys(departures, True))
     log_p = made.model.log_likelihood(made.batch())
@@ -236,3 +243,12 @@ def test_a_compiled_step_says_the_same(kit):
     torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)
     for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "part"),
+    [("satt", "tanh_coattention", "coattention"), ("s2s", "norm_sublayers", "self-attention")],
+)
+def test_settings_of_parts_that_an_ablation_lacks_are_refused(name, key, part):
+    with pytest.raises(DecabenchError, match=rf"model\.{key} is true, but the model {name} has no {part}"):
+        MQANConfig(name=name, **{key: True})

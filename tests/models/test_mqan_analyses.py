@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from decabench.models import mqan_analyses
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.mqan_analyses import map_attention, share_pointers
 from decabench.models.words import detokenize
@@ -74,3 +75,13 @@ def test_the_commands(trained, command, home, tmp_path):
     assert len(content["answer"]) == len(content["weights"]) == len(content["context_attention"])
     for name in ("pointers.png", "attention.png"):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_steps_after_the_last_end_are_left_out(trained, monkeypatch):
+    """A GPU is asked every few steps whether all answers have ended: what it did meanwhile made analyses fail."""
+    run, answerer = trained
+    examples = list(run.store.examples("schema", "validation"))[:6]
+    expected = share_pointers(answerer, TASK, examples), map_attention(answerer, TASK, examples[0])
+    looked = mqan_analyses.greedy
+    monkeypatch.setattr(mqan_analyses, "greedy", lambda *given, **more: looked(*given, **more, look_every=8))
+    assert (share_pointers(answerer, TASK, examples), map_attention(answerer, TASK, examples[0])) == expected

@@ -446,6 +446,20 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
 
 
 @pytest.mark.slow
+def test_a_run_answers_on_the_device_that_it_was_trained_on(one_run, monkeypatch):
+    """Where there was a GPU, it answered there in bfloat16 what a CPU had trained in float32."""
+    devices, predict = [], reproduce.decabench.predict
+
+    def note(*given, **more):
+        devices.append(more["options"].device)
+        return predict(*given, **more)
+
+    monkeypatch.setattr(reproduce.decabench, "predict", note)
+    reproduce.main(one_run)
+    assert devices == ["cpu"]
+
+
+@pytest.mark.slow
 def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_path, monkeypatch):
     """As those to iwslt.en.de, which translate talks that allow no derivatives: a record is made to be published."""
     monkeypatch.setattr(type(TASKS["sst"]), "withholds_answers", property(lambda task: task.name == "sst"))

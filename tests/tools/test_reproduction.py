@@ -788,6 +788,38 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
         has_changed(plan, run, 0, place)
 
 
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ('vectors = ["vectors/minilm.npy"]', 'vectors = ["minilm.npy"]'),
+        ('vectors = "none:12"', 'vectors = ["none:12"]'),
+        ('freeze = "encoder"', 'freeze = ["encoder"]'),
+        (
+            "phases = [{ epochs = 3 }]",
+            "[[predictor.backend.config.phases]]\ntasks = []\nsteps = 0\nepochs = 3\n"
+            'order = "turn"\ntogether = false\nfreeze = []',
+        ),
+        ("skip_context = { squad = 250 }", "skip_context = { squad = 250, cnn_dailymail = 400 }"),
+    ],
+)
+def test_a_record_is_compared_as_the_run_notes_its_settings(tmp_path, asked, used):
+    """Records of such runs were refused as soon as they were written, and so was each that replaced them."""
+    (tmp_path / "config.toml").write_text(asked + "\n")
+    place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu", tmp_path / "records")
+    run = Run("a", PRODUCTS, config="config.toml")
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (run,))
+    place.run("a", 0).mkdir(parents=True)
+    mark_ended(plan, run, 0, place)
+    results = place.results(plan, run, 0)
+    results.parent.mkdir(parents=True)
+    results.write_text('{"submission": {"predictor": {"backend": {"step": 1}}}}')
+    metadata = place.submission("a", 0) / "submission.toml"
+    metadata.write_text(f"[predictor.backend.config]\nseed = 0\n{used}\n")
+    read_training(plan, run, 0, place)
+    keep_record(plan, run, 0, place)
+    assert has_record(plan, run, 0, place)
+
+
 def test_cells_of_a_table_may_have_bars():
     assert as_table(["", "b"], [["x|y", "1"]]).endswith("| x\\|y | 1 |")
 

@@ -32,13 +32,14 @@ import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError
 from decabench.models.checkpoint import Checkpoint, TrainedModel
+from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.models.vector_files import join_vectors, write_matrix
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import TASKS, Store
-from decabench.training.bundle import Bundle, write_bundle
+from decabench.training.bundle import Bundle, compare_losses, write_bundle
 from decabench.training.config import Phase, TrainConfig, to_mapping
 from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
@@ -1087,3 +1088,14 @@ def test_the_command(home: Path, config: TrainConfig, tmp_path: Path) -> None:
     neither = CliRunner().invoke(cli, arguments)
     assert neither.exit_code == 2
     assert "Give a folder for the run as --output" in neither.output
+
+
+def test_losses_are_compared_without_dropout_whatever_the_model(home: Path, tmp_path: Path) -> None:
+    """A classifier's own dropout stayed, so that the CPU's losses were another draw than the GPU's."""
+    found = []
+    for dropout in (0.0, 0.6):
+        model = ClassifierConfig(dimension=8, dropout=dropout)
+        write(replace(TINY, model=model, tasks=("sst",)), home, tmp_path / str(dropout))
+        bundle = Bundle.open(tmp_path / str(dropout))
+        found.append(compare_losses(bundle, torch.device("cpu"), "float32"))
+    assert found[0] == found[1]

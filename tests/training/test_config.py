@@ -11,12 +11,15 @@ from decabench.training.config import (
     TrainConfig,
     combine_settings,
     from_mapping,
+    from_record,
+    in_steps,
     read_config,
+    task_alone,
     to_mapping,
     to_toml,
     with_settings,
 )
-from decabench.training.schedule import plan_phases
+from decabench.training.schedule import Schedule, plan_phases
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 
@@ -239,3 +242,64 @@ def test_a_list_set_twice_is_not_added_up_in_silence():
         with_settings(TrainConfig(), ["vectors=a", "vectors=b"])
     assert with_settings(TrainConfig(), ["vectors=a", "vectors=a"]).vectors == ("a",)
     assert with_settings(TrainConfig(), ["steps=3", "steps=5"]).steps == 5
+
+
+def test_a_table_that_a_file_empties_stays_without_the_defaults(tmp_path):
+    """The default's limit of another task came back with the first entry that was given."""
+    path = tmp_path / "config.toml"
+    path.write_text("cut_context = {}\n")
+    config, _ = combine_settings(TrainConfig(), path, ["cut_context.squad=300"])
+    assert TrainConfig().cut_context and config.cut_context == {"squad": 300}
+
+
+def test_a_record_has_the_tables_that_it_was_made_with():
+    """A run with a limit of its own and without the default's could not be resumed."""
+    config = TrainConfig(cut_context={"squad": 300}, skip_context={"sst": 9})
+    assert from_record(to_mapping(config)) == config
+
+
+@pytest.mark.parametrize(
+    "setting", ["steps=50", "epochs=1", "order=random", "schedule=curriculum", "together=true"]
+)
+def test_phases_are_not_overridden_in_silence(setting, tmp_path):
+    path = tmp_path / "phases.toml"
+    path.write_text('tasks = ["sst", "squad"]\n[[phases]]\nsteps = 3\n')
+    key = setting.partition("=")[0]
+    with pytest.raises(DecabenchError, match=rf"{key} is .*phases, which replace it: leave {key} out"):
+        combine_settings(TrainConfig(), path, [setting])
+    config, _ = combine_settings(TrainConfig(), path, ["phases=[]", "steps=50"])
+    assert (config.phases, config.steps) == ((), 50)
+
+
+@pytest.mark.parametrize(
+    ("phases", "alone"),
+    [
+        ((Phase(epochs=2), Phase(tasks=("squad",), epochs=3), Phase(tasks=("sst",), epochs=4)), (6, None)),
+        ((Phase(steps=20), Phase(tasks=("squad",), steps=30)), (0, 20)),
+        ((Phase(steps=20), Phase(tasks=("sst",), epochs=2)), (2, None)),
+        ((Phase(tasks=("squad",), steps=30),), (0, 30)),
+    ],
+)
+def test_alone_a_task_has_the_length_of_its_phases(phases, alone):
+    """What is only valid with phases was kept without them, so that one task of a bundle could not be trained."""
+    by_epoch = {"validate_every": 0, "rate": "epoch-decay"} if all(p.epochs for p in phases) else {}
+    config = task_alone(TrainConfig(tasks=("sst", "squad"), phases=phases, cooldown=25, **by_epoch), "sst")
+    epochs, steps = alone
+    assert (config.epochs, config.phases) == (epochs, ())
+    assert steps is None or (config.steps, config.cooldown) == (steps, min(25, steps))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig(tasks=("sst", "squad"), epochs=5, epoch_steps=7, rate="epoch-decay", validate_every=0),
+        TrainConfig(tasks=("sst", "squad"), phases=(Phase(epochs=3, order="sequence"),), checkpoint_every=0),
+        TrainConfig(tasks=("sst", "squad"), phases=(Phase(steps=3, together=True), Phase(epochs=2))),
+        TrainConfig(tasks=("sst", "squad"), steps=9_000, cooldown=8_000),
+    ],
+)
+def test_a_configuration_is_tried_for_some_steps(config):
+    schedule = Schedule(in_steps(config, 100), lambda task, epoch: 1_000)
+    assert schedule.steps == 100
+    together = any(phase.together for phase in config.phases)
+    assert schedule.tasks_at(0) == (("sst", "squad") if together else ("sst",))

@@ -385,3 +385,16 @@ def test_a_home_that_cannot_be_written_needs_no_cache(own_home):
     (own_home / CACHE).write_text("not a folder")
     _, found = encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
     assert len(found["sst"]) == TINY.train_examples
+
+
+def test_a_task_that_says_otherwise_whether_questions_vary_is_encoded_anew(home, tmp_path):
+    """Meta-LSTM reads the question only where it varies: the texts without it were found again in the cache."""
+    mine = tmp_path / "home"
+    shutil.copytree(home, mine)
+    config = replace(TINY, model=MetaLSTMConfig(hidden=4), tasks=("sst",))
+    sizes = []
+    for varies in (False, True):
+        task = replace(TASKS["sst"], question_varies=varies)
+        data = encoding.encode_tasks(Store(mine), config, {"sst": task})
+        sizes.append(sum(map(len, (data.tasks["sst"].item(0)[name] for name in data.tasks["sst"].columns))))
+    assert sizes[0] < sizes[1]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
+from decabench.tasks import TASKS, Label
 from decabench.training import loop
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
@@ -321,6 +323,18 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
         assert torch.equal(value, expected[key]), key
     with pytest.raises(DecabenchError, match="no part 'encodr' to copy: the parts are decoder"):
         run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
+
+
+def test_heads_that_are_not_copied_may_have_other_labels(make_run):
+    model = ClassifierConfig(dimension=4)
+    first = make_run("first", model=model, tasks=("sst",))
+    run_training(first)
+    labels = replace(TASKS["sst"], output=Label(("positive", "negative", "neutral")))
+    for parts, fits in ((("encoder",), True), ((), False), (("heads",), False)):
+        run = make_run(f"init-{parts}", init=str(first.output), init_parts=parts, model=model, tasks=("sst",))
+        run = replace(run, tasks={"sst": labels})
+        with nullcontext() if fits else pytest.raises(DecabenchError, match="has a head for sst as Label"):
+            run_training(run)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import msgspec
 
 from decabench.errors import DataError
 from reproduction.contrasts import SMALLEST, Finding, Findings, rises
-from reproduction.plan import Place, Plan
+from reproduction.plan import Place, Plan, contrast_title
 from reproduction.tables import NONE, as_table, published_remark, show_signed
 
 if TYPE_CHECKING:
@@ -76,9 +76,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The contrast, and the measure behind it."""
-        baseline = f"the mean of {', '.join(self.baseline)}" if self.baseline[1:] else self.baseline[0]
-        return f"{self.row} over {baseline}"
+        """The row and what it is compared with, as its page writes them."""
+        return contrast_title(self.row, self.baseline)
 
 
 class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):

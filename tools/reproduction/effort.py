@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from decabench.files import by_dotted_key
 from decabench.plugins import load_object
 from reproduction.plan import Count, Place, Plan, Run
 from reproduction.records import read_training
@@ -82,9 +83,9 @@ def settings_of(plan: Plan, row: str) -> Iterator[str]:
 
 def _with_origin(run: Run) -> dict[str, object]:
     origin = {"init": run.init, "checkpoint": run.checkpoint}
-    return {**{key: value for key, value in origin.items() if value}, **run.settings}
+    return {key: value for key, value in origin.items() if value} | by_dotted_key(run.settings)
 
 
 def show_setting(value: object) -> str:
     """Format a setting's value, as `--set` takes it."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | bool) else str(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from decabench.errors import DataError
-from decabench.files import atomic_file
+from decabench.files import atomic_file, by_dotted_key
 from decabench.scoring import DataUsed
 from reproduction.claims import write_findings
 from reproduction.contrasts import LEGEND, contrast_table, find_contrasts, lower_is_better
@@ -182,15 +182,14 @@ def base_settings(plan: Plan, place: Place) -> Iterator[str]:
     for file in filter(None, files):
         config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
         config.pop("tasks", None)
-        model = {f"model.{key}": value for key, value in config.pop("model", {}).items()}
         cuts = set(config.get("cut_context", {}).values())
         if len(cuts) == 1:  # the same for all tasks
             config["cut_context"] = cuts.pop()
-        yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config | model)}."
+        yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config)}."
 
 
 def _join(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"`{key}={show_setting(value)}`" for key, value in settings.items())
+    return ", ".join(f"`{key}={show_setting(value)}`" for key, value in by_dotted_key(settings).items())
 
 
 def count_table(plan: Plan) -> str:

@@ -133,9 +133,14 @@ class Contrast:
 
     @property
     def title(self) -> str:
-        *first, last = self.baseline
-        baseline = f"the mean of {', '.join(first)} and {last}" if first else last
-        return f"{self.row} over {baseline}"
+        """The row and what it is compared with."""
+        return contrast_title(self.row, self.baseline)
+
+
+def contrast_title(row: str, baseline: Sequence[str]) -> str:
+    """Return the words for a comparison of a row with another, or with the mean of several."""
+    *first, last = baseline
+    return f"{row} over the mean of {', '.join(first)} and {last}" if first else f"{row} over {last}"
 
 
 @dataclass(frozen=True)
