@@ -106,23 +106,19 @@ class MQANConfig:
                 f"model.lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
                 "the same as dropout."
             )
-        lacks = {
-            "split_heads": not self.parts.self_attention,
-            "layer_by_layer": not self.parts.self_attention,
-            "norm_sublayers": not self.parts.self_attention,
-            "tanh_coattention": not self.parts.coattention,
-        }
-        for key, is_lacking in lacks.items():
-            if is_lacking and getattr(self, key):
-                kind = "coattention" if key == "tanh_coattention" else "self-attention"
-                raise DecabenchError(
-                    f"model.{key} is true, but the model {self.name} has no {kind}: leave it out."
-                )
 
     @property
     def parts(self) -> Parts:
         """The parts that the model includes."""
         return MODELS[self.name]
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Settings that are on, of parts that the model does not include."""
+        of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
+        absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
+        absent += () if self.parts.coattention else ("tanh_coattention",)
+        return tuple(key for key in absent if getattr(self, key))
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:

@@ -487,7 +487,8 @@ def task_alone(config: TrainConfig, task: str) -> TrainConfig:
         own["epochs"] = epochs
     elif phases:
         own["steps"] = sum(phase.steps for phase in phases)
-        own |= {"epochs": 0, "cooldown": min(config.cooldown, own["steps"])}
+        own |= {"epochs": 0, "epoch_steps": 0, "cooldown": min(config.cooldown, own["steps"])}
+        own |= {key: getattr(config, key) or own["steps"] for key in ("validate_every", "checkpoint_every")}
     return replace(
         config,
         tasks=(task,),
@@ -503,17 +504,20 @@ def task_alone(config: TrainConfig, task: str) -> TrainConfig:
 
 def in_steps(config: TrainConfig, steps: int) -> TrainConfig:
     """Return a configuration of so many steps, to try how fast it trains: of its first phase, without a cooldown."""
-    first = config.phases[0] if config.phases else config
+
+    def by_step(order: str) -> str:
+        return "turn" if order in ("sequence", "shuffled") else order
+
     return replace(
         config,
         steps=steps,
         epochs=0,
         epoch_steps=0,
         cooldown=0,
-        phases=(),
-        schedule="joint" if config.phases else config.schedule,
-        order="turn" if first.order in ("sequence", "shuffled") else first.order,
-        together=first.together,
+        phases=tuple(
+            replace(phase, steps=steps, epochs=0, order=by_step(phase.order)) for phase in config.phases[:1]
+        ),
+        order=by_step(config.order),
         rate="constant" if config.rate == "epoch-decay" else config.rate,
         validate_every=config.validate_every or steps,
         checkpoint_every=config.checkpoint_every or steps,

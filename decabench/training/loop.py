@@ -231,6 +231,8 @@ def plan_training(
             f"{config} has settings of another model, which {made.model.name} does not have: {', '.join(left_out)} "
             f"{'are' if len(left_out) > 1 else 'is'} left out."
         )
+    for key in getattr(made.model, "without_effect", ()):
+        report(f"model.{key} has no effect: {made.model.name} has no such part.")
     if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
         report(
             f"The first phase takes all {made.steps:,} steps, so that no other tasks are trained: set first_steps "

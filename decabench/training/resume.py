@@ -30,6 +30,7 @@ from decabench.models import (
     newest_checkpoint,
     output_record,
 )
+from decabench.models.heads import part_name
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_record, to_mapping, to_toml
 from decabench.training.logs import has_steps
@@ -302,10 +303,9 @@ def copy_weights(
         for values in (everything, load_weights(origin.folder))
     )
     for task in outputs.keys() & origin.outputs.keys():
-        head = f"heads.{task}."
-        is_copied = not config.init_parts or any(
-            name.startswith(head) for name in own.keys() | weights.keys()
-        )
+        copied = own.keys() | weights.keys()
+        heads = (f"heads.{part_name(task)}", f"labels.{part_name(task)}")
+        is_copied = not config.init_parts or any(is_within(name, heads) for name in copied)
         if is_copied and outputs[task] != origin.outputs[task]:
             raise DecabenchError(
                 f"{origin.folder} has a head for {task} as {origin.outputs[task]}, but here it is {outputs[task]}: "

@@ -34,16 +34,17 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     """
     if not config.tasks:
         raise DecabenchError("There are no tasks to train on: name them with --tasks.")
-    for order in {phase.order for phase in config.phases} or {config.order}:
-        if order in _BY_PASS and config.epoch_steps:
-            raise DecabenchError(
-                f"With the order {order!r} an epoch is a pass over each task: leave epoch_steps out."
-            )
-        if order in _BY_PASS and config.iterations:
-            raise DecabenchError(
-                f"iterations are batches per turn, and with the order {order!r} each task has a whole pass: leave "
-                "iterations out."
-            )
+    orders = [phase.order for phase in config.phases] or [config.order]
+    by_pass = [order for order in orders if order in _BY_PASS]
+    if by_pass and config.epoch_steps:
+        raise DecabenchError(
+            f"With the order {by_pass[0]!r} an epoch is a pass over each task: leave epoch_steps out."
+        )
+    if by_pass == orders and config.iterations:
+        raise DecabenchError(
+            f"iterations are batches per turn, and with the order {by_pass[0]!r} each task has a whole pass: leave "
+            "iterations out."
+        )
     if config.phases:
         return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
     rounds = _repeat(config.tasks, config.iterations)

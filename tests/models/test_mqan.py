@@ -245,10 +245,9 @@ def test_a_compiled_step_says_the_same(kit):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "part"),
-    [("satt", "tanh_coattention", "coattention"), ("s2s", "norm_sublayers", "self-attention")],
-)
-def test_settings_of_parts_that_an_ablation_lacks_are_refused(name, key, part):
-    with pytest.raises(DecabenchError, match=rf"model\.{key} is true, but the model {name} has no {part}"):
-        MQANConfig(name=name, **{key: True})
+def test_settings_of_parts_that_an_ablation_lacks_are_named():
+    everything = dict.fromkeys(DEPARTURES, True)
+    assert MQANConfig(**everything).without_effect == ()
+    assert MQANConfig(name="satt", **everything).without_effect == ("tanh_coattention",)
+    assert MQANConfig(name="s2s", **everything).without_effect == tuple(DEPARTURES)
+    assert MQANConfig(name="s2s").without_effect == ()

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from decabench.models import mqan_analyses
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.mqan_analyses import map_attention, share_pointers
-from decabench.models.words import detokenize
+from decabench.models.words import EOS, detokenize
 from decabench.tasks import TASKS
 from decabench.training.loop import run_training
 
@@ -80,8 +80,20 @@ def test_the_commands(trained, command, home, tmp_path):
 def test_steps_after_the_last_end_are_left_out(trained, monkeypatch):
     """A GPU is asked every few steps whether all answers have ended: what it did meanwhile made analyses fail."""
     run, answerer = trained
+    network = answerer.network
+    network.generate.weight.data[EOS] = 0.0  # each answer ends, and soon
+    network.generate.bias.data[EOS] = 2.0
+    force(answerer, 9, 0)
     examples = list(run.store.examples("schema", "validation"))[:6]
     expected = share_pointers(answerer, TASK, examples), map_attention(answerer, TASK, examples[0])
-    looked = mqan_analyses.greedy
-    monkeypatch.setattr(mqan_analyses, "greedy", lambda *given, **more: looked(*given, **more, look_every=8))
+    assert len(expected[1].answer) < 8
+    greedy, steps = mqan_analyses.greedy, []
+
+    def look_rarely(past, *given, **more):
+        found = greedy(past, *given, **more, look_every=8)
+        steps.append((len(past.steps), found.outputs.shape[1]))
+        return found
+
+    monkeypatch.setattr(mqan_analyses, "greedy", look_rarely)
     assert (share_pointers(answerer, TASK, examples), map_attention(answerer, TASK, examples[0])) == expected
+    assert all(taken > kept for taken, kept in steps)

@@ -794,6 +794,8 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
         ('vectors = ["vectors/minilm.npy"]', 'vectors = ["minilm.npy"]'),
         ('vectors = "none:12"', 'vectors = ["none:12"]'),
         ('freeze = "encoder"', 'freeze = ["encoder"]'),
+        ('init = "weights/sst"', 'init = "sst"'),
+        ('[model]\nname = "nothere:FAMILY"', '[predictor.backend.config.model]\nname = "nothere:FAMILY"'),
         (
             "phases = [{ epochs = 3 }]",
             "[[predictor.backend.config.phases]]\ntasks = []\nsteps = 0\nepochs = 3\n"

@@ -278,11 +278,14 @@ def test_phases_are_not_overridden_in_silence(setting, tmp_path):
         ((Phase(steps=20), Phase(tasks=("squad",), steps=30)), (0, 20)),
         ((Phase(steps=20), Phase(tasks=("sst",), epochs=2)), (2, None)),
         ((Phase(tasks=("squad",), steps=30),), (0, 30)),
+        ((Phase(steps=20), Phase(tasks=("squad",), epochs=2)), (0, 20)),
     ],
 )
 def test_alone_a_task_has_the_length_of_its_phases(phases, alone):
     """What is only valid with phases was kept without them, so that one task of a bundle could not be trained."""
-    by_epoch = {"validate_every": 0, "rate": "epoch-decay"} if all(p.epochs for p in phases) else {}
+    by_epoch = {"rate": "epoch-decay"} if all(p.epochs for p in phases) else {}
+    by_epoch |= {"validate_every": 0, "checkpoint_every": 0}
+    by_epoch |= {"epoch_steps": 5} if any(p.epochs for p in phases) else {}
     config = task_alone(TrainConfig(tasks=("sst", "squad"), phases=phases, cooldown=25, **by_epoch), "sst")
     epochs, steps = alone
     assert (config.epochs, config.phases) == (epochs, ())
@@ -295,11 +298,14 @@ def test_alone_a_task_has_the_length_of_its_phases(phases, alone):
         TrainConfig(tasks=("sst", "squad"), epochs=5, epoch_steps=7, rate="epoch-decay", validate_every=0),
         TrainConfig(tasks=("sst", "squad"), phases=(Phase(epochs=3, order="sequence"),), checkpoint_every=0),
         TrainConfig(tasks=("sst", "squad"), phases=(Phase(steps=3, together=True), Phase(epochs=2))),
+        TrainConfig(tasks=("sst", "squad"), phases=(Phase(("squad",), epochs=3, freeze=("encoder",)),)),
         TrainConfig(tasks=("sst", "squad"), steps=9_000, cooldown=8_000),
     ],
 )
 def test_a_configuration_is_tried_for_some_steps(config):
     schedule = Schedule(in_steps(config, 100), lambda task, epoch: 1_000)
+    first = config.phases[0] if config.phases else config
     assert schedule.steps == 100
-    together = any(phase.together for phase in config.phases)
-    assert schedule.tasks_at(0) == (("sst", "squad") if together else ("sst",))
+    begins = first.tasks or config.tasks
+    assert schedule.tasks_at(0) == (begins if first.together else begins[:1])
+    assert not config.phases or schedule.phases[0].freeze == first.freeze

@@ -325,15 +325,20 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
         run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
 
 
-def test_heads_that_are_not_copied_may_have_other_labels(make_run):
+@pytest.mark.parametrize(
+    "name", ["sst", "multinli.in.out"]
+)  # one with dots, which names of parameters cannot have
+def test_heads_that_are_not_copied_may_have_other_labels(make_run, name):
     model = ClassifierConfig(dimension=4)
-    first = make_run("first", model=model, tasks=("sst",))
+    first = make_run("first", model=model, tasks=(name,))
     run_training(first)
-    labels = replace(TASKS["sst"], output=Label(("positive", "negative", "neutral")))
+    labels = replace(TASKS[name], output=Label(TASKS[name].output.names[::-1]))
     for parts, fits in ((("encoder",), True), ((), False), (("heads",), False)):
-        run = make_run(f"init-{parts}", init=str(first.output), init_parts=parts, model=model, tasks=("sst",))
-        run = replace(run, tasks={"sst": labels})
-        with nullcontext() if fits else pytest.raises(DecabenchError, match="has a head for sst as Label"):
+        run = make_run(f"init-{parts}", init=str(first.output), init_parts=parts, model=model, tasks=(name,))
+        run = replace(run, tasks={name: labels})
+        with (
+            nullcontext() if fits else pytest.raises(DecabenchError, match=rf"has a head for {name} as Label")
+        ):
             run_training(run)
 
 

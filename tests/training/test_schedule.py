@@ -115,6 +115,8 @@ def test_epochs_of_a_given_length():
     for own in ({"phases": (by_pass,)}, {"epochs": 2, "order": "shuffled"}):
         with pytest.raises(DecabenchError, match="has a whole pass: leave iterations out"):
             plan_phases(TrainConfig(tasks=("a", "b"), iterations={"a": 3}, **own))
+    mixed = plan_phases(TrainConfig(tasks=("a", "b"), iterations={"a": 2}, phases=(Phase(steps=4), by_pass)))
+    assert mixed[0].tasks == ("a", "a", "b")
 
 
 def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():

@@ -88,4 +88,12 @@ def _with_origin(run: Run) -> dict[str, object]:
 
 def show_setting(value: object) -> str:
     """Format a setting's value, as `--set` takes it."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | bool) else str(value)
+    return _as_toml(value) if isinstance(value, list | dict | bool) else str(value)
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_as_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,7 @@ import json
 import shutil
 import tomllib
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
@@ -25,7 +25,6 @@ from decabench.errors import SubmissionError
 from decabench.files import atomic_file, by_dotted_key, file_digest, make_folder
 from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
-from decabench.training.config import TrainConfig, combine_settings, to_mapping
 from decabench.untrusted import parse_json, parse_toml
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
 from reproduction.plan import Place, Plan, Run, task_of
@@ -186,37 +185,47 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
             if any(note.file_size > LARGEST_NOTE for note in notes):
                 raise ValueError("its notes are too large")
             asked = _read_asked(archive.read(notes[0]))
-            is_ours = bool(asked == asked_for(plan, run, seed, place))
-            if is_ours:
-                _check_answered_by(archive.read(notes[1]), plan, run, seed, place)
+            _check_answered_by(archive.read(notes[1]), asked, seed)
     except (OSError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise SubmissionError(
             f"{file} is no record of a run ({error}): delete it to train the run again."
         ) from None
-    return is_ours
+    return bool(asked == asked_for(plan, run, seed, place))
 
 
-def _check_answered_by(metadata: bytes, plan: Plan, run: Run, seed: int, place: Place) -> None:
+def _check_answered_by(metadata: bytes, asked: Mapping[str, Any], seed: int) -> None:
     """Check that the model that answered had the seed and the settings that were asked for.
 
     A record may have been copied in another's place. Raises ValueError, KeyError, TypeError, AttributeError.
     """
     used = by_dotted_key(parse_toml(metadata.decode())["predictor"]["backend"]["config"])
-    asked = asked_for(plan, run, seed, place)
-    names = {*by_dotted_key(asked["config"]), *by_dotted_key(asked["settings"]), "tasks", "seed"}
-    config = run.config or plan.config
-    settings = {**asked["settings"], "tasks": asked["tasks"], "seed": seed}
-    whole, _ = combine_settings(TrainConfig(), place.plan.parent / config if config else None, settings)
-    # As the run noted them: with all fields of a table, and files of vectors by their names.
-    wanted = by_dotted_key(to_mapping(whole))
-    wanted["vectors"] = [Path(name).name for name in wanted["vectors"]]
-    for key in sorted(
-        names & wanted.keys() & used.keys()
-    ):  # settings that came later are not in what was used
-        if used[key] != wanted[key]:
-            raise ValueError(
-                f"it was answered by a model with {key} = {used[key]!r:.60}, not {wanted[key]!r:.60}"
-            )
+    config, settings = by_dotted_key(asked["config"]), by_dotted_key(asked["settings"])
+    wanted = {**config, "tasks": asked["tasks"], **settings, "seed": seed}
+    for key, value in wanted.items():
+        if key in used and not _is_noted_as(key, value, used[key]):  # settings that came later are in neither
+            raise ValueError(f"it was answered by a model with {key} = {used[key]!r:.60}, not {value!r:.60}")
+
+
+def _is_noted_as(key: str, asked: Any, used: Any) -> bool:
+    """Whether a setting's value is what a run notes of it: one of a list as a list, and all fields of a table.
+
+    Of files it notes the names, as their digests are beside them. It is done without the configuration's own code,
+    which needs torch, and which may no longer take what an older run was trained with.
+    """
+    if isinstance(used, list) and not isinstance(asked, list):
+        asked = [asked]
+    if key == "vectors":
+        asked = [Path(name).name for name in asked]
+    if key == "init":
+        asked = Path(asked).name
+    if isinstance(used, list) and len(used) == len(asked):
+        return all(
+            one.items() <= other.items()
+            if isinstance(one, dict) and isinstance(other, dict)
+            else one == other
+            for one, other in zip(asked, used, strict=True)
+        )
+    return bool(asked == used)
 
 
 def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
