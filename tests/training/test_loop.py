@@ -597,3 +597,11 @@ def test_a_fault_in_a_batch_ends_the_run(make_run, monkeypatch):
     monkeypatch.setattr(_Trainer, "_take_share", take)
     with pytest.raises(DecabenchError, match="no batch"):
         run_training(make_run())
+
+
+def test_settings_that_do_nothing_for_an_ablation_are_told(tmp_path, home):
+    said = []
+    plan_training(
+        tmp_path / "run", ["sst"], "satt", {"model.tanh_coattention": True}, home=home, report=said.append
+    )
+    assert said == ["model.tanh_coattention has no effect: satt has no such part."]
