@@ -6,6 +6,7 @@ checked decides the evidence of a row (`Entry.kind`), and the evidence whether i
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -394,8 +395,7 @@ def _recompute(
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
     if fault := find_impossible_rows(metric, rows):
         raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
-    totals = dict(zip(metric.columns, exact_sums(rows), strict=True))
-    scores = {key: float(value) for key, value in metric.score(totals).items()}
+    scores = _score(name, metric, rows)
     stated = [(metric.headline, task.score), *task.scores.items()]
     for key, value in stated:
         if key in scores and not numbers_agree(value, scores[key]):
@@ -408,6 +408,19 @@ def _recompute(
     if statistics.units is None and statistics.levels not in (0, found.shape[1]):
         return OLD_STATISTICS  # without the outer level, an interval may be half as wide as it should be
     statistics.keep(metric, found if statistics.units is None else statistics.units, rows)
+    return scores
+
+
+def _score(name: str, metric: Metric, rows: Array) -> dict[str, float]:
+    """Return the scores of rows. Raises ContradictionError if they are none: numbers near the largest overflow."""
+    try:
+        totals = dict(zip(metric.columns, exact_sums(rows), strict=True))
+        scores = {key: float(value) for key, value in metric.score(totals).items()}
+    except (ArithmeticError, ValueError) as error:
+        raise ContradictionError(f"its statistics for {name} give no score: {error}") from error
+    for key, value in scores.items():
+        if not math.isfinite(value):
+            raise ContradictionError(f"its statistics for {name} give no {key}: it would be {value}")
     return scores
 
 

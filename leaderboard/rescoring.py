@@ -53,6 +53,8 @@ __all__ = ["RECORD_FORMAT", "Verification", "verify_entries"]
 
 RECORD_FORMAT = "decabench.verified/1"
 
+NOT_AT_HAND = "its answers are not at hand"
+
 _FOLDER = "verified"
 _LARGEST_RECORD = 1 << 20
 
@@ -219,6 +221,9 @@ def _score_again(
         raise ContradictionError(fault)
     today = datetime.now(UTC).date().isoformat()
     for name in at_hand:
+        if name not in results.tasks:  # what an archive holds is known once it is unpacked
+            checks[name] = _with_reason(checks[name], NOT_AT_HAND)
+            continue
         again = results.tasks[name]
         if again.status in _RUNS and again.status != scored[name].status:
             raise ContradictionError(
@@ -260,7 +265,7 @@ def _find_obstacles(
     reasons = {}
     for name, task in scored.items():
         if files is not None and (name, entry.split) not in files:
-            reasons[name] = "its answers are not at hand"
+            reasons[name] = NOT_AT_HAND
             continue
         try:
             prepared = store.record(name, entry.split).fingerprint

@@ -82,6 +82,15 @@ class Request:
     progress: bool = True
     """Show a bar for downloads."""
 
+    def __post_init__(self) -> None:
+        """Raise DecabenchError for two places at once, or a folder that does not exist."""
+        if self.mirror and self.sample:
+            raise DecabenchError("--mirror and --sample cannot be combined: give one.")
+        if self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir():
+            raise DecabenchError(
+                f"--mirror takes a folder or an http(s) URL, but there is no folder {self.mirror}."
+            )
+
     @property
     def origin(self) -> str:
         """The origin of the data, as results record it."""
@@ -102,6 +111,16 @@ class Request:
         if mirror is None or is_web_address(mirror):
             return None
         return Path(mirror).expanduser() / _files_folder(task)
+
+    def absent_splits(self, task: Task) -> tuple[str, ...]:
+        """Return the splits that a run has to wait for: those that are not there, or not from the place that is named.
+
+        Any data will do if no place is named, where `is_prepared` wants what upstream publishes.
+        """
+        if self.origin != "upstream":
+            return _due_splits(task, self)
+        ready = Store(self.home).records(task.name)
+        return tuple(split for split in requested_splits(task, self) if split not in ready)
 
 
 def _files_folder(task: Task) -> str:

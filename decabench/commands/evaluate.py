@@ -357,7 +357,7 @@ def _print_variants(results: Results) -> None:
     rows = []
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
-        values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
+        values = [*(variants.get(key) for key in ("mean", "worst", "spread")), *scores]
         digits = score_digits(name, results.tasks[name].metric)
         rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()

@@ -473,7 +473,9 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
         f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.",
     ]
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
-    totals = {tally.task: tally.total for tally in report.tallies}
+    totals = {  # a tally has the name of its wording
+        planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)
+    }
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
     remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]

@@ -72,7 +72,6 @@ def prepare(
         DECATHLON,
         Request,
         home_folder,
-        is_web_address,
         known_tasks,
         prepare_all,
         requested_splits,
@@ -80,15 +79,11 @@ def prepare(
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
-    if mirror and sample:
-        raise click.UsageError("--mirror and --sample cannot be combined: give one.")
-    if mirror and not is_web_address(mirror) and not Path(mirror).expanduser().is_dir():
-        raise click.UsageError(f"--mirror takes a folder or an http(s) URL, but there is no folder {mirror}.")
+    request = Request(home_folder(home), split, mirror, sample, force, progress=is_chatty())
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
     own = [name for name, task in known.items() if task.origin == "user"]
     chosen = [known[name] for name in names or (*DECATHLON.tasks, *own)]
-    request = Request(home_folder(home), split, mirror, sample, force, progress=is_chatty())
     skipped = []
     if not tasks or names is None:  # `prepare --split test` means every task that has a public test split
         for task in [task for task in chosen if not requested_splits(task, request)]:

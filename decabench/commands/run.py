@@ -16,6 +16,7 @@ from decabench.commands._console import (
     note,
     print_json,
     print_table,
+    start_clock,
     write_json,
 )
 
@@ -60,7 +61,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     if context.obj == "console":  # now, before a library starts threads
         context.with_resource(watched_process())
 
-    from decabench.commands.predict import show_progress
+    from decabench.commands.predict import Prices, show_progress, write_record
     from decabench.runs import forecast, read_experiment, run_experiment
 
     if file is None and not settings:
@@ -69,8 +70,14 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     if dry_run:
         _print_forecast(experiment, forecast(experiment))
         return
+    clock = start_clock()
     with show_progress() as progress:
-        done = run_experiment(experiment, progress, note)
+        done = run_experiment(
+            experiment,
+            progress,
+            note,
+            record=lambda plan, report: write_record(plan, report, clock, Prices(None, None)),
+        )
     write_json(_to_json(done)) if is_set("json") else _print(experiment, done)
     context.exit(done.exit_code)
 

@@ -345,6 +345,8 @@ def overlap(
     from decabench.errors import MissingDataError
     from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
 
+    if match == "exact" and not written:
+        raise click.UsageError("--match chooses what --write lists: add --write, or leave out --match.")
     store, known = Store(home_folder(home)), known_tasks(include)
     wanted = chosen_tasks(tasks, include, suite)
     names = [name for name in wanted or known if store.records(name)]

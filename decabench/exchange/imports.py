@@ -25,9 +25,7 @@ from decabench.exchange.foreign_files import (
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting
 from decabench.submission import (
-    MANIFEST,
     METADATA_NAME,
-    SIGNATURE,
     CheckReport,
     Fault,
     Limits,
@@ -35,6 +33,7 @@ from decabench.submission import (
     check_submission,
     find_predictions,
     read_metadata,
+    remove_results,
     render_metadata,
     write_predictions,
 )
@@ -432,15 +431,15 @@ def _unwritable(
 def _write(
     folder: Path, info: SubmissionInfo, task: str, split: str, lines: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write submission.toml and the answers. What an earlier import left for the split goes first, with its results."""
+    """Write submission.toml and the answers. What an earlier import left for the split goes first, with all results."""
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
+    if old is not None:
+        require_within(folder, old.path)
+    remove_results(folder)
     with storage_errors(folder):
         if old is not None:
-            stale = (folder / MANIFEST, folder / SIGNATURE, *folder.glob("results/*/results.json"), old.path)
-            require_within(folder, *stale)
-            for path in stale:
-                path.unlink(missing_ok=True)
+            old.path.unlink(missing_ok=True)
     with atomic_file(folder / METADATA_NAME) as file:
         file.write(metadata)
     write_predictions(folder, {(task, split): lines})

@@ -56,7 +56,8 @@ def export_results(results: Sequence[Results], format: str) -> str:
 def _require_comparable(results: Sequence[Results]) -> None:
     """Raise DataError with every reason why results may not stand beside each other."""
     first, faults = results[0], []
-    for other in results[1:]:
+    scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which the others must equal
+    for other in results:
         name = repr(str(other.submission["name"]))
         for what, ours, theirs in (
             ("split", first.split, other.split),
@@ -65,14 +66,14 @@ def _require_comparable(results: Sequence[Results]) -> None:
         ):
             if ours != theirs:
                 faults.append(f"{name} has another {what} ({theirs}, not {ours})")
-        for task in first.tasks.keys() & other.tasks.keys():
-            one, another = first.tasks[task], other.tasks[task]
-            if "failed" in (one.status, another.status):
+        for task, another in other.tasks.items():
+            if another.status == "failed":
                 continue
+            owner, one = scored.setdefault(task, (name, another))
             if one.data.fingerprint != another.data.fingerprint:
-                faults.append(f"{name} was scored on other data of {task}")
+                faults.append(f"{name} was scored on other data of {task} than {owner}")
             elif one.signature != another.signature:
-                faults.append(f"{name} was scored by another metric on {task}")
+                faults.append(f"{name} was scored by another metric on {task} than {owner}")
     if faults:
         raise DataError(f"These results cannot stand in one table: {'; '.join(sorted(faults))}.")
 

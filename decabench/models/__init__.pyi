@@ -44,6 +44,7 @@ from .heads import RegressorHead as RegressorHead
 from .heads import SoftmaxHead as SoftmaxHead
 from .heads import TaskHeads as TaskHeads
 from .heads import encode_target as encode_target
+from .heads import part_name as part_name
 from .layers import BiLSTM as BiLSTM
 from .layers import WordEmbedding as WordEmbedding
 from .layers import max_over_time as max_over_time
@@ -122,6 +123,7 @@ __all__ = [
     "open_vectors",
     "output_record",
     "outputs_from_records",
+    "part_name",
     "pick_device",
     "pick_precision",
     "read_corpus",

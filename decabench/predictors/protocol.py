@@ -38,8 +38,11 @@ __all__ = [
     "StreamingPredictor",
     "answer_from",
     "check_ranges",
+    "chosen_device",
+    "gpus_for",
     "option",
     "refuse_unused",
+    "require_sampling",
     "storable_outcome",
     "validate_outcome",
 ]
@@ -446,6 +449,26 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+
+def require_sampling(options: ModelOptions) -> None:
+    """Raise DecabenchError for an option of sampling where nothing is sampled."""
+    if options.top_p is not None and not options.temperature:
+        raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
+
+
+def chosen_device(options: ModelOptions) -> str:
+    """Return the device that the options name, or else the first that this machine has."""
+    if options.device not in (None, "auto"):
+        return options.device
+    from decabench.models import first_device
+
+    return first_device()
+
+
+def gpus_for(device: str) -> float:
+    """Return how many GPUs one copy of a model on this device needs, as `Backend.gpus` says."""
+    return 1.0 if device.startswith("cuda") else 0.0
 
 
 def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, hint: str) -> None:

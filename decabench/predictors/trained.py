@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, install_hint
-from decabench.predictors.protocol import Answer, Failure, ModelOptions, Outcome, PredictorFactory, Setting
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    ModelOptions,
+    Outcome,
+    PredictorFactory,
+    Setting,
+    chosen_device,
+    gpus_for,
+)
 from decabench.tasks import Question, Task
 
 if TYPE_CHECKING:
@@ -78,6 +87,11 @@ class TrainedBackend:
 
         is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
         return f"{'mqan' if is_mqan else 'trained'}:{Path(self.target).resolve().name}"
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that one copy on a cluster needs."""
+        return gpus_for(chosen_device(self.options))
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Raise DecabenchError if the model cannot answer one of the tasks."""

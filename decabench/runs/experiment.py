@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, Literal, cast, get_origin, get_type_hints
 
 import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import atomic_file
-from decabench.predictors import PREDICTORS, ModelOptions
+from decabench.predictors import PREDICTORS, Header, ModelOptions
 from decabench.runs.ask import Progress
 from decabench.runs.estimate import Estimate, estimate_run
 from decabench.runs.plan import Plan, Prompts, Run, Selection, plan_run
@@ -40,7 +40,6 @@ from decabench.tasks import (
     Store,
     Suite,
     Task,
-    available_splits,
     get_task,
     home_folder,
     known_tasks,
@@ -63,6 +62,9 @@ __all__ = [
 
 RUN_TOML = "run.toml"
 """The file in a submission's folder that says how it was made."""
+
+HIDDEN = "(not kept)"
+"""What it has in place of a header's value."""
 
 
 @dataclass(frozen=True)
@@ -165,19 +167,16 @@ def read_experiment(
     item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
     Raises DecabenchError; DataError if the file cannot be read.
     """
-    content = read_toml(Path(source)) if isinstance(source, str | Path) else dict(source or {})
+    content: dict[str, Any] = (
+        read_toml(Path(source)) if isinstance(source, str | Path) else _plain(dict(source or {}))
+    )
     example = "predict.limit=20"
     for path, value in (
         settings.items()
         if isinstance(settings, Mapping)
         else (read_setting(text, example) for text in settings)
     ):
-        *above, name = path.split(".")
-        table: Any = content
-        for each in above:
-            table[each] = dict(table.get(each) or {})
-            table = table[each]
-        table[name] = value
+        _change(content, path, _plain(value))
     faults: list[str] = []
     given: dict[str, Any] = {}
     for key, value in content.items():
@@ -194,6 +193,10 @@ def read_experiment(
     for name in ("predictor", "output"):
         if not given.get(name) and not any(fault.startswith(name) for fault in faults):
             faults.append(f"{name} is missing: {_NEEDED[name]}")
+    headers: Sequence[Header] = given.get("predict", {}).get("header", ())
+    for header in headers:
+        if header.value == HIDDEN:
+            faults.append(f"predict.header: the value of {header.name} was not kept: give it again")
     with _collected(faults):
         require_name(given.get("split", "validation"), SPLITS, "split")
     if faults:
@@ -205,13 +208,68 @@ def read_experiment(
     given["include"] = tuple(map(Path, given["include"]))
     given["output"] = Path(given["output"])
     given["home"] = Path(given["home"]) if given.get("home") else None
-    return Experiment(**given, source=content)
+    return Experiment(**given, source=_storable(content, headers))
 
 
 _NEEDED = {
     "predictor": "name the model that answers, such as hf:NAME or majority",
     "output": "name the folder of the submission",
 }
+
+
+def _change(content: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a path such as `predict.limit`. Raises DecabenchError where a table would have to be."""
+    *above, name = path.split(".")
+    table = content
+    for at, each in enumerate(above, start=1):
+        inner = table.get(each)
+        if inner is not None and not isinstance(inner, Mapping):  # its value may be a secret
+            raise DecabenchError(
+                f"{path} cannot be set: {'.'.join(above[:at])} has a value of its own, and is not a table."
+            )
+        table[each] = dict(inner or {})
+        table = table[each]
+    table[name] = value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as TOML would have it: text for a path, a list for a set or a tuple."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
+    """Return the settings as a submission keeps them, without the values of headers, which may be secrets.
+
+    Raises DecabenchError for what TOML cannot say.
+    """
+    import tomli_w
+
+    def without_unset(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: without_unset(each) for key, each in value.items() if each is not None}
+
+    kept: dict[str, Any] = without_unset(content)
+    if headers:
+        kept["predict"]["header"] = [_hide_value(each) for each in headers]
+    try:
+        tomli_w.dumps(kept).encode()
+    except (TypeError, ValueError) as error:
+        raise DecabenchError(
+            f"The settings cannot be kept in {RUN_TOML} ({error}): give texts, numbers, lists and tables."
+        ) from error
+    return kept
+
+
+def _hide_value(header: Header) -> str:
+    """Return a header as it may be written down: the name of a variable is no secret."""
+    return f"{header.name}: {header.value if header.value.startswith('env:') else HIDDEN}"
 
 
 def _field_name(key: str) -> str:
@@ -256,28 +314,30 @@ def _read_table(table: Any, name: str, known: _Fields, faults: list[str]) -> Ite
         with _collected(faults):
             setting = require_name(_field_name(key), known, f"setting of [{name}]")
             own, hint, parse = known[setting]
+            kind: Any = get_origin(hint)
             if parse is None or value is None:
                 yield own, _convert(value, hint, f"{name}.{key}")
             else:
                 try:
-                    yield own, parse(str(value))
+                    if kind is tuple:  # an option that may be repeated
+                        yield own, tuple(parse(str(each)) for each in _as_list(value))
+                    else:
+                        yield own, parse(str(value))
                 except ValueError as error:
                     raise DecabenchError(f"{name}.{key}: {error}") from error
 
 
 def _convert(value: Any, hint: Any, name: str) -> Any:
-    """Check a value's type; a path counts as its text."""
-    plain = str(value) if isinstance(value, Path) else value
-    plain = [str(each) if isinstance(each, Path) else each for each in plain] if _is_list(plain) else plain
+    """Check a value's type."""
     try:
-        return msgspec.convert(plain, hint)
+        return msgspec.convert(value, hint)
     except msgspec.ValidationError as error:
         reason = str(error).replace("`", "").lower()
         raise DecabenchError(f"{name} is {value!r}: {reason}") from error
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 @dataclass(frozen=True)
@@ -339,9 +399,15 @@ Say = Callable[[str], None]
 
 
 def run_experiment(
-    experiment: Experiment, progress: Progress | None = None, say: Say = lambda line: None
+    experiment: Experiment,
+    progress: Progress | None = None,
+    say: Say = lambda line: None,
+    record: Callable[[Plan, Report], None] = lambda plan, report: None,
 ) -> Outcome:
-    """Run an experiment; what is done already is not done again. Raises DecabenchError."""
+    """Run an experiment; what is done already is not done again. Raises DecabenchError.
+
+    `record` is called once the model has answered, before its answers are scored.
+    """
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
     trackers = None
@@ -355,6 +421,7 @@ def run_experiment(
     _refuse_occupied(plan, experiment.force)
     say(f"Answers: {experiment.predictor}")
     report = run_plan(plan, progress)
+    record(plan, report)
     _keep(experiment)
     names = [task.name for task in tasks]
     store = Store(home_folder(experiment.home))
@@ -390,12 +457,8 @@ def forecast(experiment: Experiment) -> Forecast:
     """Say what an experiment would prepare and ask; nothing is written. Raises DecabenchError."""
     _, tasks = _chosen(experiment)
     _require_baselines(experiment)
-    store = Store(home_folder(experiment.home))
-    missing = {}
-    for task in tasks:
-        ready = store.records(task.name)
-        if absent := tuple(split for split in available_splits(task) if split not in ready):
-            missing[task.name] = absent
+    request = replace(_request(experiment), force=False)
+    missing = {task.name: absent for task in tasks if (absent := request.absent_splits(task))}
     if any(experiment.split in splits for splits in missing.values()):
         return Forecast(missing, ())
     plan = _plan(experiment, tasks)
@@ -442,23 +505,23 @@ def _require_baselines(experiment: Experiment) -> None:
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     """Prepare what is missing. Raises DataError that names every task that cannot be."""
-    settings = experiment.prepare
-    home = home_folder(experiment.home)
-    request = Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
-    store = Store(home)
-    waiting = [
-        task
-        for task in tasks
-        if settings.force or any(split not in store.records(task.name) for split in available_splits(task))
-    ]
+    request = _request(experiment)
+    waiting = [task for task in tasks if request.force or request.absent_splits(task)]
     done = prepare_all(waiting, request, _jobs(experiment), experiment.include)
-    failed = {
-        each.task: each for each in done if experiment.split not in {*each.records, *store.records(each.task)}
-    }
+    known = {task.name: task for task in tasks}
+    again = replace(request, force=False)
+    failed = {each.task: each for each in done if experiment.split in again.absent_splits(known[each.task])}
     if failed:
         reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
         raise DataError(f"Data is missing for {which}, so nothing was asked. {reasons}")
+
+
+def _request(experiment: Experiment) -> Request:
+    """Return what to prepare. Raises DecabenchError for settings that cannot be met."""
+    settings = experiment.prepare
+    home = home_folder(experiment.home)
+    return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
 
 
 def _reason(preparation: Preparation) -> str:
@@ -506,19 +569,8 @@ def _keep(experiment: Experiment) -> None:
     """Write how the submission was made into its folder. Raises StorageError."""
     import tomli_w
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): plain(each) for key, each in value.items() if each is not None}
-        return (
-            [plain(each) for each in value]
-            if _is_list(value)
-            else str(value)
-            if isinstance(value, Path)
-            else value
-        )
-
     with atomic_file(experiment.output / RUN_TOML) as file:
-        file.write(tomli_w.dumps(plain(experiment.source)).encode())
+        file.write(tomli_w.dumps(experiment.source).encode())
 
 
 def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +21,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DataError
-from decabench.files import make_folder, storage_errors
+from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
-__all__ = ["FOLDER", "FORMAT", "FRESH", "Journal", "JournalKey"]
+__all__ = ["DAMAGED", "FOLDER", "FORMAT", "FRESH", "Journal", "JournalKey"]
 
 FOLDER = "journal"
 """The folder for journals in a submission's folder."""
@@ -33,6 +34,9 @@ FORMAT = "decabench.journal/1"
 
 FRESH = ".fresh"
 """Suffix for the journal of a run that asks everything again, until it is complete."""
+
+DAMAGED = ".damaged"
+"""Suffix for a journal that could not be read, once a run with --fresh has replaced it."""
 
 _SYNC_SECONDS = 1.0
 """A kill loses nothing that was written; this limits the loss in a power cut."""
@@ -111,6 +115,27 @@ class Journal:
         self._read()
         return self.outcomes
 
+    def take_over(self, fresh: Journal) -> None:
+        """Replace the file with one whose outcomes are the fresh journal's where it has one, in a single step.
+
+        A kill leaves the file as it was, or with every new outcome. A damaged file is kept beside it as `.damaged`.
+        Raises StorageError.
+        """
+        with storage_errors(self.path):
+            try:
+                if self.path.exists():
+                    self._read()
+            except DataError:
+                shutil.copyfile(self.path, self.path.with_name(f"{self.path.name}{DAMAGED}"))
+                self.outcomes, self.begun = {}, fresh.begun
+        self.outcomes |= fresh.outcomes
+        with atomic_file(self.path) as file:
+            file.write(_encode(self._header()))
+            for id_, outcome in self.outcomes.items():
+                file.write(_encode(_record(id_, outcome)))
+        with storage_errors(fresh.path):
+            fresh.path.unlink(missing_ok=True)
+
     def _read(self) -> int:
         """Read all whole lines, and return their length in bytes."""
         whole = 0
@@ -158,9 +183,9 @@ class Journal:
             raise self._damaged(number, f"{type(error).__name__}: {error}") from error
 
     def _damaged(self, number: int, reason: str) -> DataError:
-        return DataError(
-            f"{self.path}:{number} is damaged ({reason}): ask again with --fresh, or move the file away."
-        )
+        is_fresh = self.path.name.endswith(FRESH)  # which --fresh would continue
+        advice = "move the file away" if is_fresh else "ask again with --fresh, or move the file away"
+        return DataError(f"{self.path}:{number} is damaged ({reason}): {advice}.")
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:

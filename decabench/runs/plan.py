@@ -328,6 +328,8 @@ def _check(run: Run, backend: Backend) -> None:
         raise DecabenchError(
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
+    if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # which it would choose
+        raise DecabenchError("--omit seed leaves it out, but --seed gives one: choose one of the two.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
             f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf:, "

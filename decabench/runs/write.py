@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,14 +41,15 @@ from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, plan_run
 from decabench.submission import (
     FOLDER,
-    MANIFEST,
     METADATA_NAME,
-    SIGNATURE,
+    RESULTS,
     VARIANTS,
     WITHHELD,
     SubmissionInfo,
     file_name,
     read_metadata,
+    remove_if_empty,
+    remove_results,
     render_metadata,
     write_predictions,
 )
@@ -82,9 +84,6 @@ RUN_FILE = "run.json"
 
 HALF_WRITTEN = ".partial"
 """The folder inside a submission's folder where it is written before it is complete."""
-
-RESULTS = "results"
-"""The folder in a submission's folder where `decabench evaluate` puts its results."""
 
 RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
@@ -152,10 +151,10 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
     with _locked(run.output), make_engine(run.engine, options) as engine:
         answered = [_answer(run, task, engine, progress or Silent()) for task in plan.tasks]
-        _write(plan, answered)
-        if run.fresh:
+        if run.fresh:  # before the submission is written, so that a later run continues from its answers
             for done in answered:
                 _promote(run, done)
+        _write(plan, answered)
     return Report(run.output, [done.tally for done in answered])
 
 
@@ -197,6 +196,12 @@ def make_engine(name: str, options: EngineOptions) -> Engine:
 
 def _answer(run: Run, planned: PlannedTask, engine: Engine, progress: Progress) -> _Answered:
     with Journal(run.output, planned.key, FRESH if run.fresh else "") as journal:
+        if run.fresh and (count := sum(isinstance(each, Answer) for each in journal.outcomes.values())):
+            warnings.warn(
+                f"{planned.name}: continuing the run with --fresh that began on {journal.begun} and was not finished; "
+                f"its {count:,} {'answer is' if count == 1 else 'answers are'} not asked for again.",
+                stacklevel=2,
+            )
         task_run = TaskRun(
             planned.name, engine, planned.setting, planned.questions, journal, progress, run.give_up_after
         )
@@ -205,11 +210,9 @@ def _answer(run: Run, planned: PlannedTask, engine: Engine, progress: Progress) 
 
 
 def _promote(run: Run, done: _Answered) -> None:
-    """Append the new answers to the journal, where they replace the old ones."""
-    with Journal(run.output, done.planned.key) as journal:
-        for id_, outcome in done.journal.outcomes.items():
-            journal.append(id_, outcome)
-    done.journal.path.unlink(missing_ok=True)
+    """Put the new answers into the journal, where they replace the old ones."""
+    if done.journal.outcomes:
+        Journal(run.output, done.planned.key).take_over(done.journal)
 
 
 def occupied_by(plan: Plan) -> str:
@@ -394,9 +397,7 @@ def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
     with storage_errors(output):
         if redone is None:
             (output / METADATA_NAME).unlink(missing_ok=True)
-        _remove_results(output / RESULTS)
-        for name in (MANIFEST, SIGNATURE):  # they bind the old results to the old answers
-            (output / name).unlink(missing_ok=True)
+        remove_results(output)
         if redone is None:  # digests of another predictor's answers
             _remove_answers(output / WITHHELD, None)
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())
@@ -414,20 +415,4 @@ def _remove_answers(folder: Path, redone: set[str] | None) -> None:
         name = path.name.removesuffix(".gz").removesuffix(".zst")
         if name.endswith(".jsonl") and (redone is None or name in redone):
             path.unlink()
-    _remove_if_empty(folder, folder.parent)
-
-
-def _remove_results(folder: Path) -> None:
-    """Remove the results of the old answers."""
-    for split in sorted(path for path in folder.glob("*") if path.is_dir()):
-        rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
-        for path in (split / "results.json", split / "run.json", *rows):
-            path.unlink(missing_ok=True)
-        _remove_if_empty(split / "statistics", split / "examples", split)
-    _remove_if_empty(folder)
-
-
-def _remove_if_empty(*folders: Path) -> None:
-    for folder in folders:
-        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
-            folder.rmdir()
+    remove_if_empty(folder, folder.parent)

@@ -374,6 +374,11 @@ def _files_to_score(
             advice = (
                 f"{reason}It has answers on {' and '.join(others)}: choose them with --split {others[-1]}."
             )
+        elif any(task in wanted and each == split for task, each in submission.withheld):
+            advice = (
+                "All of its answers are withheld: decabench verify --remade compares answers that are made again with "
+                "their digests."
+            )
         else:
             advice = f"They belong in predictions/<task>.{split}.jsonl."
         raise SubmissionError(f"The submission {name} has no answers for {names} on {split}. {advice}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from decabench.scoring.scored_examples import (
     open_examples,
     other_text,
 )
-from decabench.submission import AnswerKind, Submission, read_lines
+from decabench.submission import AnswerKind, AnswerLine, Submission, read_lines
 from decabench.tasks import Store, Task, get_task, home_folder
 
 __all__ = ["Inspected", "find_examples"]
@@ -62,7 +63,7 @@ def find_examples(submission: str | Path, task: str, options: ScoringOptions) ->
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
         store = Store(home_folder(options.home))
-        found = _read_current(submission, opened, name, store, options)
+        found = _read_current(submission, opened, known[name], store, options)
         is_read = found is not None
         if found is None:
             _, scored = score_submission(submission, replace(options, tasks=[name]))
@@ -77,22 +78,23 @@ def find_examples(submission: str | Path, task: str, options: ScoringOptions) ->
             if row.variant:
                 others.setdefault(row.id, {})[row.variant] = row
         own = [row for row in rows if not row.variant]
-        score = _score_of(head, own)
+        score = _score_of(known[name], head, own)
         return Inspected(opened.info.name, known[name], head, own, others, texts, score, is_read)
 
 
-def _score_of(head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None:
+def _score_of(task: Task, head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None:
     from decabench.metrics import score_rows
 
-    metric = find_metric(head.metric).for_columns(head.columns)
+    metric = find_metric(task.metric).for_columns(head.columns)
     try:
-        return score_rows(metric, [row.statistics for row in rows]).value
-    except (ValueError, ZeroDivisionError, KeyError):
+        score = score_rows(metric, [row.statistics for row in rows]).value
+    except (ValueError, ArithmeticError, KeyError):
         return None
+    return score if math.isfinite(score) else None
 
 
 def _read_current(
-    submission: Path, opened: Submission, name: str, store: Store, options: ScoringOptions
+    submission: Path, opened: Submission, task: Task, store: Store, options: ScoringOptions
 ) -> tuple[ExamplesHead, list[ScoredExample]] | None:
     """Read the file of examples beside the results, if it is of these answers and this data, and whole.
 
@@ -103,34 +105,65 @@ def _read_current(
         places.append(opened.folder / "results")
     is_raw = options.answers == "raw"
     for folder in [found for place in places for found in sorted(place.glob(f"{options.split}*"))]:
-        path = examples_path(folder, name)
+        path = examples_path(folder, task.name)
         root = submission if submission.is_dir() else folder.parent
         if folder.name.endswith("-raw") != is_raw or not path.is_file() or not is_within(root, path):
             continue
         try:
             head, made = open_examples(path)
-            if _is_current(head, opened, name, store, options):
+            if _is_current(head, opened, task, store, options):
                 rows = list(made)
-                ids = set(store.ids(name, options.split))
-                if all(row.id in ids and len(row.statistics) == len(head.columns) for row in rows):
-                    return head, _filled(head, rows, opened, store) if head.left_out else rows
+                lines = _read_answers(head, opened)
+                if _are_whole(head, rows, lines, store):
+                    return head, _filled(head, rows, lines, store) if head.left_out else rows
         except (DecabenchError, KeyError):  # the task is scored again
             continue
     return None
 
 
-def _filled(
-    head: ExamplesHead, rows: Sequence[ScoredExample], opened: Submission, store: Store
-) -> list[ScoredExample]:
-    """Return rows with the texts that were left out of their file, from the submission and the data."""
+def _read_answers(head: ExamplesHead, opened: Submission) -> dict[int, dict[str, AnswerLine]]:
+    """Return the lines of every wording's answers, by its number and by id."""
     pair = head.task, head.split
-    golds = {row["id"]: tuple(row["answers"]) for row in store.read(*pair, ("id", "answers"))}
     files = {
         0: opened.files[pair],
         **{number: found[pair] for number, found in opened.variants.items() if pair in found},
     }
-    lines = {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
-    kind: AnswerKind = "raw" if head.answers == "raw" else "extracted"
+    return {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
+
+
+def _are_whole(
+    head: ExamplesHead,
+    rows: Sequence[ScoredExample],
+    lines: Mapping[int, Mapping[str, AnswerLine]],
+    store: Store,
+) -> bool:
+    """Return whether rows are of every example once, in every wording that was answered, with the answers given."""
+    ids: dict[int, list[str]] = {number: [] for number in lines}
+    kind = _kind_of(head)
+    for row in rows:
+        line = lines.get(row.variant, {}).get(row.id)
+        if line is None or len(row.statistics) != len(head.columns):
+            return False
+        if "prediction" not in head.left_out and row.prediction != line.text(kind):
+            return False
+        ids[row.variant].append(row.id)
+    wanted = list(store.ids(head.task, head.split))
+    return all(found == wanted for found in ids.values())
+
+
+def _kind_of(head: ExamplesHead) -> AnswerKind:
+    return "raw" if head.answers == "raw" else "extracted"
+
+
+def _filled(
+    head: ExamplesHead,
+    rows: Sequence[ScoredExample],
+    lines: Mapping[int, Mapping[str, AnswerLine]],
+    store: Store,
+) -> list[ScoredExample]:
+    """Return rows with the texts that were left out of their file, from the submission and the data."""
+    golds = {row["id"]: tuple(row["answers"]) for row in store.read(head.task, head.split, ("id", "answers"))}
+    kind = _kind_of(head)
     filled = []
     for row in rows:
         line = lines[row.variant][row.id]
@@ -142,12 +175,17 @@ def _filled(
 
 
 def _is_current(
-    head: ExamplesHead, opened: Submission, name: str, store: Store, options: ScoringOptions
+    head: ExamplesHead, opened: Submission, task: Task, store: Store, options: ScoringOptions
 ) -> bool:
-    files = opened.files_of(name, options.split)
+    """Return whether a file says that it is of these answers, data and metric.
+
+    The file is somebody else's: its metric is compared, and never loaded, as a name may stand for any code.
+    """
+    files = opened.files_of(task.name, options.split)
     return (
-        (head.task, head.split, head.answers) == (name, options.split, options.answers)
-        and head.data == store.record(name, options.split).fingerprint
-        and head.signature == find_metric(head.metric).full_signature
+        (head.task, head.split, head.answers) == (task.name, options.split, options.answers)
+        and head.metric == task.metric
+        and head.data == store.record(task.name, options.split).fingerprint
+        and head.signature == find_metric(task.metric).full_signature
         and dict(head.files) == {path: file_digest(file) for path, file in files.items()}
     )

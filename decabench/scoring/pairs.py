@@ -71,6 +71,9 @@ _TIE = 1e-4
 _SURE = 1e6
 """The square of a thousand standard errors, beyond which rounding alone tells a ratio from infinity."""
 
+_LARGE = 20
+"""Effects beyond this power of two are divided by one, or their squares would leave the range of single precision."""
+
 _CANCELLED = 1e-7
 """Sums of powers of differences that are so small a part of what they are computed from have lost half their digits."""
 
@@ -82,7 +85,7 @@ class _Block:
     x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the signs.
     A resample moves a score by `moved`; its variance is `products` + `moved` * `lean`, where the lean is `square` times
     what moves less 2 c times the sum of e h^2 s x. Both are linear in the effects, so those of a difference are
-    differences.
+    differences. Effects are in units of a power of two of their system, which is 1 unless they are large.
     """
 
     moved: Array
@@ -99,6 +102,8 @@ class _Block:
     """(systems,): c times the sum of h^2 s x."""
     square: float
     """c times the sum of h^2 s^2."""
+    powers: Array
+    """(systems,): to what power of two their effects are in units of; dividing by it has changed no digit."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 
     known: dict[tuple[str, bytes, bytes], list[int]] = {}
     for index, sample in enumerate(samples):
-        if sample is not None and len(sample.sizes) > 1:
+        if sample is not None and len(sample.sizes) > 1 and np.isfinite(sample.effects).all():
             key = (sample.metric.name, sample.sizes.tobytes(), sample.strata.tobytes())
             known.setdefault(key, []).append(index)
     layouts = np.full(len(samples), -1)
@@ -155,6 +160,10 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
     """Make a block for each stratum, given the effects, (systems, units), of systems on the first one's units."""
     import numpy as np
 
+    _, powers = np.frexp(np.abs(effects).max(axis=1))
+    powers = np.where(powers > _LARGE, powers, 0)
+    if powers.any():
+        effects = np.ldexp(effects, -powers[:, None])
     strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
     parts: list[tuple[Array, Array, Array, float]] = []
     for inside in strata:
@@ -190,6 +199,7 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
                 products=c * (x * h2[:, None]).T @ x,
                 weights=c * (h2 * s) @ x,
                 square=square,
+                powers=powers,
             )
         )
     return made
@@ -209,22 +219,27 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
     first = samples[0]
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
-    parts = effects + first.shares * scores[:, None]
-    middle = parts - parts.mean(axis=0)  # differences stay as they are, and sums of like systems round less
-    powers = middle**2
-    cubes = middle * powers
-    ones = powers.sum(axis=1)
-    both = np.square(powers).sum(axis=1)
-    squares = ones[:, None] + ones - 2 * (middle @ middle.T)
-    mixed = cubes @ middle.T
-    fourths = both[:, None] + both + 6 * (powers @ powers.T) - 4 * (mixed + mixed.T)
-    np.fill_diagonal(squares, 0.0)
-    np.fill_diagonal(fourths, 0.0)
-    lost = (fourths <= _CANCELLED * (both[:, None] + both)) | (squares <= _CANCELLED * (ones[:, None] + ones))
-    for a, b in np.argwhere(np.triu(lost, 1)):
-        exact = np.square(parts[b] - parts[a])
-        squares[a, b] = squares[b, a] = exact.sum()
-        fourths[a, b] = fourths[b, a] = np.square(exact).sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # such as the fourth power of an effect of 1e80
+        parts = effects + first.shares * scores[:, None]
+        middle = parts - parts.mean(
+            axis=0
+        )  # differences stay as they are, and sums of like systems round less
+        powers = middle**2
+        cubes = middle * powers
+        ones = powers.sum(axis=1)
+        both = np.square(powers).sum(axis=1)
+        squares = ones[:, None] + ones - 2 * (middle @ middle.T)
+        mixed = cubes @ middle.T
+        fourths = both[:, None] + both + 6 * (powers @ powers.T) - 4 * (mixed + mixed.T)
+        np.fill_diagonal(squares, 0.0)
+        np.fill_diagonal(fourths, 0.0)
+        sure = (fourths > _CANCELLED * (both[:, None] + both)) & (
+            squares > _CANCELLED * (ones[:, None] + ones)
+        )
+        for a, b in np.argwhere(np.triu(~sure, 1)):
+            exact = np.square(parts[b] - parts[a])
+            squares[a, b] = squares[b, a] = exact.sum()
+            fourths[a, b] = fourths[b, a] = np.square(exact).sum()
     return squares, fourths
 
 
@@ -344,16 +359,22 @@ def compare_pairs(
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
         """Fill in what is said of some pairs; return the highest of them in each resample, if they are a family."""
         a, ours = pair
-        differences = (scores[ours] - scores[a]) * parts
-        reached, variance = _resample_pairs(tasks, a, ours, differences, memory)
+        powers = _common_powers(tasks, a, ours)
+        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
+        reached, variance = _resample_pairs(tasks, a, ours, differences, powers, memory)
         observed = _squared_ratio(differences, variance)
-        most = reached.max(axis=0) if inside[a] and inside[ours[0]] else None
+        most = reached.max(axis=0)
+        if not np.isfinite(most).all():  # one such pair must not decide the others
+            usable = np.isfinite(reached).all(axis=1)
+            observed[~usable], reached[~usable] = math.nan, 0.0
+            most = reached.max(axis=0)
         p[a, ours] = _share(reached, observed)
-        errors[a, ours] = np.sqrt(variance) / parts
+        errors[a, ours] = np.ldexp(np.sqrt(variance), powers) / parts
         critical = _critical(reached)
-        reach[a, ours], wide[a, ours] = _find_ends(differences, variance, sizes[a, ours], critical)
+        ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
+        reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
         adjusted[a, ours] = observed  # until the highest of all pairs is known
-        return most, observed
+        return most if inside[a] and inside[ours[0]] else None, observed
 
     for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):
         if reached is None:
@@ -363,7 +384,9 @@ def compare_pairs(
     tested = ~np.isnan(adjusted) & inside & inside[:, None]
     adjusted[tested] = _share_of_sorted(np.sort(highest), adjusted[tested])
     for a, ours, observed in later:
-        found, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts, memory)
+        powers = _common_powers(tasks, a, ours)
+        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
+        found, _ = _resample_pairs(tasks, a, ours, differences, powers, memory)
         adjusted[a, ours] = _share(np.maximum(found, highest), observed)
     for one in (errors, p, adjusted, reach, wide):
         lower = np.tril_indices(count, -1)
@@ -426,10 +449,39 @@ class _Memory(local):
         return self.known[:, :pairs]
 
 
+def _blocks_of(
+    tasks: Sequence[FlippedTask], a: int, others: Array
+) -> Iterator[tuple[_Block, int, slice | Array]]:
+    """Yield the blocks of all tasks, with the places of a system and of others in each."""
+    import numpy as np
+
+    for task in tasks:
+        systems, blocks = task.blocks[int(task.layouts[a])]
+        places = np.searchsorted(systems, others)
+        one_run = len(places) == places[-1] - places[0] + 1
+        for block in blocks:
+            yield block, systems.index(a), slice(places[0], places[-1] + 1) if one_run else places
+
+
+def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
+    """Return the power of two that each pair is computed in units of: that of the larger effects of the two.
+
+    It is the pair's own: in units of the largest effects of all systems, those of the others would vanish.
+    """
+    import numpy as np
+
+    powers: Array = np.zeros(len(others), dtype=int)
+    for block, i, j in _blocks_of(tasks, a, others):
+        powers = np.maximum(powers, np.maximum(block.powers[i], block.powers[j]))
+    return powers
+
+
 def _resample_pairs(
-    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, memory: _Memory
+    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
     """Return the squares of how many standard errors each pair moves in each resample, and the pairs' variances.
+
+    Differences and variances are in units of the pairs' powers of two and of their squares.
 
     The null hypothesis is imposed: a difference is shared out among the blocks by their variances, and among the units
     of a block by their sizes. On a single task with units of one size, each unit has then just its own difference.
@@ -437,37 +489,39 @@ def _resample_pairs(
     """
     import numpy as np
 
-    found = []
-    for task in tasks:
-        systems, blocks = task.blocks[int(task.layouts[a])]
-        places = np.searchsorted(systems, others)
-        one_run = len(places) == places[-1] - places[0] + 1
-        found += [
-            (block, systems.index(a), slice(places[0], places[-1] + 1) if one_run else places)
-            for block in blocks
-        ]
-    variances = [
-        np.maximum(block.products[i, i] + block.products[j, j] - 2 * block.products[i, j], 0.0)
-        for block, i, j in ((block, i, np.arange(len(block.weights))[j]) for block, i, j in found)
+    found = list(_blocks_of(tasks, a, others))
+    units = [  # of each system in those of its pair: 1 unless they are large
+        (np.ldexp(1.0, block.powers[i] - powers), np.ldexp(1.0, block.powers[j] - powers))
+        for block, i, j in found
     ]
+    variances = []
+    for (block, i, j), (ours, theirs) in zip(found, units, strict=True):
+        places = np.arange(len(block.weights))[j]
+        products = block.products
+        mixed = 2 * products[i, places] * ours * theirs
+        own = products[i, i] * ours**2 + products[places, places] * theirs**2 - mixed
+        variances.append(np.maximum(own, 0.0))
     variance: Array = np.sum(variances, axis=0)
     moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
     fixed = np.zeros(len(others))
-    weights = np.full((len(others), 2), -1, dtype=np.float32)  # of the first system's sums, and of the null's
-    for number, ((block, i, j), own) in enumerate(zip(found, variances, strict=True)):
+    weights = np.empty((len(others), 2), dtype=np.float32)  # of the first system's sums, and of the null's
+    is_large = bool(powers.any())
+    for number, ((block, i, j), own, (ours, theirs)) in enumerate(zip(found, variances, units, strict=True)):
         share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
         shared = share * differences
-        weights[:, 1] = shared
+        weights[:, 0], weights[:, 1] = -ours, shared
         by, across = (step, lean) if number else (moved, spread)
         np.matmul(weights, np.stack([block.moved[i], block.shift]), out=by)
-        by += block.moved[j]
+        times = theirs.astype(np.float32)[:, None]
+        by += block.moved[j] * times if is_large else block.moved[j]
         np.matmul(weights, np.stack([block.lean[i], block.lean_shift]), out=across)
-        across += block.lean[j]
+        across += block.lean[j] * times if is_large else block.lean[j]
         across *= by
         if number:
             moved += by
             spread += across
-        fixed += own + 2 * shared * (block.weights[j] - block.weights[i]) + shared**2 * block.square
+        weighed = block.weights[j] * theirs - block.weights[i] * ours
+        fixed += own + 2 * shared * weighed + shared**2 * block.square
     spread += fixed.astype(np.float32)[:, None]
     return _bounded_ratio(np.square(moved, out=moved), spread, step), variance
 
@@ -481,8 +535,9 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 
     squares = np.sum([task.squares for task in tasks], axis=0)
     fourths = np.sum([task.fourths for task in tasks], axis=0)
-    sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
-    return sizes
+    with np.errstate(invalid="ignore"):  # of infinite sums
+        sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
+    return np.where(np.isnan(sizes) & ~np.isnan(squares), math.inf, sizes)
 
 
 def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:
@@ -525,7 +580,7 @@ def _share(reached: Array, observed: Array) -> Array:
     # row by row, as numpy counts in a flat array much faster than along an axis
     count = np.array([np.count_nonzero(row) for row in reached >= _least(observed)[:, None]])
     share: Array = (count + 1) / (reached.shape[-1] + 1)
-    return np.where(observed == 0, 1.0, share)
+    return np.where(np.isnan(observed), math.nan, np.where(observed == 0, 1.0, share))
 
 
 def _share_of_sorted(reached: Array, observed: Array) -> Array:
@@ -575,10 +630,13 @@ def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWE
 
     n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least as many as
     make one point out of six units that differ: the sign test shows nothing with five. The examples must come in as
-    many more units: more questions about the same paragraphs say less. None if no unit differs.
+    many more units: more questions about the same paragraphs say less. None if no unit differs, or no number would do.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)
-    by_error = tests.examples * (reach * float(tests.errors[a, b])) ** 2
+    error = reach * float(tests.errors[a, b])
+    by_error = tests.examples * (error * error)
     by_count = tests.examples * _FEWEST * float(tests.sizes[a, b])
+    if math.isinf(by_error) or math.isinf(by_count):
+        return None
     return math.ceil(max(by_error, by_count) * (1 - 1e-6)) or None  # single precision rounds up, too

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import file_digest, is_within, make_folder, remove_file, require_within, sweep_temporary
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
+from decabench.files import (
+    file_digest,
+    is_within,
+    make_folder,
+    remove_file,
+    require_within,
+    storage_errors,
+    sweep_temporary,
+    try_lock,
+)
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -140,11 +153,57 @@ def record_scores(
 
     The manifest is removed first and written last, and until all statistics are there, `results.json` has kept results
     only, so that a killed run leaves no contradiction. Raises StorageError, also if a link leads out of the folder.
+
+    Another process that writes scores under the same manifest is waited for: each keeps the results of the other.
     """
     submission = Path(submission)
     root = manifest_root(submission, folder)
     require_within(root, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder)
+    with _locked(root):
+        return _record(submission, root, folder, results, scored, options)
+
+
+_LOCK = ".decabench-manifest.json.recorded.tmp"
+"""The lock of a manifest, named as the temporary files are that sweeps remove, so that a killed run's does not stay."""
+
+_WAIT_SECONDS = 0.1
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Hold the lock of a folder's manifest; wait for a process that has it. Raises StorageError."""
+    if os.name != "posix":  # where files cannot be locked, nobody waits
+        yield
+        return
+    path = root / _LOCK
+    require_within(root, path)
+    if path.is_dir():
+        raise StorageError(f"{path} is a folder where a lock belongs: remove it.")
+    while True:
+        with storage_errors(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        # a file that another process has removed since it was opened locks nothing
+        if try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
+            break
+        os.close(descriptor)
+        time.sleep(_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is locked, so that nobody's new lock is removed
+        os.close(descriptor)
+
+
+def _record(
+    submission: Path,
+    root: Path,
+    folder: Path,
+    results: Results,
+    scored: Mapping[str, ScoredTask],
+    options: ScoringOptions,
+) -> Recorded:
+    """Do what `record_scores` says, while nobody else writes there."""
     for each in {root, folder, folder / STATISTICS, folder / EXAMPLES}:
         sweep_temporary(each)
     earlier = _read_earlier(root, folder, results)
@@ -229,10 +288,16 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
     sample = Sample.of_levels(metric, rows, units, task)
     if sample.examples != result.n:
         raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
+    try:
+        found = score_rows(metric, rows.tolist())
+    except (ArithmeticError, ValueError) as error:  # of numbers near the largest that there are
+        raise DataError(f"its statistics give no score: {error}") from error
+    if not all(map(math.isfinite, found.details.values())):
+        raise DataError("its statistics give no score that is a finite number")
     stated = float("nan") if result.score is None else result.score
     if not numbers_agree(sample.score, stated):
         raise DataError(f"its statistics give {sample.score:.4f}, results.json has {stated:.4f}")
-    for name, value in score_rows(metric, rows.tolist()).details.items():
+    for name, value in found.details.items():
         if name in result.scores and not numbers_agree(result.scores[name], value):
             raise DataError(
                 f"its statistics give {name} {value:.4f}, results.json has {result.scores[name]:.4f}"
@@ -401,13 +466,18 @@ def _require_valid(
 def _was_scored_here(
     earlier: _Earlier, task: Task, options: ScoringOptions, files: Mapping[str, str], result: TaskResult
 ) -> bool:
-    """Return whether this machine found this result for these answers."""
+    """Return whether this machine found this result for these answers.
+
+    Receipts say nothing of scores without some examples, so a result with these is scored again.
+    """
+    if result.without:
+        return False
     scored = ScoredFile(task, options.split, files, earlier.answers)
     receipt = find_receipt(Store(home_folder(options.home)), scored, earlier.root)
     return (
         receipt is not None
         and receipt.statistics == file_digest(statistics_path(earlier.folder, task.name))
-        and receipt.result == replace(result, interval=None, without={})
+        and receipt.result == replace(result, interval=None)
     )
 
 
@@ -419,7 +489,9 @@ def _score_unbound(
     left_out = []
     for name in [name for name, held in kept.items() if not held.is_bound]:
         try:
-            again |= score_submission(submission, replace(options, tasks=[name]))[1]
+            ids = earlier.tasks[name].without.get("ids")
+            chosen = replace(options, tasks=[name], without={name: ids} if ids else {})
+            again |= score_submission(submission, chosen)[1]
         except DecabenchError as error:
             reason = f"this machine did not score it, and cannot do so now: {str(error).rstrip('.')}"
             left_out.append(f"{name}: {reason}")
@@ -428,7 +500,17 @@ def _score_unbound(
         if before != now and (now is None or not numbers_agree(before, now)):
             given, found = ("no score" if value is None else f"{value:.4f}" for value in (before, now))
             left_out.append(f"{name}: the earlier results.json has {given}; scored again, it has {found}")
+        elif not _agree_without(earlier.tasks[name], again[name].result):
+            left_out.append(
+                f"{name}: the earlier results.json has another score without some examples than scoring again gives"
+            )
     return again, left_out
+
+
+def _agree_without(before: TaskResult, now: TaskResult) -> bool:
+    if not before.without or not now.without:
+        return bool(before.without) == bool(now.without)
+    return numbers_agree(before.without["score"], now.without["score"])
 
 
 def _require_same_answers(

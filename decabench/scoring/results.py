@@ -576,11 +576,17 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
             yield "its variants are not numbered from 0"
         if not all(map(is_score, scores.values())):
             yield f"the score of a variant is not a number from {low:g} to {high:g}"
+        for key in ("mean", "worst", "spread"):
+            if not math.isfinite(_convert({key: 0.0, **task.variants}, key, float)):
+                yield f"the {key} of its variants is not a number"
+        for key in ("predictions", "failed"):
+            _convert({key: {}, **task.variants}, key, dict[str, str])
 
 
 def _without_faults(task: TaskResult) -> Iterator[str]:
     ids, rest, score = (task.without.get(key) for key in ("ids", "n", "score"))
-    ends = task.without.get("interval") or (0.0, 0.0)
+    ends = task.without.get("interval", ())
+    ends = (0.0, 0.0) if ends is None else ends  # it has none, where one cannot be computed
     if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or not ids:
         yield "it is scored without some examples, but does not name them"
     elif type(rest) is not int or not 0 < rest == task.n - len(set(ids)):

@@ -196,7 +196,7 @@ class Sample:
 
     @cached_property
     def spread(self) -> Spread:
-        """The variance of the score, from the jackknife over units within strata."""
+        """The variance of the score, from the jackknife over units within strata; infinite if floats end before it."""
         import numpy as np
 
         parts = []
@@ -204,8 +204,9 @@ class Sample:
             inside = self.strata == stratum
             count = int(inside.sum())
             if count > 1:
-                deviations = self.effects[inside] / (1 - self.shares[inside])
-                variance = (count - 1) / count * float(np.sum(deviations**2))
+                with np.errstate(over="ignore"):  # such as that of an answer 1e99
+                    deviations = self.effects[inside] / (1 - self.shares[inside])
+                    variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
         return Spread.combined(parts)
 
@@ -438,17 +439,24 @@ class Spread:
     """How much a score varies from sample to sample."""
 
     variance: float
-    """The variance of the score."""
+    """The variance of the score; infinite if it is beyond the largest float, so that nothing is known of it."""
     freedom: float
     """Degrees of freedom of the variance: how well it is known."""
 
     @classmethod
     def combined(cls, parts: Sequence[Spread]) -> Spread:
         """Return the spread of a sum of independent parts, with Satterthwaite's (1946) degrees of freedom."""
-        variance = math.fsum(part.variance for part in parts)
-        below = math.fsum(part.variance**2 / part.freedom for part in parts)
         least = min((part.freedom for part in parts), default=1.0)
-        return cls(variance, max(variance**2 / below, least) if below else least)
+        try:
+            variance = math.fsum(part.variance for part in parts)
+            # dividing by a power of two changes no digit of the ratio, and keeps large squares within floats
+            scale = max(math.ldexp(1.0, math.frexp(variance)[1] - 400), 1.0)
+            below = math.fsum((part.variance / scale) ** 2 / part.freedom for part in parts)
+        except OverflowError:
+            return cls(math.inf, least)
+        if not math.isfinite(variance):
+            return cls(math.inf, least)
+        return cls(variance, max((variance / scale) ** 2 / below, least) if below else least)
 
 
 @dataclass(frozen=True)
@@ -469,7 +477,10 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score; None if a single unit, or no range, leaves nothing to tell it by."""
+    """Return the interval of a sample's score; None if a single unit, or no range, leaves nothing to tell it by.
+
+    None also if an end would be beyond the largest float, as after an answer such as 1e99 to a task of squared errors.
+    """
     if len(sample.sizes) < 2:
         return None
     return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)
@@ -485,6 +496,13 @@ def total_interval(samples: Sequence[Sample], combination: Combination = "sum") 
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
+    try:
+        return _finite(_total_interval(samples, combination))
+    except OverflowError:  # of powers of errors, though each task has an interval
+        return None
+
+
+def _total_interval(samples: Sequence[Sample], combination: Combination) -> Interval | None:
     total = math.fsum(sample.score for sample in samples)
     ends = []
     errors, lean = [], 0.0
@@ -511,9 +529,11 @@ def total_interval(samples: Sequence[Sample], combination: Combination = "sum") 
 def _interval(score: float, spread: Spread, scale: tuple[float, float], effective: float) -> Interval | None:
     low, high = scale
     error = math.sqrt(spread.variance)
+    if not math.isfinite(error):
+        return None
     reach = student_t(spread.freedom)
     if not math.isfinite(high - low):
-        return _open_interval(score, error * reach, low) if error > 0 else None
+        return _finite(_open_interval(score, error * reach, low)) if error > 0 else None
     share = min(max((score - low) / (high - low), 0.0), 1.0)
     relative = error / (high - low)
     if (
@@ -527,6 +547,11 @@ def _interval(score: float, spread: Spread, scale: tuple[float, float], effectiv
         middle, step = math.log(share / (1 - share)), reach * relative / (share * (1 - share))
         ends = _logistic(middle - step), _logistic(middle + step)
     return Interval(low + (high - low) * ends[0], low + (high - low) * ends[1])
+
+
+def _finite(interval: Interval | None) -> Interval | None:
+    """Return an interval whose ends are both numbers; otherwise None."""
+    return interval if interval and math.isfinite(interval.low) and math.isfinite(interval.high) else None
 
 
 def _open_interval(score: float, reach: float, low: float) -> Interval:

@@ -22,6 +22,7 @@ from decabench.submission.checker import IdList, check_submission, read_id_list,
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     MANIFEST,
+    RESULTS,
     SIGNATURE,
     WITHHELD,
     Submission,
@@ -29,6 +30,8 @@ from decabench.submission.folder import (
     find_predictions,
     open_submission,
     read_metadata,
+    remove_if_empty,
+    remove_results,
     write_predictions,
     write_submission,
 )
@@ -40,6 +43,7 @@ __all__ = [
     "FOLDER",
     "MANIFEST",
     "METADATA_NAME",
+    "RESULTS",
     "SIGNATURE",
     "VARIANTS",
     "WITHHELD",
@@ -69,6 +73,8 @@ __all__ = [
     "read_lines",
     "read_metadata",
     "read_withheld",
+    "remove_if_empty",
+    "remove_results",
     "render_metadata",
     "texts_digest",
     "withhold",

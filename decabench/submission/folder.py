@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError, UnknownNameError, require_name
-from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within
+from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within, storage_errors
 from decabench.submission.answers import (
     FOLDER,
     VARIANTS,
@@ -39,6 +39,7 @@ from decabench.text import printable, quoted
 
 __all__ = [
     "MANIFEST",
+    "RESULTS",
     "SIGNATURE",
     "WITHHELD",
     "Scope",
@@ -50,6 +51,8 @@ __all__ = [
     "find_withheld",
     "open_submission",
     "read_metadata",
+    "remove_if_empty",
+    "remove_results",
     "submission_folder",
     "write_predictions",
     "write_submission",
@@ -60,6 +63,9 @@ MANIFEST = "manifest.json"
 
 SIGNATURE = "manifest.json.sig"
 """An optional signature of the manifest."""
+
+RESULTS = "results"
+"""The folder in a submission's folder where `decabench evaluate` puts its results."""
 
 WITHHELD = "withheld"
 """The folder for digests of answers that may not be passed on."""
@@ -114,7 +120,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
         found = [each for each in (*faults, *misnamed, *stray, *unknown) if each.code not in WARNINGS]
         if not files and not misnamed and not withheld:
             found.append(Fault("no-predictions", NO_PREDICTIONS))
-        if info is None or not files or found:
+        if info is None or found or not (files or withheld):
             raise SubmissionError(_describe_faults(Path(path).name, found))
         yield Submission(info, files, variants, withheld, root)
 
@@ -367,3 +373,30 @@ def write_predictions(
         for other, suffix in SUFFIXES.items():
             if other != compress:
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
+
+
+def remove_results(folder: Path) -> None:
+    """Remove a submission's results and the manifest that binds them to its answers, which are about to change.
+
+    Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link leads
+    out of the folder.
+    """
+    splits = sorted(path for path in (folder / RESULTS).glob("*") if path.is_dir())
+    stale = [folder / MANIFEST, folder / SIGNATURE]
+    for split in splits:
+        rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
+        stale += [split / "results.json", split / "run.json", *rows]
+    require_within(folder, *stale)
+    with storage_errors(folder):
+        for path in stale:
+            path.unlink(missing_ok=True)
+        for split in splits:
+            remove_if_empty(split / "statistics", split / "examples", split)
+        remove_if_empty(folder / RESULTS)
+
+
+def remove_if_empty(*folders: Path) -> None:
+    """Remove the folders that are empty. Links stay."""
+    for folder in folders:
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -29,8 +29,8 @@ from decabench.models import (
     load_weights,
     newest_checkpoint,
     output_record,
+    part_name,
 )
-from decabench.models.heads import part_name
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_record, to_mapping, to_toml
 from decabench.training.logs import has_steps

@@ -404,3 +404,22 @@ def test_a_submission_by_position_comes_before_one_from_a_variable(command, home
     assert command("evaluate", "--home", home).stdout.startswith("majority, validation\n")
     done = command("evaluate", submit("oracle", ["sst"]), "--home", home)
     assert done.exit_code == 0 and done.stdout.startswith("oracle, validation\n")
+
+
+@pytest.mark.parametrize("answer", ["20260714093015", "1e60", "1e99"])
+def test_one_answer_that_is_far_off_is_scored(command, home, submit, answer):
+    """Its variance was beyond floats, so the results had NaN, and the earlier ones were gone by then."""
+    folder = submit("majority", ["sick.relatedness"], "s")
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    path = folder / "predictions" / "sick.relatedness.validation.jsonl"
+    first, *others = path.read_text().splitlines()
+    line = json.dumps({**json.loads(first), "answer": answer})
+    path.write_text("\n".join([line, *others]) + "\n")
+    done = command("evaluate", folder, "--home", home)
+    assert done.exit_code == 0, done.stderr
+    result = read_results_file(folder / "results" / "validation" / "results.json").tasks["sick.relatedness"]
+    assert result.score > 1e20 and (result.interval is None) == (answer == "1e99")
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    done = command("show", folder, "--home", home)
+    assert done.exit_code == 0, done.stderr

@@ -292,6 +292,14 @@ def test_unparseable_answers_are_counted_beside_labels():
     ]
 
 
+@pytest.mark.parametrize("wording", ["0", "2", "all"])
+def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp_path, wording):
+    """The remark was looked for under the task's name, which is not that of a wording."""
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--limit", "5"]
+    done = command("predict", "--predictor", "majority", *options, "--question-variant", wording)
+    assert "Partial: sst: only limit 5; its scores are not ranked." in " ".join(done.stdout.split())
+
+
 def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
     """A label leaves out what is not part of a model's name, such as a server's address."""
     from types import SimpleNamespace
@@ -305,7 +313,7 @@ def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
         predictor="openai:http://127.0.0.1:18101/v1",
         store=None,
     )
-    plan = SimpleNamespace(run=run, predictor={"name": "openai:m"})
+    plan = SimpleNamespace(run=run, predictor={"name": "openai:m"}, tasks=[])
     remarks = _remarks(plan, SimpleNamespace(tallies=[]))
     assert remarks[0].startswith("Wrote openai:m's answers")
 

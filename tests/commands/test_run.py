@@ -47,6 +47,17 @@ def test_a_dry_run(command, file, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_after_a_run_knows_its_speed(command, home, tmp_path):
+    """Only `decabench predict` wrote run.json, so that the time stayed unknown."""
+    settings = [f"--set={pair}" for pair in (f"output={tmp_path / 'a'}", "tasks=sst", f"home={home}")]
+    assert command("run", "--set=predictor=majority", *settings).exit_code == 0
+    content = json.loads((tmp_path / "a" / "run.json").read_text())
+    assert content["format"] == "decabench.run/1"
+    assert [(row["task"], row["answered"]) for row in content["tasks"]] == [("sst", 32)]
+    done = command("run", "--set=predictor=majority", *settings, "--dry-run")
+    assert done.exit_code == 0 and "Time: unknown" not in done.stdout
+
+
 def test_without_a_file(command, home, tmp_path):
     settings = [f"--set={pair}" for pair in ("predictor=majority", f"output={tmp_path / 'a'}", "tasks=sst")]
     done = command("run", *settings, f"--set=home={home}")

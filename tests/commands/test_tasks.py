@@ -177,6 +177,12 @@ def test_ids_of_an_overlap(command, leaky, tmp_path, match, ids):
     assert listed.fingerprints["leaky", "validation"].startswith("sha256:")
 
 
+def test_a_match_without_a_list_is_refused(command, leaky):
+    """It did nothing, and the table looked as if it had been asked for nothing else."""
+    done = command("tasks", "overlap", "--match", "exact", *leaky)
+    assert done.exit_code == 2 and "--match chooses what --write lists: add --write" in done.stderr
+
+
 def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
     done = command("tasks", "overlap", "--tasks", "sst,leaky", *leaky)
     assert (done.exit_code, done.stdout) == (3, "")

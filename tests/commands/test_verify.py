@@ -84,3 +84,22 @@ def test_a_fault_of_the_results_is_not_blamed_on_the_manifest(command, home, sub
         in done.stdout
     )
     assert "score all of its tasks again" in done.stdout
+
+
+def test_a_submission_whose_only_answers_are_withheld(command, home, submit, tmp_path):
+    """It used to be refused as one without predictions, with the remade answers at hand, too."""
+    from decabench.submission import withhold
+
+    folder, again = (submit("majority", ["iwslt.en.de"], name) for name in ("s", "again"))
+    options = ("--submission", folder, "--home", home)
+    assert command("evaluate", *options).exit_code == 0
+    withhold(folder, "iwslt.en.de", "validation")
+    done = command("verify", *options)
+    assert "no-predictions" not in done.stdout + done.stderr
+    assert done.exit_code == 1 and "iwslt.en.de: not at hand" in done.stdout
+    done = command("verify", *options, "--remade", again)
+    assert done.exit_code == 0 and "verified" in done.stdout, done.stdout + done.stderr
+    done = command("evaluate", *options)
+    assert done.exit_code == 1 and "All of its answers are withheld" in done.stderr
+    done = command("show", folder, "--home", home)
+    assert done.exit_code == 2 and "they are withheld" in done.stderr

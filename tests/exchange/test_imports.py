@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from decabench import evaluate, import_answers
-from decabench.errors import DecabenchError, SubmissionError
+from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.submission import read_answers
 from decabench.tasks import TASKS, Request, Store
@@ -362,9 +362,36 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     with pytest.raises(SubmissionError, match="has answers for sst, validation, already: replace them with"):
         bring(path, "sst", "csv")
     bring(write_csv(path, dict.fromkeys(golds("sst"), "positive")), "sst", "csv", force=True)
-    assert not list(folder.rglob("results.json"))
+    assert not (folder / "results").exists()  # its statistics, examples and run.json stayed
     assert not (folder / "manifest.json").exists()
     assert set(answers(folder, "sst").values()) == {"positive"}
+
+
+def test_answers_to_another_task_take_the_results_with_them_as_those_of_predict_do(
+    bring, command, golds, home, tmp_path
+):
+    """The manifest stayed, did not know the new answers, and `decabench verify` failed on it."""
+    folder = bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv").folder
+    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
+    (folder / "results" / "mine.csv").write_text("mine")
+    bring(write_csv(tmp_path / "schema.csv", golds("schema")), "schema", "csv")
+    assert not (folder / "manifest.json").exists()
+    assert [path.name for path in (folder / "results").iterdir()] == ["mine.csv"]
+    assert command("evaluate", folder, "--tasks", "sst,schema", "--home", home).exit_code == 0
+    assert command("verify", "--submission", folder, "--home", home).exit_code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need no rights on POSIX systems only")
+def test_results_behind_a_link_are_not_removed(bring, command, golds, home, tmp_path):
+    path = write_csv(tmp_path / "sst.csv", golds("sst"))
+    folder = bring(path, "sst", "csv").folder
+    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
+    (folder / "results").rename(tmp_path / "elsewhere")
+    (folder / "results").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="behind a link that leads out of"):
+        bring(path, "sst", "csv", force=True)
+    assert list((tmp_path / "elsewhere").rglob("results.json"))
+    assert (folder / "manifest.json").exists()
 
 
 def test_other_folders_are_left_alone(bring, golds, submit, home, tmp_path):

@@ -241,6 +241,22 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
         export_results([first], "html")
 
 
+@pytest.mark.parametrize("is_failed", [False, True])
+def test_results_without_a_task_of_the_first_are_compared_with_each_other(scored, is_failed):
+    """Only the first was compared with the others, so that two on different data stood in one table behind it."""
+    whole = scored["majority"]
+    squad = whole.tasks["squad"]
+    moved = replace(squad, data=replace(squad.data, fingerprint="sha256:" + "0" * 64))
+    failed = {"squad": replace(squad, score=None, status="failed", reason="no")} if is_failed else {}
+    a = renamed(replace(whole, tasks={"sst": whole.tasks["sst"], **failed}), "A")
+    b = renamed(replace(whole, tasks={"squad": squad}), "B")
+    c = renamed(replace(whole, tasks={"squad": moved}), "C")
+    for results in ([b, c], [a, b, c]):
+        with pytest.raises(DataError, match="'C' was scored on other data of squad than 'B'"):
+            export_results(results, "markdown")
+    assert export_results([a, b], "markdown")
+
+
 def test_results_are_found_in_a_submission_and_by_their_file(command, home, submit):
     folder = submit("majority", ["sst"])
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0

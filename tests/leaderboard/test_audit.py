@@ -19,7 +19,7 @@ from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, count_kinds
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Item
-from tests.leaderboard.small import results, write
+from tests.leaderboard.small import results, scored, write
 
 TASK = "sst"
 
@@ -402,3 +402,26 @@ def test_threads_change_nothing(made_up: Path, home: Path) -> None:
     read = read_submissions(made_up)
     one, four = (audit(read, Evidence(made_up), made_up, home, threads=threads) for threads in (1, 4))
     assert one == four and len(one.entries) > 3
+
+
+@pytest.mark.parametrize(("column", "value"), [("squares", 1e308), ("x", 1e200), ("rank_y", -1e200)])
+def test_numbers_beyond_floats_are_refused_and_not_the_end_of_the_board(
+    tmp_path: Path, column: str, value: float
+) -> None:
+    """Sums or squares of such statistics ended the build for every submission, as only contradictions were caught."""
+    task = "sick.relatedness"
+    file = results("system-00", {"sst": 90.0})
+    file["tasks"][task] = {**scored(task, 1.0), "metric": "relatedness", "headline": "mse"}
+    file["tasks"][task]["signature"] = METRICS["relatedness"].signature
+    other = results("system-01", {"sst": 80.0})
+    write(tmp_path, [file, other])
+
+    def damage(table: pa.Table) -> pa.Table:
+        numbers = [value] * table.num_rows
+        return table.set_column(table.schema.get_field_index(column), column, pa.array(numbers))
+
+    change_statistics(tmp_path, damage, task)
+    found = audited(tmp_path)
+    assert [entry.name for entry in found.entries] == ["system-01"]
+    (refusal,) = found.refused
+    assert f"its statistics for {task} give" in refusal.reason

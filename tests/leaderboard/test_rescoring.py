@@ -294,3 +294,15 @@ def test_entries_without_a_score_are_left_alone(place: tuple[Path, Path]) -> Non
     empty = replace(entry, tasks={})
     found = verify_entries(Entries((empty,)), place[0], METRICS, Verification(place[1], True))
     assert found.entries == (empty,)
+
+
+def test_a_task_that_the_archive_does_not_answer_is_not_at_hand(place: tuple[Path, Path]) -> None:
+    """What is in an archive is not known before; a task that was not in it ended the build with a KeyError."""
+    folder = place[0] / "system"
+    shutil.move(folder / "results", place[0] / "system.zip.results")
+    (folder / "predictions" / "schema.validation.jsonl").unlink()
+    shutil.make_archive(str(folder), "zip", folder)
+    shutil.rmtree(folder)
+    found = verified(place)
+    assert kinds(found) == {"sst": "verified", "schema": "consistent"}
+    assert "its answers are not at hand" in found.entries[0].tasks["schema"].check.detail

@@ -257,3 +257,13 @@ def test_devices_that_are_not_here(trained, device, words):
         backend(str(trained.output), ModelOptions(device=device)).open(),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("device", "first", "gpus"),
+    [("cuda", "cpu", 1), ("cpu", "cuda", 0), (None, "cuda", 1), ("auto", "cpu", 0), ("auto", "mps", 0)],
+)
+def test_a_copy_on_a_cluster_has_a_gpu_of_its_own(trained, monkeypatch, device, first, gpus):
+    """It asked for none, so that all workers of a machine shared its first GPU, or had none at all."""
+    monkeypatch.setattr("decabench.models.first_device", lambda: first)
+    assert backend(str(trained.output), ModelOptions(device=device)).gpus == gpus

@@ -1,5 +1,6 @@
 """One run from data to comparison, in Python: what it reads, does, keeps and refuses."""
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.runs import Experiment, forecast, read_experiment
 from decabench.runs.experiment import _predict_fields
+from decabench.tasks.preparation import SAMPLE_FOLDER
 
 
 @pytest.fixture
@@ -23,6 +25,13 @@ def given(tmp_path):
         "prepare": {"sample": True},
         "jobs": 1,
     }
+
+
+class Four:
+    """Not a number of TOML, though it reads like one."""
+
+    def __str__(self) -> str:
+        return "4"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -113,6 +122,55 @@ def test_all_faults_at_once():
 
 
 @pytest.mark.parametrize(
+    ("source", "path", "message"),
+    [
+        ({"predictor": "majority"}, "predictor.x", "predictor has a value of its own, and is not a table"),
+        ({"predict": 3}, "predict.limit", "predict has a value of its own, and is not a table"),
+        ({"predict": 0}, "predict.limit", "predict has a value of its own, and is not a table"),
+        ({"predict": {"header": "k: secret"}}, "predict.header.x", "predict.header has a value of its own"),
+    ],
+)
+def test_a_setting_below_what_is_no_table(source, path, message):
+    """These were a ValueError and a TypeError from dict(), with a request to report them."""
+    with pytest.raises(DecabenchError, match=message) as caught:
+        read_experiment(source, {path: 1})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given_as", ["api-key: x1y2z3", ["api-key: x1y2z3", "other: env:OTHER"]])
+def test_headers_are_settings_whose_values_are_not_kept(given_as):
+    """A text was a TypeError, and a list was refused; the value would have been written into run.toml."""
+    source = {"predictor": "openai:http://localhost/v1", "output": "x", "predict": {"header": given_as}}
+    found = read_experiment(source)
+    headers = [(each.name, each.value) for each in found.predict["header"]]
+    assert headers == [("api-key", "x1y2z3"), ("other", "env:OTHER")][: len(headers)]
+    assert found.source["predict"]["header"] == ["api-key: (not kept)", "other: env:OTHER"][: len(headers)]
+    assert source["predict"]["header"] == given_as
+    one = read_experiment({**source, "predict": {}}, ["predict.header=api-key: x1y2z3"])
+    assert "x1y2z3" not in str(one.source)
+    with pytest.raises(DecabenchError, match="the value of api-key was not kept: give it again"):
+        read_experiment(found.source)
+    with pytest.raises(DecabenchError, match=r"predict\.header: a header must have the form") as caught:
+        read_experiment({**source, "predict": {"header": ["x1y2z3"]}})
+    assert "x1y2z3" not in str(caught.value)
+
+
+def test_tasks_as_a_set(given):
+    """The model was asked, and then a TypeError came from writing run.toml, before anything was scored."""
+    done = decabench.run(**{**given, "tasks": {"sst", "schema"}})
+    assert set(done.results.tasks) == {"sst", "schema"}
+    assert tomllib.loads((done.folder / "run.toml").read_text())["tasks"] == ["schema", "sst"]
+
+
+@pytest.mark.parametrize("settings", [{"batch-size": Four()}, {"description": "\ud800"}])
+def test_what_toml_cannot_say_is_refused_before_anything_is_asked(given, tmp_path, settings):
+    """All was asked, and then run.toml could not be written."""
+    with pytest.raises(DecabenchError, match=r"cannot be kept in run\.toml"):
+        decabench.run(**given, predict=settings)
+    assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.parametrize(
     ("changes", "kind", "message"),
     [
         ({"tasks": ["sqaud"]}, UnknownNameError, "Did you mean squad"),
@@ -120,17 +178,39 @@ def test_all_faults_at_once():
         ({"suite": "fdu"}, DecabenchError, "tasks names sst, schema, but the suite fdu has only"),
         ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Give a submission's folder"),
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
-        (
-            {"prepare": {"mirror": "/nowhere"}},
-            DataError,
-            "Data is missing for 2 of 2 tasks, so nothing was asked",
-        ),
+        ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "there is no folder /nowhere"),
+        ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror and --sample cannot be"),
     ],
 )
 def test_what_is_refused_before_anything_is_asked(given, tmp_path, changes, kind, message):
     with pytest.raises(kind, match=message):
         decabench.run(**{**given, **changes})
     assert not (tmp_path / "one").exists()
+
+
+def test_a_mirror_without_the_files_is_refused_even_if_the_sample_is_prepared(given, tmp_path):
+    """With any data prepared, the mirror was not looked at, and the sample was scored in its place."""
+    (tmp_path / "mirror").mkdir()
+    given["prepare"] = {"mirror": str(tmp_path / "mirror")}
+    for _ in range(2):
+        with pytest.raises(DataError, match="Data is missing for 2 of 2 tasks, so nothing was asked"):
+            decabench.run(**given)
+        decabench.prepare(["sst", "schema"], sample=True, home=given["home"])
+    assert not (tmp_path / "one").exists()
+
+
+def test_data_comes_from_the_mirror_that_is_named(given, tmp_path):
+    """A home prepared from the sample kept it, though the run file named a mirror; and the other way round."""
+    decabench.prepare("sst", sample=True, home=given["home"])
+    shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
+    given |= {"tasks": ["sst"], "prepare": {"mirror": str(tmp_path / "mirror")}}
+    assert forecast(read_experiment(given)).missing == {"sst": ("train", "validation", "test")}
+    assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"
+    assert forecast(read_experiment(given)).missing == {}
+    with pytest.raises(DataError, match=r"sst is prepared from mirror in .*: choose another folder"):
+        decabench.run(**{**given, "prepare": {"sample": True}})
+    given["prepare"] = {}
+    assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"
 
 
 def test_another_predictors_submission_is_not_replaced(given):

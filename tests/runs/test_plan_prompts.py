@@ -27,6 +27,21 @@ def prompting(store, tmp_path):
     return make
 
 
+def test_a_seed_that_is_left_out_must_have_another_use(store, tmp_path):
+    """It was recorded, and did nothing: the same conflict as with --omit temperature, which was refused."""
+
+    def plan(**prompts):
+        options = ModelOptions(model="m", omit=("seed",), seed=5)
+        given = {"options": options, "prompts": Prompts(**prompts)}
+        return plan_run(
+            Run("openai:http://x/v1", [TASKS["sst"]], "validation", tmp_path / "s", store, **given)
+        )
+
+    with pytest.raises(DecabenchError, match="--omit seed leaves it out, but --seed gives one: choose one"):
+        plan()
+    assert plan(shots=2).tasks  # which the seed chooses
+
+
 def variant_with(task, word):
     return next(variant for variant in TASKS[task].variants if word in variant.labels)
 

@@ -14,10 +14,12 @@ from types import ModuleType
 
 import pytest
 
-from decabench.errors import DecabenchError, MissingDataError, StorageError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, UnknownNameError
 from decabench.predictors import schemes
 from decabench.predictors.protocol import ModelOptions, Predictor
 from decabench.predictors.schemes import PREDICTORS, find_predictor
+from decabench.runs import journal
+from decabench.runs import write as writing
 from decabench.runs.plan import ALL_VARIANTS, Prompts, Run, Selection, plan_run
 from decabench.runs.write import HALF_WRITTEN, predict, run_plan
 from decabench.scoring.evaluator import evaluate
@@ -671,6 +673,85 @@ def test_fresh_of_a_few_keeps_the_others(run, outside):
     flaky.asked = []
     assert len(answers(run("somebodys:flaky"), "sst")) == 32
     assert flaky.asked == []
+
+
+def test_fresh_replaces_a_damaged_journal_as_the_error_advises(run, outside):
+    """The advised --fresh asked everything, and then raised the same error, since it read the damaged file too."""
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky")
+    (path,) = (folder / "journal").glob("*.jsonl")
+    lines = path.read_bytes().split(b"\n")
+    damaged = b"\n".join([*lines[:3], bytes(len(lines[3])), *lines[4:]])
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=r"jsonl:4 is damaged .*ask again with --fresh"):
+        run("somebodys:flaky")
+    flaky.asked = []
+    assert len(answers(run("somebodys:flaky", fresh=True), "sst")) == len(flaky.asked) == 32
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == damaged
+    flaky.asked = []
+    assert len(answers(run("somebodys:flaky"), "sst")) == 32 and flaky.asked == []
+
+
+@pytest.mark.parametrize("point", ["_write", "_put_in_place"])
+def test_fresh_answers_count_from_the_moment_that_the_submission_is_written(run, outside, monkeypatch, point):
+    """A run killed before its journals were promoted left new answers that the next run replaced with the old ones."""
+    flaky = Flaky()
+    outside(flaky=flaky)
+    before = answers(run("somebodys:flaky", ("sst", "schema")), "sst")
+    monkeypatch.setattr(flaky, "predict", lambda questions: ["new" for _ in questions])
+    whole = getattr(writing, point)
+
+    def killed(*given):
+        whole(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(writing, point, killed)
+        run("somebodys:flaky", ("sst", "schema"), fresh=True)
+    for task in ("sst", "schema"):
+        after = answers(run("somebodys:flaky", ("sst", "schema")), task)
+        assert set(after.values()) == {"new"}
+    assert before.keys() == answers(run("somebodys:flaky", ("sst", "schema")), "sst").keys()
+
+
+def test_a_kill_while_fresh_answers_are_put_into_the_journal_leaves_it_whole(run, outside, monkeypatch):
+    """They were appended one by one, so that a kill left a journal of old and new answers."""
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky")
+    (path,) = (folder / "journal").glob("*.jsonl")
+    before, encode, calls = path.read_bytes(), journal._encode, []
+
+    def killed(record):
+        calls.append(record)
+        if len(calls) == 33 + 10:  # the header and the answers of the fresh journal, and some of them again
+            raise KeyboardInterrupt
+        return encode(record)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(journal, "_encode", killed)
+        run("somebodys:flaky", fresh=True)
+    assert path.read_bytes() == before
+    assert len(path.with_name(f"{path.name}.fresh").read_bytes().splitlines()) == 33
+
+
+def test_an_unfinished_fresh_run_is_continued_aloud(run, outside, home):
+    """It was continued in silence: who asked for everything again got answers of another day."""
+    ids = Store(home).ids("sst", "validation")
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    flaky.broken = set(ids[3:])
+    with pytest.raises(DecabenchError, match="failures in a row"):
+        run("somebodys:flaky", fresh=True, batch_size=1)
+    flaky.broken, flaky.asked = set(), []
+    with pytest.warns(
+        UserWarning, match=r"^sst: continuing the run with --fresh .*; its 3 answers are not asked"
+    ):
+        run("somebodys:flaky", fresh=True)
+    assert sorted(flaky.asked) == sorted(ids[3:])
+    run("somebodys:flaky", fresh=True)  # finished, so that the next one begins anew, without a word
 
 
 def test_a_rerun_takes_nothing_back_that_was_said(run):

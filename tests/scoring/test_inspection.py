@@ -191,6 +191,67 @@ def test_a_damaged_row_names_its_line(command: Command, home: Path, submit: Subm
     assert not find_examples(folder, "sst", ScoringOptions(home=home)).is_read
 
 
+def edit_rows(path: Path, edit: Callable[[dict[str, Any], list[dict[str, Any]]], object]) -> None:
+    head, rows = rows_of(path)
+    edit(head, rows)
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, (head, *rows))).encode()))
+
+
+def test_a_metric_that_a_file_of_examples_names_is_never_loaded(
+    command: Command, home: Path, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Showing somebody's submission used to import the module that its head named, from the current folder."""
+    folder = submit("majority", ["schema"])
+    command("evaluate", folder, "--home", home)
+    (folder / "payload_of_examples.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w').close()\nMETRIC = None\n"
+    )
+    path = examples_path(folder / "results/validation", "schema")
+    edit_rows(path, lambda head, _: head.update(metric=f"{folder.name}.payload_of_examples:METRIC"))
+    monkeypatch.chdir(tmp_path)
+    done = command("show", folder, "--task", "schema", "--home", home)
+    assert done.exit_code == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert not find_examples(folder, "schema", ScoringOptions(home=home)).is_read
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda rows: [row for row in rows if row["right"] is not False],
+        lambda rows: [*rows, rows[0]],
+        lambda rows: [*rows[:-1], rows[0]],
+        lambda rows: [{**row, "prediction": "other"} for row in rows],
+        lambda rows: [row for row in rows if not row.get("variant")],
+        lambda rows: [*rows, {**rows[0], "variant": 999}],
+    ],
+    ids=[
+        "wrong ones removed",
+        "one twice",
+        "another twice",
+        "other answers",
+        "one wording",
+        "no such wording",
+    ],
+)
+def test_examples_that_are_not_whole_are_scored_anew(
+    command: Command, home: Path, submit: Submit, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> None:
+    """Without its wrong rows, a file used to show a score of 100, as only known ids were asked for."""
+    folder = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
+    command("evaluate", folder, "--home", home)
+    options = ScoringOptions(home=home)
+    before = find_examples(folder, "sst", options)
+    assert before.is_read and before.score is not None and before.score < 100
+
+    def change(_: object, rows: list[dict[str, Any]]) -> None:
+        rows[:] = edit(rows)
+
+    edit_rows(examples_path(folder / "results/validation", "sst"), change)
+    after = find_examples(folder, "sst", options)
+    assert not after.is_read and after.score == before.score and len(after.rows) == len(before.rows)
+
+
 def test_rows_as_a_table(command: Command, home: Path, submit: Submit) -> None:
     folder = submit("random", ["squad"])
     command("evaluate", folder, "--home", home)

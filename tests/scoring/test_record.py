@@ -9,19 +9,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.errors import StorageError
-from decabench.files import file_digest
+from decabench.errors import DataError, StorageError
+from decabench.files import file_digest, sweep_temporary
 from decabench.scoring import (
     InvalidResultsError,
     ScoringOptions,
     read_results_file,
+    record,
     record_scores,
     score_submission,
 )
@@ -463,3 +467,72 @@ def test_a_run_killed_at_any_step_leaves_no_contradiction(few: Path, home: Path,
         recorded = score(folder, home)
         assert check_manifest(folder) == [] and recorded.results.total.tasks == 4
     assert stop > 5
+
+
+@pytest.mark.parametrize("value", [1e308, 1.7e308])
+def test_statistics_that_are_beyond_floats_are_a_fault_of_the_data(
+    few: Path, home: Path, value: float
+) -> None:
+    """Their sum is no float, which used to end the command with an OverflowError."""
+    folder = few / "results" / "validation"
+    result = read_results_file(folder / "results.json").tasks["squad"]
+    path = folder / "statistics" / "squad.parquet"
+    table = pq.read_table(path)
+    numbers = pa.array([value] * table.num_rows)
+    pq.write_table(table.set_column(table.schema.get_field_index("nf1"), "nf1", numbers), path)
+    with pytest.raises(DataError, match="its statistics give no score"):
+        read_sample(few, folder, "squad", result)
+
+
+def test_a_forged_score_without_some_examples_is_scored_again(few: Path, home: Path) -> None:
+    """The receipt of the whole score used to vouch for it, though it says nothing of a part of the examples."""
+    ids = Store(home).ids("sst", "validation")[:5]
+    honest = score(few, home, tasks=["sst"], without={"sst": ids}).results.tasks["sst"].without
+    path = few / "results" / "validation" / "results.json"
+    forged = json.loads(path.read_text())
+    forged["tasks"]["sst"]["without"]["score"] = 99.0
+    path.write_text(json.dumps(forged))
+    bind(few)
+    recorded = score(few, home, tasks=["squad"])
+    assert recorded.results.tasks["sst"].without == honest and "sst" in recorded.again
+    assert any(each.startswith("sst: ") and "without some examples" in each for each in recorded.left_out)
+    assert "schema" in recorded.kept and check_manifest(few) == []
+    again = score(few, home, tasks=["squad"])  # an honest one is scored again, too, and nothing is said of it
+    assert again.results.tasks["sst"].without == honest and not again.left_out
+
+
+def test_two_evaluations_at_a_time_keep_each_other_s_results(
+    home: Path, submit: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both used to read the earlier results before either had written, and one of the two was lost."""
+    folder = submit("random", TASKS, "few")
+    both, read = Barrier(2), record._read_earlier
+
+    def read_together(*arguments: Any) -> Any:
+        found = read(*arguments)
+        with suppress(BrokenBarrierError):
+            both.wait(timeout=1)
+        return found
+
+    monkeypatch.setattr(record, "_read_earlier", read_together)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: score(folder, home, tasks=[name]), ("sst", "schema")))
+    results = read_results_file(folder / "results" / "validation" / "results.json")
+    assert set(results.tasks) == {"sst", "schema"} and check_manifest(folder) == []
+    assert not [path for path in folder.rglob(".*") if path.name.endswith(".tmp")]
+
+
+def test_the_lock_of_a_killed_evaluation_holds_nobody_up(few: Path, home: Path) -> None:
+    lock = few / record._LOCK
+    lock.touch()
+    assert score(few, home, tasks=["sst"]).kept and not lock.exists()
+    lock.touch()
+    assert sweep_temporary(few) == [lock]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need no rights on POSIX systems only")
+def test_a_lock_behind_a_link_is_not_written(few: Path, home: Path, tmp_path: Path) -> None:
+    (few / record._LOCK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="behind a link that leads out of"):
+        score(few, home, tasks=["sst"])
+    assert not (tmp_path / "elsewhere").exists()

@@ -311,3 +311,56 @@ def test_scores_whose_sum_is_too_large() -> None:
         task["scores"] = {"own": huge.score}
         task.pop("interval", None)
     assert refusal(json.dumps(content))
+
+
+FEWER = {"ids": ["a", "b"], "n": 8, "score": 60.0, "scores": {"em": 60.0}, "interval": [50.0, 70.0]}
+
+
+def test_a_score_without_some_examples_is_read() -> None:
+    for without in (FEWER, {**FEWER, "interval": None}):
+        assert (
+            dict(
+                Results.from_json(changed(SEVEN, "tasks", "sst", "without", value=without))
+                .tasks["sst"]
+                .without
+            )
+            == without
+        )
+
+
+@pytest.mark.parametrize("interval", [..., [], 0, "", {}, [1.0], ["a", "b"]])
+def test_a_score_without_some_examples_states_its_interval(interval: object) -> None:
+    """Where there was none, printing the results ended in a KeyError."""
+    without = {**FEWER, "interval": interval}
+    if interval is ...:
+        del without["interval"]
+    reason = refusal(changed(SEVEN, "tasks", "sst", "without", value=without))
+    assert reason == "sst: its score or interval without some examples is not a number"
+
+
+VARIANTS = {
+    "scores": {"0": 50.0, "1": 40.0},
+    "mean": 45.0,
+    "worst": 40.0,
+    "spread": 10.0,
+    "predictions": {"1": "sha256:0"},
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("predictions", ["x"]),
+        ("predictions", {"1": 3}),
+        ("failed", ["x"]),
+        ("mean", "45"),
+        ("worst", None),
+        ("spread", [1]),
+    ],
+)
+def test_what_is_said_of_variants_is_of_its_kind(key: str, value: object) -> None:
+    """A list of digests ended evaluate in a TypeError."""
+    good = changed(SEVEN, "tasks", "sst", "variants", value=VARIANTS)
+    assert dict(Results.from_json(good).tasks["sst"].variants) == VARIANTS
+    variants = {**VARIANTS, key: value}
+    assert key in refusal(changed(SEVEN, "tasks", "sst", "variants", value=variants))

@@ -421,3 +421,19 @@ def test_exact_sums_are_fsum_s(largest: float):
     )
     assert exact_sums(rows) == [math.fsum(column) for column in rows.T]
     assert exact_sums(rows[:1]) == rows[0].tolist()
+
+
+@pytest.mark.parametrize(("worst", "has_interval"), [(1e5, True), (1e30, True), (1e60, True), (1e99, False)])
+def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_interval: bool) -> None:
+    """With an answer of 1e99, the variance was infinite and the ends of the interval NaN, which no file can hold."""
+    squares = np.linspace(0, 1, 50)
+    squares[3] = worst**2
+    rows = np.stack([np.ones(50), squares, np.zeros(50)], axis=1)
+    sample = Sample.of_levels(METRICS["mse"], rows, np.arange(50)[:, None])
+    found = score_interval(sample)
+    assert (found is not None) == has_interval
+    total = total_interval([sample, sample])
+    for each in (found, total):
+        assert each is None or (math.isfinite(each.low) and math.isfinite(each.high))
+    if found is not None:
+        assert found.low < sample.score < found.high and sample.spread.freedom == 49

@@ -22,6 +22,7 @@ from decabench.tasks.preparation import (
     Request,
     available_splits,
     is_prepared,
+    prepare,
     prepare_task,
     requested_splits,
     sample_sources,
@@ -499,3 +500,19 @@ def test_who_names_no_place_keeps_what_a_mirror_gave(request_for: Requests, word
     assert prepare_task(TASK, request_for()) == first
     assert not is_prepared(TASK, request_for(force=True))
     assert not is_prepared(replace(TASK, version=2), request_for())
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"mirror": ".", "sample": True}, "--mirror and --sample cannot be combined"),
+        ({"mirror": "/nowhere"}, "there is no folder /nowhere"),
+    ],
+)
+def test_places_that_cannot_be_are_refused_in_python_too(
+    tmp_path: Path, place: dict[str, Any], words: str
+) -> None:
+    """Only the command refused them: in Python the sample won, and a missing mirror was an error of each task."""
+    with pytest.raises(DecabenchError, match=words):
+        prepare("sst", home=tmp_path / "home", **place)
+    assert not (tmp_path / "home").exists()

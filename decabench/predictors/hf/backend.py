@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
-from decabench.models import check_name, first_device, require_device
+from decabench.models import check_name, require_device
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -47,7 +47,10 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    chosen_device,
+    gpus_for,
     refuse_unused,
+    require_sampling,
 )
 from decabench.tasks import Question
 from decabench.text import excerpt
@@ -251,8 +254,7 @@ def check_options(options: ModelOptions) -> None:
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
-    if options.top_p is not None and not options.temperature:
-        raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
+    require_sampling(options)
 
 
 @dataclass(frozen=True)
@@ -350,10 +352,9 @@ class HfBackend:
     @property
     def gpus(self) -> float:
         """GPUs that one copy on a cluster needs: one, or all of this machine if a device map spreads the weights."""
-        if not self.facts.device.startswith("cuda"):
-            return 0.0
-        if self.options.device_map is None:
-            return 1.0
+        needed = gpus_for(self.facts.device)
+        if not needed or self.options.device_map is None:
+            return needed
         import torch
 
         return float(max(1, torch.cuda.device_count()))
@@ -393,7 +394,7 @@ class HfBackend:
 def _inspect(source: ModelSource, options: ModelOptions) -> Facts:
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
-    device = options.device if options.device not in (None, "auto") else first_device()
+    device = chosen_device(options)
     saved = str(config.dtype).removeprefix("torch.") if getattr(config, "dtype", None) else "float32"
     dtype = options.dtype or "auto"
     if dtype == "auto":

@@ -396,7 +396,8 @@ class _Gumbel:
 
         size = scores.shape[-1]
         draws = torch.stack([torch.empty(size).exponential_(generator=made) for made in self._generators])
-        return scores - draws.clamp_min(math.ulp(0.0)).log().to(scores.device)
+        smallest = torch.finfo(draws.dtype).tiny  # a draw of 0 would choose its token, whatever the score
+        return scores - draws.clamp_min(smallest).log().to(scores.device)
 
 
 def _decode(tokenizer: Any, ids: Sequence[int]) -> str:

@@ -32,6 +32,7 @@ from decabench.predictors.protocol import (
     PredictorFactory,
     Setting,
     refuse_unused,
+    require_sampling,
 )
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
@@ -93,6 +94,8 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         raise DecabenchError(
             "--omit temperature leaves it out, but --temperature gives one: choose one of the two."
         )
+    if "temperature" not in options.omit:  # else the server has its own, which may be above 0
+        require_sampling(options)
     body = parse_json(options.body or "{}")
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
         raise DecabenchError(f"--body must not give {', '.join(taken)}: use what is in parentheses.")

@@ -126,6 +126,17 @@ def test_saved_generation_settings_decide_nothing(models, tmp_path):
     assert answers(folder, asked(4)) == expected
 
 
+def test_a_draw_of_zero_does_not_decide(monkeypatch):
+    """The smallest double is 0 as a float32, whose logarithm made the token's score infinite."""
+    import torch
+
+    monkeypatch.setattr(torch.Tensor, "exponential_", lambda self, generator: self.zero_())
+    scores = torch.tensor([[0.0, 1.0, -torch.inf]])
+    drawn = hf_generation._Gumbel(["a"])(None, scores)
+    assert drawn[0, :2].isfinite().all() and int(drawn.argmax()) == 1
+    assert drawn[0, 2] == -torch.inf
+
+
 def test_draws_depend_on_the_seed_and_the_example_alone(models):
     questions = asked(6)
     one = answers(models["causal"], questions, temperature=1.0, seed=1)

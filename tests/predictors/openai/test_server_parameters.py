@@ -53,6 +53,15 @@ def test_parameters_can_be_left_out() -> None:
         options(omit=("model",))
 
 
+def test_a_nucleus_needs_a_temperature() -> None:
+    """It was sent and recorded beside temperature 0, at which it changes nothing; hf: refused it."""
+    with pytest.raises(DecabenchError, match="--top-p needs a --temperature above 0"):
+        backend("http://x/v1", options(top_p=0.5))
+    assert backend("http://x/v1", options(top_p=0.5, temperature=0.7)).describe()["top_p"] == 0.5
+    left_out = backend("http://x/v1", options(top_p=0.5, omit=("temperature",)))  # the server has its own
+    assert left_out.describe()["top_p"] == 0.5
+
+
 def test_a_refused_parameter_says_how_to_leave_it_out() -> None:
     say = fault(
         400, "Unsupported value: 'temperature' does not support 0.0 with this model.", param="temperature"
