@@ -83,10 +83,20 @@ class Request:
     """Show a bar for downloads."""
 
     def __post_init__(self) -> None:
-        """Raise DecabenchError for two places at once, or a folder that does not exist."""
+        """Raise DecabenchError for two places at once."""
         if self.mirror and self.sample:
             raise DecabenchError("--mirror and --sample cannot be combined: give one.")
-        if self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir():
+
+    @property
+    def lacks_folder(self) -> bool:
+        """Whether the mirror is a folder that is not there."""
+        return bool(
+            self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir()
+        )
+
+    def require_place(self) -> None:
+        """Raise DecabenchError if the mirror is a folder that does not exist."""
+        if self.lacks_folder:
             raise DecabenchError(
                 f"--mirror takes a folder or an http(s) URL, but there is no folder {self.mirror}."
             )
@@ -115,7 +125,8 @@ class Request:
     def absent_splits(self, task: Task) -> tuple[str, ...]:
         """Return the splits that a run has to wait for: those that are not there, or not from the place that is named.
 
-        Any data will do if no place is named, where `is_prepared` wants what upstream publishes.
+        Any data will do if no place is named, where `is_prepared` wants what upstream publishes. Of a folder that is
+        not there any more, what was prepared from it will.
         """
         if self.origin != "upstream":
             return _due_splits(task, self)
@@ -198,8 +209,11 @@ def prepare_all(
 ) -> list[Preparation]:
     """Prepare tasks on `jobs` processes and report each as it ends; one that fails does not stop the others.
 
-    `include` names the files that define tasks, which each process loads again.
+    `include` names the files that define tasks, which each process loads again. Raises DecabenchError if something has
+    to be prepared from a folder that does not exist.
     """
+    if any(not is_prepared(task, request) for task in tasks):
+        request.require_place()
     ended: dict[str, Preparation] = {}
 
     def end(preparation: Preparation) -> None:
@@ -324,7 +338,7 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
         return (
             record.version == task.version
             and entry.get("place") == request.place
-            and entry.get("files") == _stamp_files(task, record, request)
+            and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
     return tuple(split for split in splits if not is_current(split))

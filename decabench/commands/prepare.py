@@ -80,6 +80,7 @@ def prepare(
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
     request = Request(home_folder(home), split, mirror, sample, force, progress=is_chatty())
+    request.require_place()
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
     own = [name for name, task in known.items() if task.origin == "user"]

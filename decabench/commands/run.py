@@ -23,7 +23,7 @@ from decabench.commands._console import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decabench.runs import Experiment, Forecast, Outcome
+    from decabench.runs import Experiment, Forecast, Outcome, Plan, Report
     from decabench.scoring import Comparison, TaskResult
 
 __all__ = ["run"]
@@ -71,13 +71,13 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
         _print_forecast(experiment, forecast(experiment))
         return
     clock = start_clock()
+
+    def record(plan: Plan, report: Report) -> None:
+        if any(tally.answered for tally in report.tallies):  # or the record is of the run that asked
+            write_record(plan, report, clock, Prices(None, None))
+
     with show_progress() as progress:
-        done = run_experiment(
-            experiment,
-            progress,
-            note,
-            record=lambda plan, report: write_record(plan, report, clock, Prices(None, None)),
-        )
+        done = run_experiment(experiment, progress, note, record=record)
     write_json(_to_json(done)) if is_set("json") else _print(experiment, done)
     context.exit(done.exit_code)
 

@@ -459,6 +459,8 @@ def forecast(experiment: Experiment) -> Forecast:
     _require_baselines(experiment)
     request = replace(_request(experiment), force=False)
     missing = {task.name: absent for task in tasks if (absent := request.absent_splits(task))}
+    if missing:
+        request.require_place()
     if any(experiment.split in splits for splits in missing.values()):
         return Forecast(missing, ())
     plan = _plan(experiment, tasks)

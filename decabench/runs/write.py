@@ -154,7 +154,12 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
         if run.fresh:  # before the submission is written, so that a later run continues from its answers
             for done in answered:
                 _promote(run, done)
-        _write(plan, answered)
+        try:
+            _write(plan, answered)
+        except DecabenchError as error:
+            if not run.fresh:
+                raise
+            raise type(error)(f"{error} The new answers are kept: run again without --fresh.") from error
     return Report(run.output, [done.tally for done in answered])
 
 

@@ -122,13 +122,14 @@ def _read_current(
 
 
 def _read_answers(head: ExamplesHead, opened: Submission) -> dict[int, dict[str, AnswerLine]]:
-    """Return the lines of every wording's answers, by its number and by id."""
+    """Return the lines of the answers, by id, of each wording that is scored: those that answer what the first does."""
     pair = head.task, head.split
     files = {
         0: opened.files[pair],
         **{number: found[pair] for number, found in opened.variants.items() if pair in found},
     }
-    return {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
+    lines = {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
+    return {number: own for number, own in lines.items() if own.keys() == lines[0].keys()}
 
 
 def _are_whole(
@@ -137,7 +138,7 @@ def _are_whole(
     lines: Mapping[int, Mapping[str, AnswerLine]],
     store: Store,
 ) -> bool:
-    """Return whether rows are of every example once, in every wording that was answered, with the answers given."""
+    """Return whether rows are of every answered example once, in every wording, with the answers given."""
     ids: dict[int, list[str]] = {number: [] for number in lines}
     kind = _kind_of(head)
     for row in rows:
@@ -147,7 +148,7 @@ def _are_whole(
         if "prediction" not in head.left_out and row.prediction != line.text(kind):
             return False
         ids[row.variant].append(row.id)
-    wanted = list(store.ids(head.task, head.split))
+    wanted = [id_ for id_ in store.ids(head.task, head.split) if id_ in lines[0]]
     return all(found == wanted for found in ids.values())
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -168,6 +171,17 @@ _LOCK = ".decabench-manifest.json.recorded.tmp"
 """The lock of a manifest, named as the temporary files are that sweeps remove, so that a killed run's does not stay."""
 
 _WAIT_SECONDS = 0.1
+_WAITS_IN_SILENCE = 20
+
+
+def _is_there(descriptor: int) -> bool:
+    """Whether an open file still has a name. On a network file system it may be gone without one (ESTALE)."""
+    try:
+        return os.fstat(descriptor).st_nlink > 0
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return False
 
 
 @contextmanager
@@ -180,13 +194,18 @@ def _locked(root: Path) -> Iterator[None]:
     require_within(root, path)
     if path.is_dir():
         raise StorageError(f"{path} is a folder where a lock belongs: remove it.")
-    while True:
+    for waits in count():
         with storage_errors(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except PermissionError:  # another user's, which can be locked all the same
+                descriptor = os.open(path, os.O_RDONLY)
         # a file that another process has removed since it was opened locks nothing
-        if try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
+        if try_lock(descriptor) is not False and _is_there(descriptor):
             break
         os.close(descriptor)
+        if waits == _WAITS_IN_SILENCE:
+            warnings.warn(f"Waiting for another process that writes results in {root}.", stacklevel=2)
         time.sleep(_WAIT_SECONDS)
     try:
         yield

@@ -56,6 +56,10 @@ def test_a_dry_run_after_a_run_knows_its_speed(command, home, tmp_path):
     assert [(row["task"], row["answered"]) for row in content["tasks"]] == [("sst", 32)]
     done = command("run", "--set=predictor=majority", *settings, "--dry-run")
     assert done.exit_code == 0 and "Time: unknown" not in done.stdout
+    assert (
+        command("run", "--set=predictor=majority", *settings).exit_code == 0
+    )  # asks nothing, and says nothing new
+    assert json.loads((tmp_path / "a" / "run.json").read_text()) == content
 
 
 def test_without_a_file(command, home, tmp_path):

@@ -715,6 +715,22 @@ def test_fresh_answers_count_from_the_moment_that_the_submission_is_written(run,
     assert before.keys() == answers(run("somebodys:flaky", ("sst", "schema")), "sst").keys()
 
 
+def test_fresh_answers_of_a_submission_that_cannot_be_written_are_kept(run, outside, monkeypatch):
+    """The same command with --fresh would ask, and pay for, everything again."""
+    outside(flaky=Flaky())
+    run("somebodys:flaky")
+
+    def full(*given):
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "_write", full)
+        with pytest.raises(
+            StorageError, match="disk is full. The new answers are kept: run again without --fresh"
+        ):
+            run("somebodys:flaky", fresh=True)
+
+
 def test_a_kill_while_fresh_answers_are_put_into_the_journal_leaves_it_whole(run, outside, monkeypatch):
     """They were appended one by one, so that a kill left a journal of old and new answers."""
     flaky = Flaky()

@@ -252,6 +252,22 @@ def test_examples_that_are_not_whole_are_scored_anew(
     assert not after.is_read and after.score == before.score and len(after.rows) == len(before.rows)
 
 
+def test_a_limited_run_and_one_with_a_wording_that_was_not_scored_are_read(
+    command: Command, home: Path, tmp_path: Path, submit: Submit
+) -> None:
+    """All examples of the split were wanted, and rows of a wording that evaluation had refused."""
+    limited = tmp_path / "limited"
+    given = ("--predictor", "majority", "--tasks", "sst", "--home", home, "--limit", 5, "--output", limited)
+    assert command("predict", *given).exit_code == 0
+    wordings = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
+    path = wordings / "variants/1/predictions/sst.validation.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    for folder, count in ((limited, 5), (wordings, 32)):
+        command("evaluate", folder, "--home", home)
+        found = find_examples(folder, "sst", ScoringOptions(home=home))
+        assert found.is_read and len(found.rows) == count
+
+
 def test_rows_as_a_table(command: Command, home: Path, submit: Submit) -> None:
     folder = submit("random", ["squad"])
     command("evaluate", folder, "--home", home)
