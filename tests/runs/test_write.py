@@ -726,7 +726,7 @@ def test_fresh_answers_of_a_submission_that_cannot_be_written_are_kept(run, outs
     with monkeypatch.context() as patched:
         patched.setattr(writing, "_write", full)
         with pytest.raises(
-            StorageError, match="disk is full. The new answers are kept: run again without --fresh"
+            StorageError, match=r"disk is full\. The new answers are kept: run again without --fresh"
         ):
             run("somebodys:flaky", fresh=True)
 
