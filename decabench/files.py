@@ -10,8 +10,10 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol, cast
@@ -41,6 +43,7 @@ __all__ = [
     "storage_errors",
     "sweep_temporary",
     "try_lock",
+    "wait_for_lock",
 ]
 
 Paths = str | Path | Iterable[str | Path]
@@ -178,7 +181,7 @@ def _make_temporary(path: Path) -> tuple[int, str]:
 
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
-        if try_lock(handle) is not False and os.fstat(handle).st_nlink:
+        if _holds(handle):
             return handle, temporary
         os.close(handle)  # a sweep came between creating and locking
 
@@ -231,6 +234,53 @@ def try_lock(descriptor: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def _holds(descriptor: int) -> bool:
+    """Lock an open file, and tell whether it still has a name: one that was removed meanwhile locks nothing."""
+    try:
+        return try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink > 0
+    except OSError as error:
+        if error.errno != errno.ESTALE:  # it was removed, on a network file system
+            raise
+        return False
+
+
+_WAIT_SECONDS = 0.1
+_WAITS_IN_SILENCE = 20
+
+
+@contextmanager
+def wait_for_lock(path: Path, notice: str) -> Iterator[None]:
+    """Hold a lock for what is written at and around `path`; wait for a process that has it. Raises StorageError.
+
+    A wait of some seconds is told as the warning `notice`.
+    The lock is named as temporary files are, so that a sweep removes that of a killed process.
+    """
+    if os.name != "posix":  # where files cannot be locked, nobody waits
+        yield
+        return
+    lock = path.with_name(f"{_PREFIX}{path.name}.recorded{_SUFFIX}")
+    require_within(path.parent, lock)
+    if lock.is_dir():
+        raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
+    for waits in count():
+        with storage_errors(lock):
+            try:
+                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            except PermissionError:  # another user's, which can be locked all the same
+                descriptor = os.open(lock, os.O_RDONLY)
+        if _holds(descriptor):
+            break
+        os.close(descriptor)
+        if waits == _WAITS_IN_SILENCE:
+            warnings.warn(notice, stacklevel=2)
+        time.sleep(_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is locked, so that nobody's new lock is removed
+        os.close(descriptor)
 
 
 @contextmanager

@@ -212,7 +212,9 @@ def prepare_all(
     `include` names the files that define tasks, which each process loads again. Raises DecabenchError if something has
     to be prepared from a folder that does not exist.
     """
-    if any(not is_prepared(task, request) for task in tasks):
+    ready = {task.name for task in tasks if is_prepared(task, request)}
+    waiting = [task for task in tasks if task.name not in ready]
+    if waiting:
         request.require_place()
     ended: dict[str, Preparation] = {}
 
@@ -220,12 +222,9 @@ def prepare_all(
         ended[preparation.task] = preparation
         report(preparation)
 
-    waiting = []
     for task in tasks:
-        if is_prepared(task, request):
+        if task.name in ready:
             end(_try_to_prepare(task, request, was_ready=True))
-        else:
-            waiting.append(task)
     if jobs > 1 and len(waiting) > 1:
         _prepare_in_processes([task.name for task in waiting], request, jobs, include, end)
     else:

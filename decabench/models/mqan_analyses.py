@@ -59,9 +59,8 @@ def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Tr
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
     found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
-    taken = past.steps[
-        : found.outputs.shape[1]
-    ]  # on a GPU some more: it is not asked at each step if all have ended
+    # A GPU takes some more steps: it is not asked at each one if all have ended.
+    taken = past.steps[: found.outputs.shape[1]]
     gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in taken], 1)
     lam, rest = (torch.cat([decoded.pointers[at] for decoded in taken], 1) for at in (0, 1))
     questions = [q for decoded in taken if (q := decoded.question_attention) is not None]

@@ -25,7 +25,7 @@ from decabench.scoring.scored_examples import (
     open_examples,
     other_text,
 )
-from decabench.submission import AnswerKind, AnswerLine, Submission, read_lines
+from decabench.submission import RESULTS, AnswerKind, AnswerLine, Submission, read_lines
 from decabench.tasks import Store, Task, get_task, home_folder
 
 __all__ = ["Inspected", "find_examples"]
@@ -102,7 +102,7 @@ def _read_current(
     """
     places = [results_home(submission)]
     if opened.folder is not None and opened.folder != submission:
-        places.append(opened.folder / "results")
+        places.append(opened.folder / RESULTS)
     is_raw = options.answers == "raw"
     for folder in [found for place in places for found in sorted(place.glob(f"{options.split}*"))]:
         path = examples_path(folder, task.name)

@@ -22,7 +22,7 @@ from decabench.scoring.results import (
     read_results_file,
     statistics_path,
 )
-from decabench.submission import MANIFEST, METADATA_NAME, SIGNATURE, answers_digest, read_answers
+from decabench.submission import MANIFEST, METADATA_NAME, RESULTS, SIGNATURE, answers_digest, read_answers
 from decabench.tasks import is_task_name
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
@@ -224,7 +224,7 @@ def check_manifest(folder: str | Path, digest: Callable[[Path], str] = file_dige
 
 def find_results(folder: Path) -> list[Path]:
     """Find the results files that belong under a manifest in this folder: a submission's, or those of an archive."""
-    above = folder / "results" if (folder / METADATA_NAME).exists() else folder
+    above = folder / RESULTS if (folder / METADATA_NAME).exists() else folder
     return [path for path in sorted(above.glob("*/results.json")) if not (path.parent / MANIFEST).exists()]
 
 

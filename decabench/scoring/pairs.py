@@ -221,9 +221,8 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
     with np.errstate(over="ignore", invalid="ignore"):  # such as the fourth power of an effect of 1e80
         parts = effects + first.shares * scores[:, None]
-        middle = parts - parts.mean(
-            axis=0
-        )  # differences stay as they are, and sums of like systems round less
+        # Without their mean: differences stay as they are, and sums of like systems round less.
+        middle = parts - parts.mean(axis=0)
         powers = middle**2
         cubes = middle * powers
         ones = powers.sum(axis=1)
@@ -356,12 +355,16 @@ def compare_pairs(
         for ours in _parts_of(np.array(columns[place + 1 :], dtype=int), inside & inside[a])
     ]
 
+    def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the powers of two of some pairs, and in their units differences, what is reached, and variances."""
+        powers = _common_powers(tasks, a, ours)
+        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
+        return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
+
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
         """Fill in what is said of some pairs; return the highest of them in each resample, if they are a family."""
         a, ours = pair
-        powers = _common_powers(tasks, a, ours)
-        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
-        reached, variance = _resample_pairs(tasks, a, ours, differences, powers, memory)
+        powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
         most = reached.max(axis=0)
         if not np.isfinite(most).all():  # one such pair must not decide the others
@@ -384,9 +387,7 @@ def compare_pairs(
     tested = ~np.isnan(adjusted) & inside & inside[:, None]
     adjusted[tested] = _share_of_sorted(np.sort(highest), adjusted[tested])
     for a, ours, observed in later:
-        powers = _common_powers(tasks, a, ours)
-        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
-        found, _ = _resample_pairs(tasks, a, ours, differences, powers, memory)
+        _, _, found, _ = resample(a, ours)
         adjusted[a, ours] = _share(np.maximum(found, highest), observed)
     for one in (errors, p, adjusted, reach, wide):
         lower = np.tril_indices(count, -1)

@@ -25,7 +25,7 @@ from decabench.files import atomic_file, canonical_json, file_digest
 from decabench.metrics import METRICS
 from decabench.scoring.results import TaskResult, parse_task, statistics_path, without_defaults
 from decabench.scoring.significance import Sample, read_rows, stored_metric
-from decabench.submission import AnswerKind
+from decabench.submission import RESULTS, AnswerKind
 from decabench.tasks import TASKS, Store, Task
 from decabench.untrusted import read_json
 
@@ -190,7 +190,7 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
             return None
         places = (
             Path(content["path"]),
-            statistics_path(submission / "results" / scored.split, name),
+            statistics_path(submission / RESULTS / scored.split, name),
         )
         for place in places:
             # Read once, as it may be replaced meanwhile.

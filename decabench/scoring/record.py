@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import math
-import os
-import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import (
     file_digest,
     is_within,
     make_folder,
     remove_file,
     require_within,
-    storage_errors,
     sweep_temporary,
-    try_lock,
+    wait_for_lock,
 )
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
@@ -62,6 +55,7 @@ from decabench.scoring.scored_examples import EXAMPLES, examples_path, make_exam
 from decabench.scoring.significance import Sample, describe_units, read_rows, stored_metric
 from decabench.submission import (
     MANIFEST,
+    RESULTS,
     AnswerKind,
     Submission,
     answers_digest,
@@ -122,7 +116,7 @@ def results_folder(submission: Path, results: Results) -> Path:
 
 def results_home(submission: Path) -> Path:
     """Return the folder of all results of a submission: `results` in it, or the folder beside an archive."""
-    return submission / "results" if submission.is_dir() else _beside(submission)
+    return submission / RESULTS if submission.is_dir() else _beside(submission)
 
 
 def _beside(archive: Path) -> Path:
@@ -163,55 +157,8 @@ def record_scores(
     root = manifest_root(submission, folder)
     require_within(root, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder)
-    with _locked(root):
+    with wait_for_lock(root / MANIFEST, f"Waiting for another process that writes results in {root}."):
         return _record(submission, root, folder, results, scored, options)
-
-
-_LOCK = ".decabench-manifest.json.recorded.tmp"
-"""The lock of a manifest, named as the temporary files are that sweeps remove, so that a killed run's does not stay."""
-
-_WAIT_SECONDS = 0.1
-_WAITS_IN_SILENCE = 20
-
-
-def _is_there(descriptor: int) -> bool:
-    """Whether an open file still has a name. On a network file system it may be gone without one (ESTALE)."""
-    try:
-        return os.fstat(descriptor).st_nlink > 0
-    except OSError as error:
-        if error.errno != errno.ESTALE:
-            raise
-        return False
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """Hold the lock of a folder's manifest; wait for a process that has it. Raises StorageError."""
-    if os.name != "posix":  # where files cannot be locked, nobody waits
-        yield
-        return
-    path = root / _LOCK
-    require_within(root, path)
-    if path.is_dir():
-        raise StorageError(f"{path} is a folder where a lock belongs: remove it.")
-    for waits in count():
-        with storage_errors(path):
-            try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            except PermissionError:  # another user's, which can be locked all the same
-                descriptor = os.open(path, os.O_RDONLY)
-        # a file that another process has removed since it was opened locks nothing
-        if try_lock(descriptor) is not False and _is_there(descriptor):
-            break
-        os.close(descriptor)
-        if waits == _WAITS_IN_SILENCE:
-            warnings.warn(f"Waiting for another process that writes results in {root}.", stacklevel=2)
-        time.sleep(_WAIT_SECONDS)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)  # while it is locked, so that nobody's new lock is removed
-        os.close(descriptor)
 
 
 def _record(
@@ -289,7 +236,7 @@ def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mappi
     In a submission's own folder of results, also those of a run that was killed before it wrote its results.
     """
     written = {*earlier.tasks, *(earlier.bound.tasks if earlier.bound else ())}
-    if folder != root and folder.parent in (root, root / "results"):
+    if folder != root and folder.parent in (root, root / RESULTS):
         written |= TASKS.keys()
     return [statistics_path(folder, name) for name in sorted(written - kept.keys())]
 

@@ -22,6 +22,7 @@ __all__ = [
     "GROUPINGS",
     "OPTIMIZERS",
     "ORDERS",
+    "ORDERS_BY_PASS",
     "RATES",
     "SCHEDULES",
     "Phase",
@@ -30,6 +31,7 @@ __all__ = [
     "from_mapping",
     "from_record",
     "in_steps",
+    "named_model",
     "read_config",
     "task_alone",
     "to_mapping",
@@ -44,6 +46,8 @@ _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_
 GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
 ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
+ORDERS_BY_PASS = ("sequence", "shuffled")
+"""Orders that give each task whole passes."""
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 
@@ -73,7 +77,7 @@ class Phase:
             raise DecabenchError(
                 f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
             )
-        if self.order in ("sequence", "shuffled") and not self.epochs:
+        if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
                 f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
             )
@@ -506,7 +510,7 @@ def in_steps(config: TrainConfig, steps: int) -> TrainConfig:
     """Return a configuration of so many steps, to try how fast it trains: of its first phase, without a cooldown."""
 
     def by_step(order: str) -> str:
-        return "turn" if order in ("sequence", "shuffled") else order
+        return "turn" if order in ORDERS_BY_PASS else order
 
     return replace(
         config,

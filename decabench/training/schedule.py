@@ -11,7 +11,7 @@ import numpy as np
 
 from decabench.errors import DecabenchError
 from decabench.tasks import TASKS
-from decabench.training.config import Phase, TrainConfig
+from decabench.training.config import ORDERS_BY_PASS, Phase, TrainConfig
 
 __all__ = ["EASY", "HARD", "LEAST_GAP", "Schedule", "Stretch", "plan_phases"]
 
@@ -19,9 +19,6 @@ EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
-
-_BY_PASS = ("sequence", "shuffled")
-"""Orders that give each task whole passes."""
 
 LEAST_GAP = 0.05
 """With the order `score`, the gap of a task that has reached its target, so that it is still trained."""
@@ -35,7 +32,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     if not config.tasks:
         raise DecabenchError("There are no tasks to train on: name them with --tasks.")
     orders = [phase.order for phase in config.phases] or [config.order]
-    by_pass = [order for order in orders if order in _BY_PASS]
+    by_pass = [order for order in orders if order in ORDERS_BY_PASS]
     if by_pass and config.epoch_steps:
         raise DecabenchError(
             f"With the order {by_pass[0]!r} an epoch is a pass over each task: leave epoch_steps out."
@@ -52,7 +49,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     alternation = Phase(rounds, steps, config.epochs, config.order, config.together)
     if config.schedule == "joint":
         return (alternation,)
-    if alternation.together or alternation.order in _BY_PASS:
+    if alternation.together or alternation.order in ORDERS_BY_PASS:
         raise DecabenchError(
             f"The schedule {config.schedule!r} cannot be combined with together or the order "
             f"{'sequence' if alternation.together else alternation.order!r}: use [[phases]] instead."
@@ -152,7 +149,7 @@ class Schedule:
                 counts = {task: count_batches(task, passes[task]) for task in distinct}
                 for task in distinct:
                     passes[task] += 1
-                if phase.order in _BY_PASS:
+                if phase.order in ORDERS_BY_PASS:
                     for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
                         own = Phase((task,), epochs=1, freeze=phase.freeze)
                         self._add(own, counts[task], number, epoch, within == at == 0, at == 0)

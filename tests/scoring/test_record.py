@@ -37,6 +37,9 @@ from decabench.tasks import DECATHLON, Store, Suite
 TASKS = ("squad", "sst", "woz.en", "schema")
 
 
+LOCK = ".decabench-manifest.json.recorded.tmp"
+
+
 def score(folder: Path, home: Path, output: Path | None = None, **options: Any) -> Recorded:
     chosen = ScoringOptions(home=home, **options)
     target = output or folder / "results" / "validation"
@@ -523,7 +526,7 @@ def test_two_evaluations_at_a_time_keep_each_other_s_results(
 
 
 def test_the_lock_of_a_killed_evaluation_holds_nobody_up(few: Path, home: Path) -> None:
-    lock = few / record._LOCK
+    lock = few / LOCK
     lock.touch()
     assert score(few, home, tasks=["sst"]).kept and not lock.exists()
     lock.touch()
@@ -532,7 +535,7 @@ def test_the_lock_of_a_killed_evaluation_holds_nobody_up(few: Path, home: Path) 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need no rights on POSIX systems only")
 def test_a_lock_behind_a_link_is_not_written(few: Path, home: Path, tmp_path: Path) -> None:
-    (few / record._LOCK).symlink_to(tmp_path / "elsewhere")
+    (few / LOCK).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="behind a link that leads out of"):
         score(few, home, tasks=["sst"])
     assert not (tmp_path / "elsewhere").exists()
