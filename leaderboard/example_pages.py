@@ -107,6 +107,7 @@ def _index(
     others = [theirs.get(each.row.id) for each in examples]
     return {
         "headline": shown.head.headline,
+        "digits": shown.digits,
         "higherIsBetter": shown.head.higher_is_better,
         "extractive": shown.task.extractive,
         "answers": shown.head.answers,

@@ -90,6 +90,21 @@ class EvaluationDocument:
     """What readers of the scores must know, a sentence each."""
     signature: str | None
     """The signature file, with --sign-with."""
+    confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
+    """With --confusion: for each task of labels or tags, each pair of gold and predicted class, the most frequent
+    first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfusionCount:
+    """How often a class was predicted for another, or for itself."""
+
+    gold: str
+    """The class of the reference."""
+    predicted: str
+    """The class that was predicted; empty for none."""
+    count: int
+    """How often."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ def _regression(found: Comparison, name: str, points: float) -> str:
         )
     if compared.gain >= -points:
         return ""
-    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {show_p(compared.p)})"
+    loss = f"{-compared.gain:.{compared.digits}f} points, more than {points:g} (p {show_p(compared.p)})"
     return f"Regression: on {name}, B is worse by {loss}."
 
 
@@ -185,10 +185,10 @@ def _cells(compared: Compared) -> list[str]:
     from decabench.scoring import show_difference, show_p
 
     return [
-        f"{compared.a:.2f}",
-        f"{compared.b:.2f}",
-        f"{compared.difference:+.2f}",
-        show_difference(compared.interval, compared.same),
+        f"{compared.a:.{compared.digits}f}",
+        f"{compared.b:.{compared.digits}f}",
+        f"{compared.difference:+.{compared.digits}f}",
+        show_difference(compared.interval, compared.same, compared.digits),
         show_p(compared.p),
         show_p(compared.p_holm),
         format_count(compared.a_wins),

@@ -20,13 +20,14 @@ from decabench.commands._options import (
     submission_argument,
     tasks_option,
 )
-from decabench.text import excerpt
+from decabench.text import excerpt, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
+    from decabench.commands._documents import ConfusionCount
     from decabench.metrics import Reference
     from decabench.scoring import DataUsed, Recorded, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
@@ -165,6 +166,7 @@ def evaluate(
                 left_out=recorded.left_out,
                 remarks=[*_remarks(recorded.results, missing), *forms, *absent],
                 signature=None if signature is None else str(signature),
+                confusions=_count_confusions(scored, include) if confusion else None,
             )
         )
     else:
@@ -381,16 +383,9 @@ _OTHER = "other"
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
     """Print, for each task of labels or tags, how often each class is gold, predicted and right, and confusions."""
     from decabench.commands._console import console
-    from decabench.metrics import confusions
-    from decabench.tasks import Label, Tags, known_tasks
 
-    out, tasks = console(), known_tasks(include)
-    for name, found in scored.items():
-        output = tasks[name].output
-        if not found.predictions or not isinstance(output, Label | Tags):
-            continue
-        pairs = confusions(found.predictions, found.references, tags=isinstance(output, Tags))
-        stated = _spellings(found.references, isinstance(output, Tags))
+    out = console()
+    for name, is_tags, pairs, stated in _confusions(scored, include):
         out.print(f"\n{name}: classes", style="bold")
         out.print(_class_table(pairs, stated))
         matrix = _matrix(pairs, stated)
@@ -407,12 +402,45 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         else:
             out.print(f"\n{name}: gold (rows) by prediction (columns)", style="bold")
             out.print(matrix)
-        if isinstance(output, Tags) and any(predicted == _NO_TAG for _, predicted in pairs):
+        if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
 
 
 _NO_TAG = "_"
 """What stands for a missing tag."""
+
+
+def _count_confusions(
+    scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
+) -> dict[str, list[ConfusionCount]]:
+    """Return the pairs of gold and predicted class of each task of labels or tags, the most frequent first."""
+    from decabench.commands._documents import ConfusionCount
+
+    return {
+        name: [
+            ConfusionCount(
+                gold=stated.get(gold, gold), predicted=stated.get(predicted, predicted), count=count
+            )
+            for (gold, predicted), count in pairs.most_common()
+        ]
+        for name, _, pairs, stated in _confusions(scored, include)
+    }
+
+
+def _confusions(
+    scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
+) -> Iterator[tuple[str, bool, Counter[tuple[str, str]], dict[str, str]]]:
+    """Yield each task of labels or tags, whether it has tags, its pairs of gold and prediction, and spellings."""
+    from decabench.metrics import confusions
+    from decabench.tasks import Label, Tags, known_tasks
+
+    tasks = known_tasks(include)
+    for name, found in scored.items():
+        output = tasks[name].output
+        if found.predictions and isinstance(output, Label | Tags):
+            is_tags = isinstance(output, Tags)
+            pairs = confusions(found.predictions, found.references, tags=is_tags)
+            yield name, is_tags, pairs, _spellings(found.references, is_tags)
 
 
 def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]:
@@ -487,6 +515,11 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         )
     if others := [name for name in missing if name not in withheld]:
         yield f"No answers for: {', '.join(others)}"
+    if results.unknown_tasks:
+        yield (
+            f"Not scored, since no known task has this name: {', '.join(map(printable, results.unknown_tasks))}. "
+            "Rename the file if it is misspelled, or give the file that defines the task with --include."
+        )
     for name, task in tasks:
         if task.status == "failed":
             more = f" (and {task.faults - 1:,} more faults; decabench check lists them)"

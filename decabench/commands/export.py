@@ -144,6 +144,9 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
     help="Worked examples of the training split in each prompt.",
 )
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the worked examples.")
+@click.option(
+    "--chat", is_flag=True, help="lm-eval: for chat models, whose answers may begin after an empty line."
+)
 @home_option
 @include_option
 def tasks(
@@ -154,6 +157,7 @@ def tasks(
     split: str,
     shots: int,
     seed: int,
+    chat: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -167,13 +171,15 @@ def tasks(
 
     if bool(names) == (suite is not None):
         raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
+    if chat and harness != "lm-eval":
+        raise click.UsageError("--chat is for lm-eval: Inspect asks all models in chats.")
     chosen = names
     if suite is not None:
         known = known_tasks(include)
         chosen = tuple(
             name for name in select_suite(suite, include).tasks if split in available_splits(known[name])
         )
-    made = export_tasks(chosen, output, harness, split, shots, seed, home, include)
+    made = export_tasks(chosen, output, harness, split, shots, seed, home, include, chat)
     if is_set("json"):
         from decabench.commands._documents import ExportedTasksDocument
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
+from click.core import ParameterSource
 
 from decabench.commands._console import echo, is_set, note, print_json
 from decabench.commands._console import serve as run_server
@@ -86,6 +87,8 @@ def leaderboard(
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
 
+    if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--port is for --serve: add it, or leave out --port.")
     options = BoardOptions(home, suites, include, cast("Policy", examples), verify, processes(jobs))
     site = build_leaderboard(
         submissions,

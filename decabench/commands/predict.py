@@ -228,8 +228,8 @@ def _show_prompt(given: dict[str, Any]) -> None:
     from decabench.runs import plan_run
 
     plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
-    # Whether a hub's model has a chat template is known only once it is loaded.
-    is_chat = given["api"] != "completions" and given["chat"] is not False
+    backend = plan.predictor["backend"]
+    is_chat = backend.get("chat", backend.get("api") != "completions" and given["chat"] is not False)
     shown = []
     for task in plan.tasks:
         if task.prompting is None:

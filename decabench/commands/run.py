@@ -170,8 +170,9 @@ def _print_differences(out: Console, found: Comparison) -> None:
     for name, each in {**found.tasks, **total}.items():
         p = each.p_holm if name in found.tasks else each.p
         arrow = "" if each.higher_is_better else " ↓"
-        ends = show_difference(each.interval, each.same)
-        rows.append([f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, show_p(p)])
+        ends = show_difference(each.interval, each.same, each.digits)
+        figures = [f"{each.a:.{each.digits}f}", f"{each.difference:+.{each.digits}f}"]
+        rows.append([f"{name}{arrow}", *figures, ends, show_p(p)])
     columns = [TableColumn(heading, right=True) for heading in ("theirs", "difference", "95 %", "p (Holm)")]
     print_table(out, [TableColumn("task"), *columns], rows)
 

@@ -74,7 +74,7 @@ _MOST_WORDS = 400
     default=20,
     show_default=True,
     metavar="N",
-    help="The number of examples to show; 0 for all.",
+    help="The number of examples to print; 0 for all.",
 )
 @click.option(
     "--answers",
@@ -87,7 +87,7 @@ _MOST_WORDS = 400
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write all examples as a page into this folder, to be opened with a browser.",
+    help="Write a page of all examples, with these filters set, into this folder, to be opened with a browser.",
 )
 @click.option("--open", "as_page", is_flag=True, help="Serve that page and open it in the browser.")
 @click.option(
@@ -125,13 +125,17 @@ def show(
         raise click.UsageError(
             "--wrong and --right cannot be combined: give one, or neither for all examples."
         )
+    if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
+        raise click.UsageError("A page begins with one --id and one --flag at most: choose others on it.")
+    if port and not as_page:
+        raise click.UsageError("--port is for --open: add it, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options)
     other = find_examples(against, name, options) if against else None
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
-        _write_page(shown, other, output, as_page, port)
+        _write_page(shown, other, output, as_page, port, _page_state(chosen))
         return
     found = browse_examples(shown, chosen, other)
     if is_set("json"):
@@ -171,7 +175,7 @@ def _print(
     other: Inspected | None,
 ) -> None:
     wrong = sum(row.right is False for row in shown.rows)
-    score = f"{shown.head.headline} {format_score(shown.score)}"
+    score = f"{shown.head.headline} {format_score(shown.score, shown.digits)}"
     out.print(
         f"{shown.submission}, {shown.head.task}, {shown.head.split}: {score}, "
         f"{wrong:,} of {len(shown.rows):,} wrong",
@@ -180,7 +184,7 @@ def _print(
     if other is not None:
         mine = sum(each.row.right is True for each in found)
         out.print(
-            f"Against {other.submission} ({shown.head.headline} {format_score(other.score)}): "
+            f"Against {other.submission} ({shown.head.headline} {format_score(other.score, other.digits)}): "
             f"{mine:,} that only {shown.submission} has right, {len(found) - mine:,} that only "
             f"{other.submission} has right"
         )
@@ -236,7 +240,7 @@ def _verdict(row: ScoredExample, shown: Inspected) -> str:
     word = {True: "right", False: "wrong", None: "not scored alone"}[row.right]
     if row.right is False and row.score and shown.head.higher_is_better:
         word = "partly right"
-    return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.2f}"
+    return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.{shown.digits}f}"
 
 
 def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
@@ -312,9 +316,25 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 # In the browser
 
 
+def _page_state(chosen: Chosen) -> str:
+    """Return the end of the page's address that sets its filters, as leaderboard/static/examples.js reads it."""
+    from urllib.parse import quote, urlencode
+
+    pairs = {
+        "id": next(iter(chosen.ids), ""),
+        "q": chosen.search,
+        "kind": {True: "right", False: "wrong", None: ""}[chosen.right],
+        "flag": next(iter(chosen.flags), ""),
+        "sort": "" if chosen.order == "data" else chosen.order,
+    }
+    given = {key: value for key, value in pairs.items() if value}
+    return f"#{urlencode(given, quote_via=quote)}" if given else ""
+
+
 def _write_page(
-    shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int
+    shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int, state: str
 ) -> None:
+    """Write the page and serve it if asked to; `state` is the end of its address."""
     import tempfile
     import webbrowser
 
@@ -323,7 +343,7 @@ def _write_page(
     with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
         folder = output or Path(temporary) / "page"
         index = write_example_pages(shown, folder, other)
-        page = index.resolve().as_uri() if output is not None else None
+        page = index.resolve().as_uri() + state if output is not None else None
         if page is not None:
             echo(f"Page: {page}")
         if not serve:
@@ -331,8 +351,8 @@ def _write_page(
             return
 
         def open_browser(address: str) -> None:
-            _print_place(page, address)
-            webbrowser.open(address)
+            _print_place(page, address + state)
+            webbrowser.open(address + state)
 
         with open_server(folder, port) as server:
             run_server(server, open_browser)

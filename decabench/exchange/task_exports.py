@@ -178,11 +178,13 @@ def export_tasks(
     seed: int = 0,
     home: str | Path | None = None,
     include: Sequence[Path] = (),
+    chat: bool = False,
 ) -> list[Path]:
     """Write a folder of tasks for a harness, `lm-eval` or `inspect`; return its files.
 
-    Prompts are those of `decabench predict`, with as many worked examples as `shots` says. Raises MissingDataError if
-    a split is not prepared, DecabenchError if the folder holds other files.
+    Prompts are those of `decabench predict`, with as many worked examples as `shots` says. With `chat`, answers of
+    lm-eval's models go on after an empty line, as those of chat models may have to; Inspect's always do. Raises
+    MissingDataError if a split is not prepared, DecabenchError if the folder holds other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
     require_name(split, SPLITS, "split")
@@ -196,8 +198,8 @@ def export_tasks(
     folder, store = Path(output), Store(home_folder(home))
     for task in chosen:
         store.record(task.name, split)  # all are there, or nothing is written
-    files = write(chosen, split)
-    files["README.md"] = _readme(chosen, store, split, harness, shots)
+    files = write(chosen, split, chat)
+    files["README.md"] = _readme(chosen, store, split, harness, shots, chat)
     _require_own(folder, {*files, *(_data_name(task, split) for task in chosen)})
     make_folder(folder / DATA)
     made = [_write_data(folder, store, task, split, shots, seed) for task in chosen]
@@ -279,7 +281,7 @@ def _identifier(name: str) -> str:
     return f"{made}_" if keyword.iskeyword(made) or not made.isidentifier() else made
 
 
-def _write_lm_eval(tasks: Sequence[Task], split: str) -> dict[str, str]:
+def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
     """Return the files of an lm-eval folder: a YAML file a task, and the functions that these name."""
     lines = [
         '"""What the YAML files beside this call. Written by decabench."""\n',
@@ -311,11 +313,13 @@ def _write_lm_eval(tasks: Sequence[Task], split: str) -> dict[str, str]:
                 }
             )
         lines.append("")
-        files[f"decabench_{task.name}.yaml"] = dump_yaml(_lm_eval_task(task, own, split, metrics))
+        files[f"decabench_{task.name}.yaml"] = dump_yaml(_lm_eval_task(task, own, split, metrics, chat))
     return {"utils.py": "\n".join(lines), **files}
 
 
-def _lm_eval_task(task: Task, own: str, split: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+def _lm_eval_task(
+    task: Task, own: str, split: str, metrics: list[dict[str, Any]], chat: bool
+) -> dict[str, Any]:
     prompting = make_prompting(task, load_template("default"))
     return {
         "task": f"decabench_{task.name}",
@@ -327,7 +331,7 @@ def _lm_eval_task(task: Task, own: str, split: str, metrics: list[dict[str, Any]
         "doc_to_target": "target",
         "num_fewshot": 0,
         "generation_kwargs": {
-            "until": list(prompting.stop),
+            "until": list(prompting.chat_stop if chat else prompting.stop),
             "do_sample": False,
             "temperature": 0.0,
             "max_gen_toks": prompting.max_new_tokens,
@@ -338,7 +342,7 @@ def _lm_eval_task(task: Task, own: str, split: str, metrics: list[dict[str, Any]
     }
 
 
-def _write_inspect(tasks: Sequence[Task], split: str) -> dict[str, str]:
+def _write_inspect(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
     """Return the file of Inspect tasks."""
     lines = [
         '"""Tasks for Inspect. Written by decabench."""\n',
@@ -356,7 +360,7 @@ def _write_inspect(tasks: Sequence[Task], split: str) -> dict[str, str]:
     return {"decabench_tasks.py": "\n".join(lines)}
 
 
-HARNESSES: Mapping[str, Callable[[Sequence[Task], str], dict[str, str]]] = {
+HARNESSES: Mapping[str, Callable[[Sequence[Task], str, bool], dict[str, str]]] = {
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
 }
@@ -365,20 +369,26 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str], dict[str, str]]] = {
 
 _COMMANDS = {
     "lm-eval": "lm_eval --model hf --model_args pretrained=MODEL --include_path . --tasks {tasks} --log_samples "
-    "--output_path out  # for chat models also --apply_chat_template",
+    "--output_path out",
     "inspect": "inspect eval decabench_tasks.py{tasks} --model PROVIDER/MODEL",
 }
 
 
-def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int) -> str:
+_CHAT = " --apply_chat_template"
+"""What lm-eval's command for chat models has beyond that for others."""
+
+
+def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int, chat: bool) -> str:
     """Return the page that tells what is in the folder and how to run it."""
+    is_chat, is_lm_eval = harness == "lm-eval" and chat, harness == "lm-eval"
     names = [f"decabench_{task.name}" for task in tasks]
     own = f"@decabench_{_identifier(tasks[0].name)}" if len(tasks) == 1 else ""
     listed = own if harness == "inspect" else ",".join(names)
     lines = [
         f"# Tasks of decabench for {harness}\n",
         f"Written by decabench {decabench.__version__}, which must be installed beside {harness}. Run them here:\n",
-        f"    {_COMMANDS[harness].format(tasks=listed)}\n",
+        f"    {_COMMANDS[harness].format(tasks=listed)}{_CHAT if is_chat else ''}\n",
+        *([] if is_chat or not is_lm_eval else ["For chat models, write the folder again with `--chat`.\n"]),
         "Prompts, extraction of answers and scores are those of decabench: scores are from 0 to 100 unless the metric "
         "has another range, and `decabench evaluate` gives the same on the same answers. "
         + (f"Prompts hold {shots} worked examples." if shots else "Prompts hold no worked examples.")

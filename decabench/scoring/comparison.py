@@ -21,7 +21,7 @@ from decabench.scoring.pairs import (
     flip_signs,
     holm,
 )
-from decabench.scoring.results import Results, describe_partial
+from decabench.scoring.results import Results, describe_partial, score_digits
 from decabench.scoring.significance import Sample, show_difference, show_p
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
@@ -88,6 +88,8 @@ class Compared:
     """What was resampled, as `TaskResult.units` has it; empty for a suite."""
     same: bool = False
     """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
+    digits: int = 2
+    """How many decimals to print of scores and differences: more than two on short scales and unbounded ones."""
 
     @property
     def gain(self) -> float:
@@ -136,9 +138,9 @@ class Comparison:
             wins = ("–" if count is None else f"{count:,}" for count in (one.a_wins, one.b_wins))
             yield (
                 name if one.higher_is_better else f"{name} (lower is better)",
-                *(f"{value:.2f}" for value in (one.a, one.b)),
-                f"{one.difference:+.2f}",
-                show_difference(one.interval, one.same),
+                *(f"{value:.{one.digits}f}" for value in (one.a, one.b)),
+                f"{one.difference:+.{one.digits}f}",
+                show_difference(one.interval, one.same, one.digits),
                 show_p(one.p),
                 show_p(one.p_holm),
                 *(("", "") if one is self.total else wins),
@@ -281,7 +283,13 @@ def _compare_task(
         ),
         higher_is_better=_sample(a).metric.higher_is_better,
         units=a.result.units,
+        digits=_digits(score_digits(_sample(a).name, a.result.metric)),
     )
+
+
+def _digits(headline: int) -> int:
+    """Return how many decimals to print of differences, given those of the headline: differences are small."""
+    return max(2, headline)
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
@@ -324,7 +332,11 @@ def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) 
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
     p = float(test.p[0, 1]) if test.is_tested(0, 1) else None
-    return replace(_compared(total_a.score, total_b.score, test, p), higher_is_better=directions != {False})
+    return replace(
+        _compared(total_a.score, total_b.score, test, p),
+        higher_is_better=directions != {False},
+        digits=_digits(a.total_digits),
+    )
 
 
 def _compared(a: float, b: float, test: PairTests, p_holm: float | None) -> Compared:

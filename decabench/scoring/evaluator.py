@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
@@ -253,6 +253,7 @@ def score_submission(
         scored = {name: known_scores.get(name) or now[name] for name in files}
         description = opened.info.described()
         withheld = opened.withheld_tasks(options.split)
+        unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     results, ends = add_intervals(
         {name: found.result for name, found in scored.items()}, samples, options.suite
@@ -266,6 +267,7 @@ def score_submission(
             answers=options.answers,
             suite=options.suite,
             withheld=withheld,
+            unknown_tasks=unknown_tasks,
         ),
         scored,
     )
@@ -365,7 +367,7 @@ def _files_to_score(
     if not files:
         split = require_name(options.split, SPLITS, "split")
         names = ", ".join(wanted) if options.tasks else "any known task"
-        name, unknown = submission.info.name, sorted({task for task, _ in submission.files} - known.keys())
+        name, unknown = submission.info.name, _unknown_tasks(submission, known)
         if unknown and not options.tasks:
             advice = f"It has answers for {', '.join(unknown)}: give the file that defines the task with --include."
         elif others := sorted({each for task, each in submission.files if task in wanted} - {split}):
@@ -383,6 +385,19 @@ def _files_to_score(
             advice = f"They belong in predictions/<task>.{split}.jsonl."
         raise SubmissionError(f"The submission {name} has no answers for {names} on {split}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
+
+
+def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str) -> tuple[str, ...]:
+    """Return the names of tasks in the submission's files, of all splits unless some are given, that are not known."""
+    return tuple(
+        sorted(
+            {
+                task
+                for task, split in submission.files
+                if task not in known and (not splits or split in splits)
+            }
+        )
+    )
 
 
 def _require_same_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:

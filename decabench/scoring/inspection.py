@@ -17,6 +17,7 @@ from decabench.scoring.evaluator import (
     score_submission,
 )
 from decabench.scoring.record import results_home
+from decabench.scoring.results import score_digits
 from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
@@ -51,6 +52,11 @@ class Inspected:
     """The task's score; None if it is not known."""
     is_read: bool
     """Whether the rows are from the file beside the results; otherwise, the task was scored for them."""
+
+    @property
+    def digits(self) -> int:
+        """How many decimals to print of scores: more than two on short scales and unbounded ones."""
+        return max(2, score_digits(self.head.task, self.head.metric))
 
 
 def find_examples(submission: str | Path, task: str, options: ScoringOptions) -> Inspected:

@@ -188,6 +188,8 @@ class Results:
     """Where the scored examples of a task come from; None if the results are a text alone."""
     withheld: tuple[str, ...] = field(default=(), compare=False)
     """Tasks that the submission has digests of answers to, in place of answers; not in `results.json`."""
+    unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
+    """Names of tasks in the submission's files of this split that no known task has; not in `results.json`."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))

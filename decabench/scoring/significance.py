@@ -472,8 +472,13 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends, rounded for files, so that libraries that add in another order leave the same bytes."""
-        return round(self.low, 4), round(self.high, 4)
+        """Both ends, rounded for files, so that libraries that add in another order leave the same bytes.
+
+        To four decimals; to more if the interval is narrower than 0.01, as of small errors, to three of its digits.
+        """
+        width = self.high - self.low
+        decimals = 4 if width <= 0 else max(4, 2 - math.floor(math.log10(width)))
+        return round(self.low, decimals), round(self.high, decimals)
 
 
 def score_interval(sample: Sample) -> Interval | None:
@@ -603,9 +608,9 @@ def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str =
     return "–" if ends is None else f"{ends[0]:{sign}.{digits}f} to {ends[1]:{sign}.{digits}f}"
 
 
-def show_difference(interval: tuple[float, float] | None, same: bool) -> str:
+def show_difference(interval: tuple[float, float] | None, same: bool, digits: int = 2) -> str:
     """Return the interval of a difference, with signs; or that no sampled unit tells the two apart."""
-    return "nothing differs" if same else show_interval(interval, sign="+")
+    return "nothing differs" if same else show_interval(interval, digits, sign="+")
 
 
 def show_p(p: float | None) -> str:

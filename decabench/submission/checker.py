@@ -99,6 +99,7 @@ def check_submission(
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
         for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
+            faults += _unknown_variant(file, known_tasks)
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
             counted = (words or {}).get((file.task, file.split), {})
@@ -193,6 +194,14 @@ class _WrongLengths:
             counts = f"{self.fewer:,} too short, {self.more:,} too long"
             message = f"{subject} not have one item for each word ({counts}): {self.first}"
             yield Fault("wrong-length", message, name)
+
+
+def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:
+    """Yield a fault if the task has no variant of the file's number; of tasks known by name alone, nothing is known."""
+    task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
+    if isinstance(task, Task) and file.variant > (last := len(task.variants)):
+        known = f"its variants are 1 to {last}" if last > 1 else "it has one, 1" if last else "it has none"
+        yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}: {known}", file.name)
 
 
 def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:

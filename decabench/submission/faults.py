@@ -50,6 +50,7 @@ CODES: dict[str, str] = {
     "unknown-key": "submission.toml has an unknown field.",
     "unknown-split": "The file name does not end in the name of a split.",
     "unknown-task": "The file name does not begin with the name of a task.",
+    "unknown-variant": "The task has no variant of this number, so that these answers are not scored.",
     "unreadable-file": "The file cannot be opened or read.",
     "withheld": "The answers may not be passed on; their digests stand in for them.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",

@@ -107,7 +107,7 @@
   const words = { true: "right", false: "wrong", null: "no score of its own" };
   const isPart = (answer) => answer.right === false && answer.score > 0 && index.higherIsBetter;
   const verdict = (answer) =>
-    (isPart(answer) ? "partly right" : words[answer.right]) + (answer.score === null ? "" : ", " + index.headline + " " + points(answer.score, 2));
+    (isPart(answer) ? "partly right" : words[answer.right]) + (answer.score === null ? "" : ", " + index.headline + " " + points(answer.score, index.digits));
 
   function answerLine(name, answer, references, withVerdict) {
     const differs = answer.right === false && answer.text && short(answer.text) && references.some(short);
@@ -235,6 +235,7 @@
     for (const name of ["q", "kind", "sort", "flag"]) {
       const control = form[name];
       if (control) control.value = pairs.get(name) || "";
+      if (name === "flag" && control && control.selectedIndex < 0) control.add(new Option(pairs.get(name).replace(/_/g, " "), pairs.get(name), true, true));
       if (control && control.selectedIndex < 0) control.selectedIndex = 0;
     }
     return show(Math.max(0, (Number(pairs.get("page")) || 1) - 1));

@@ -7,7 +7,7 @@ import pytest
 
 from decabench.metrics import METRICS, Item, evaluate
 from decabench.submission import write_submission
-from decabench.tasks.store import Store
+from decabench.tasks import TASKS, Store
 
 
 def damaged(folder):
@@ -200,3 +200,20 @@ def test_numbers_and_lists_in_another_form_are_pointed_out(command, tmp_path):
         plain = evaluate(METRICS[metric], given, [Item((answer,)) for answer in answers])
         document = json.loads(command("evaluate", folder / "s", *data, "--tasks", name, "--json").stdout)
         assert document["results"]["tasks"][name]["score"] == pytest.approx(float(plain))
+
+
+def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp_path):
+    """Found by a reader: `check` called valid what `evaluate` did not score."""
+    folder = write_labels(tmp_path / "s", home, str)
+    answers = folder / "predictions" / "sst.validation.jsonl"
+    for number in (1, 9):
+        (made := folder / "variants" / str(number) / "predictions").mkdir(parents=True)
+        (made / answers.name).write_bytes(answers.read_bytes())
+    done = command("check", "--submission", folder, "--home", home)
+    last = len(TASKS["sst"].variants)
+    file = "variants/9/predictions/sst.validation.jsonl"
+    said = f"{file}: unknown-variant: sst has no variant 9: its variants are 1 to {last}"
+    assert done.exit_code == 1 and said in done.stdout
+    assert "no variant 1:" not in done.stdout
+    scored = command("evaluate", folder, "--home", home)
+    assert f"sst has {last} variants, so there is no variant 9." in scored.stdout.replace("\n", " ")

@@ -423,3 +423,28 @@ def test_one_answer_that_is_far_off_is_scored(command, home, submit, answer):
     assert done.exit_code == 0, done.stdout + done.stderr
     done = command("show", folder, "--home", home)
     assert done.exit_code == 0, done.stderr
+
+
+def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):
+    """Found by a reader: a misspelled file was left out without a word."""
+    folder = submit("oracle", ("sst", "schema"))
+    (folder / "predictions" / "schema.validation.jsonl").rename(
+        folder / "predictions" / "shcema.validation.jsonl"
+    )
+    done = command("evaluate", folder, "--home", home)
+    assert "Not scored, since no known task has this name: shcema." in done.stdout
+    content = json.loads(command("--json", "evaluate", folder, "--home", home).stdout)
+    assert any("shcema" in sentence for sentence in content["remarks"])
+    assert "shcema" not in json.dumps(content["results"])
+    alone = command("evaluate", folder, "--home", home, "--tasks", "sst")  # the others are not looked at
+    assert "shcema" not in alone.stdout
+
+
+def test_confusions_are_in_the_json_too(command, home, submit):
+    folder = submit("oracle", ("sst",))
+    shared = ("--json", "evaluate", folder, "--home", home)
+    assert json.loads(command(*shared).stdout)["confusions"] is None
+    found = json.loads(command(*shared, "--confusion").stdout)["confusions"]["sst"]
+    assert all(each["gold"] == each["predicted"] for each in found)
+    assert sum(each["count"] for each in found) == 32
+    assert [each["count"] for each in found] == sorted((each["count"] for each in found), reverse=True)

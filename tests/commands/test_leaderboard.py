@@ -111,3 +111,9 @@ def test_a_port_that_is_taken(command, scored, tmp_path):
         done = command("leaderboard", *options, "--serve", "--port", port)
     assert done.exit_code != 0
     assert f"Port {port} cannot be used" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_port_without_a_server_is_refused(command, scored, tmp_path):
+    options = ("--submissions", tmp_path / "submissions", "--output", tmp_path / "site")
+    done = command("leaderboard", *options, "--port", "8000")
+    assert done.exit_code == 2 and "--port is for --serve" in done.stderr

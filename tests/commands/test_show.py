@@ -229,3 +229,21 @@ def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> N
         running.send_signal(signal.SIGINT)
         assert running.stdout.read() == "Stopped.\n"
         assert running.wait() == 0
+
+
+def test_a_page_begins_with_the_filters_that_were_given(
+    command: Command, home: Path, wrong_and_right: Path, tmp_path: Path
+) -> None:
+    """Found by a reader: `--output` took the filters and left them out."""
+    page = ("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
+    address = (tmp_path / "page/index.html").as_uri()
+    done = command(*page, "--wrong", "--sort", "loss", "--search", "a & b", "--flag", "empty")
+    assert done.stdout == f"Page: {address}#q=a%20%26%20b&kind=wrong&flag=empty&sort=loss\n"
+    assert command(*page, "--id", "x/1").stdout == f"Page: {address}#id=x%2F1\n"
+    for options, said in (
+        (("--id", "a", "--id", "b"), "one --id and one --flag at most"),
+        (("--flag", "empty", "--flag", "cut"), "one --id and one --flag at most"),
+        (("--port", "8000"), "--port is for --open"),
+    ):
+        done = command(*page, *options)
+        assert done.exit_code == 2 and said in done.stderr

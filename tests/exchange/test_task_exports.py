@@ -102,6 +102,23 @@ def test_prompts_are_those_of_predict(export, home):
     assert task["generation_kwargs"]["max_gen_toks"] == prompting.max_new_tokens
 
 
+def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
+    """Found by a reader: a chat model may put an empty line between `Here is the answer:` and the answer."""
+    chat_stop = list(make_prompting(TASKS["sst"], load_template("default")).chat_stop)
+    plain = export("sst")
+    assert "with `--chat`" in (plain / "README.md").read_text()
+    assert "--apply_chat_template" not in (plain / "README.md").read_text()
+    folder = export("sst", chat=True)
+    task = (folder / "decabench_sst.yaml").read_text()
+    assert all(json.dumps(stop) in task for stop in chat_stop) and json.dumps("\n\n") not in task
+    assert "--output_path out --apply_chat_template\n" in (folder / "README.md").read_text()
+    options = ("export", "tasks", "sst", "--output", tmp_path / "out", "--home", home, "--chat")
+    done = command(*options, "--for", "inspect")
+    assert done.exit_code == 2 and "--chat is for lm-eval" in done.stderr
+    assert command(*options, "--for", "lm-eval").exit_code == 0
+    assert (tmp_path / "out" / "decabench_sst.yaml").read_text() == task
+
+
 def test_worked_examples_are_in_the_prompts(export):
     bare = read(export("sst"), "sst")
     row = next(iter(read(export("sst", harness="inspect", shots=2), "sst").rows.values()))

@@ -45,3 +45,14 @@ def test_a_comparison_page_says_in_words_what_has_no_number(tmp_path: Path) -> N
     write_comparison_page(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "nothing differs" in page and page.count("<td>–</td><td>–</td>") == 1
+
+
+def test_a_comparison_page_has_as_many_decimals_as_the_scale_needs(tmp_path: Path) -> None:
+    small = Compared(0.133, 0.121, -0.012, (-0.02, -0.004), 0.01, 0.01, 100, 5, digits=3)
+    long = Compared(50.0, 51.0, 1.0, (-1.0, 3.0), 0.3, 0.3, 100, 900)
+    found = Comparison("a", "b", "validation", {"sick": small, "sst": long}, None, {}, 0)
+    write_comparison_page(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<td>0.133</td><td>0.121</td>" in page and "-0.020 to -0.004" in page
+    assert "<td>50.00</td><td>51.00</td>" in page and "-1.00 to +3.00" in page
+    assert "-0.020 to -0.004" in repr(found) and "50.00" in repr(found)

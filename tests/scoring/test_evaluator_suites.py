@@ -144,8 +144,9 @@ def test_compare_prints_and_fails_on_errors_that_grow(
     shared = ["--home", tmp_path / "home", "--include", tmp_path / "own.toml"]
     done = command("compare", a, b, *shared, "--fail-on-regression", "own:0.4")
     assert done.exit_code == 1
-    assert "Regression: on own, B is worse by 0.50 points, more than 0.4" in done.stderr
-    assert "own ↓" in done.stdout and "\n↓ lower is better\n" in done.stdout and "+0.50" in done.stdout
+    assert "Regression: on own, B is worse by 0.500 points, more than 0.4" in done.stderr
+    assert "own ↓" in done.stdout and "\n↓ lower is better\n" in done.stdout
+    assert "0.133" in done.stdout and "0.633" in done.stdout and "+0.500" in done.stdout
     assert "own.validation.7: B loses 0.3000 points here" in done.stdout
     assert command("compare", a, b, *shared, "--fail-on-regression", "own:0.6").exit_code == 0
     assert command("compare", b, a, *shared, "--fail-on-regression", "own:0").exit_code == 0

@@ -12,6 +12,7 @@ from decabench.errors import DecabenchError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
 from decabench.scoring.significance import (
+    Interval,
     Sample,
     describe_units,
     exact_sums,
@@ -437,3 +438,18 @@ def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_int
         assert each is None or (math.isfinite(each.low) and math.isfinite(each.high))
     if found is not None:
         assert found.low < sample.score < found.high and sample.spread.freedom == 49
+
+
+@pytest.mark.parametrize(
+    ("ends", "written"),
+    [
+        ((12.34567, 15.43219), (12.3457, 15.4322)),
+        ((0.0123456, 0.0323456), (0.0123, 0.0323)),
+        ((0.000123456, 0.000323456), (0.000123, 0.000323)),
+        ((0.12345678, 0.12345978), (0.12345678, 0.12345978)),
+        ((0.5, 0.5), (0.5, 0.5)),
+    ],
+)
+def test_ends_are_rounded_to_the_width_of_the_interval(ends, written):
+    """Found by a reader: intervals of small errors were 0.0001 to 0.0003, or 0 to 0."""
+    assert Interval(*ends).ends == written

@@ -2,7 +2,6 @@ import codecs
 import gzip
 import json
 import os
-import time
 import tracemalloc
 import zipfile
 
@@ -662,13 +661,11 @@ def test_a_file_far_larger_than_its_answers_is_not_read_on(tmp_path, monkeypatch
     assert "reading stopped there" in report.faults[0].message
 
 
-def test_a_hundred_thousand_lines_take_seconds_and_little_memory(tmp_path):
+def test_a_hundred_thousand_lines_take_little_memory(tmp_path):
     ids = [f"example-{i:07}" for i in range(100_000)]
     pair = ("squad", "validation")
     write_submission(tmp_path, SubmissionInfo("n"), {pair: ((id_, "an answer " * 20) for id_ in ids)}, "gz")
-    start = time.perf_counter()
     assert check_submission(tmp_path, {pair: ids}, TASKS).ok
-    assert time.perf_counter() - start < 30
     tracemalloc.start()
     with open_submission(tmp_path):
         check_submission(tmp_path, {pair: ids[:2000]}, TASKS)
@@ -690,7 +687,7 @@ def test_every_code_is_explained_and_provoked_here():
     provoked |= {code for _, faults in FILES.values() for code, _, _ in faults}
     elsewhere = {"bad-archive", "missing-file", "other-data", "other-ids", "unreadable-file", "wrong-length"}
     withheld = {"bad-withheld", "not-withheld", "other-answer", "withheld"}  # test_withheld.py
-    labels = {"label-form", "no-label", "answer-form"}  # tests/commands/test_check.py
+    labels = {"label-form", "no-label", "answer-form", "unknown-variant"}  # tests/commands/test_check.py
     assert provoked | elsewhere | withheld | labels == set(CODES)
     assert list(CODES) == sorted(CODES) and set(CODES) > WARNINGS
     assert all(text.endswith(".") for text in CODES.values())

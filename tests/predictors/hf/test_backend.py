@@ -101,6 +101,18 @@ def test_a_chat_template_is_used_unless_told_otherwise(tmp_path: Path, llama: Pa
         described(llama, chat=True)
 
 
+def test_the_prompt_that_is_shown_is_the_one_that_is_sent(
+    command: Callable[..., Any], home: Path, tmp_path: Path, llama: Path
+) -> None:
+    """Found by a reader: turns were shown for models without a chat template, which get plain text."""
+    shared = ("--show-prompt", "sst", "--home", home)
+    plain = command("predict", "--predictor", f"hf:{llama}", *shared)
+    assert plain.exit_code == 0 and "[user]" not in plain.stdout and plain.stdout.rstrip().endswith("Answer:")
+    chat = save_llama(tmp_path / "chat", chat=CHAT)
+    assert "[user]" in command("predict", "--predictor", f"hf:{chat}", *shared).stdout
+    assert command("predict", "--predictor", f"hf:{chat}", *shared, "--no-chat").stdout == plain.stdout
+
+
 def test_dtype_is_the_saved_one_but_on_cpu(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
