@@ -85,6 +85,18 @@ def test_filters_work_without_the_pieces(context: BrowserContext, address: str) 
     counted(page, "8 of 32 examples")
 
 
+@SERVED
+def test_a_page_begins_with_the_filters_of_its_address(context: BrowserContext, address: str) -> None:
+    """Addresses as `show --output` writes them, of a flag that no answer has, too: it does not show all."""
+    page = opened(context, address, "#q=the%20wrong%20thing&kind=wrong&sort=length")
+    counted(page, "24 of 32 examples")  # the other submission says so everywhere
+    assert page.input_value("input[name=q]") == "the wrong thing"
+    assert page.input_value("select[name=sort]") == "length"
+    page.goto(f"{address}/index.html#flag=context_cut")
+    counted(page, "0 of 32 examples")
+    assert page.locator("select[name=flag] option:checked").inner_text() == "context cut"
+
+
 def test_only_the_pieces_that_are_shown_are_loaded(context: BrowserContext, address: str, site: Path) -> None:
     page = opened(context, address)
     loaded = {url.rpartition("/")[2] for url in context.watched.requests if "data/piece" in url}  # type: ignore[attr-defined]
