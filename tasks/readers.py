@@ -31,7 +31,6 @@ __all__ = [
     "shuffle_key",
     "shuffled_within",
     "stream_items",
-    "stream_lines",
     "text_lines",
 ]
 
@@ -46,6 +45,11 @@ class Record:
         self._above = above
         self._kind = kind
         self._number = number
+
+    @property
+    def number(self) -> int:
+        """The number of its line, row or the like, from 1."""
+        return self._number
 
     @property
     def place(self) -> str:
@@ -132,9 +136,9 @@ def _kind_of(value: object) -> str:
 
 
 @contextmanager
-def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -> Iterator[TextIO]:
     """Open a text file. Raises DataError, with the line, if what the block reads is not UTF-8."""
-    with path.open(encoding="utf-8", newline=newline) as file:
+    with path.open(encoding=encoding, newline=newline) as file:
         try:
             yield file
         except UnicodeDecodeError as error:
@@ -208,11 +212,6 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
         yield Record(value, path.name, kind, number)
 
 
-def stream_lines(path: Path) -> Iterator[Any]:
-    """Yield the values of a file with one JSON value per line."""
-    return (record.value for record in line_records(path))
-
-
 def line_record(line: str | bytes, name: str, number: int) -> Record:
     """Return the JSON value of a file's line as a record. Raises DataError, which names the line."""
     try:
@@ -224,7 +223,7 @@ def line_record(line: str | bytes, name: str, number: int) -> Record:
 
 def line_records(path: Path) -> Iterator[Record]:
     """Yield the values of a file with one JSON value per line as records."""
-    with open_text(path) as file:
+    with open_text(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

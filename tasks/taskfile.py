@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DataError
+from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import SCHEMES, Label, Number, Output, Tags, Text, Tree, default_metric
-from decabench.tasks.readers import stream_lines
+from decabench.tasks.readers import line_records, open_text
 from decabench.tasks.task import (
     NAME,
     ContextLimit,
@@ -59,6 +61,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     name = file.string("name")
     if name and not NAME.fullmatch(name):
         file.fault(f"a name must consist of lower-case letters, digits, dots, - and _, not {name!r}.")
+    output = _read_output(file) if "output" in file else Text()
     columns = _Columns(
         task=name,
         question=file.string("question"),
@@ -66,15 +69,16 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         answer=file.string("answer"),
         id=file.string("id", ""),
         units=_read_units(file),
+        output=output,
     )
-    output = _read_output(file) if "output" in file else Text()
     metric = _read_metric(file, output)
+    _require_dialogues(file, metric, columns.units)
     files = _read_files(file)
     fields: dict[str, Any] = {
         **{key: file.string(key, default) for key, default in _about(name).items()},
         "secondary": _read_secondary(file),
         "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
-        "variants": tuple(_read_variants(file, columns.question)),
+        "variants": tuple(_read_variants(file, columns.question, output)),
         "context_limit": _read_limit(file) if "context_limit" in file else None,
         "redistributable": file.flag("redistributable", True),
         "withhold_texts": file.flag("withhold_texts", False),
@@ -113,6 +117,8 @@ def _read_files(file: TomlTable) -> dict[str, str]:
     for name in filter(None, files.values()):
         if not name.endswith(_SUFFIXES):
             table.fault(f"a file must be .jsonl, .csv, .tsv or .parquet, not {name!r}.")
+    if len({*files.values()}) < len(files):
+        table.fault("each split must have a file of its own: what is learned from would be scored, too.")
     return files
 
 
@@ -123,6 +129,14 @@ def _read_metric(file: TomlTable, output: Output) -> str:
     with file.noting():
         require_metric(metric)
     return metric
+
+
+def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> None:
+    """Note a fault if the metric scores groups of examples, and no column says which belong together."""
+    if not units and metric in METRICS and METRICS[metric].scope == "group":
+        file.fault(
+            f"'units' is missing: {metric} scores whole dialogues, so name the column with the dialogue of each turn."
+        )
 
 
 def _read_units(file: TomlTable) -> tuple[str, ...]:
@@ -192,7 +206,7 @@ def _read_limit(file: TomlTable) -> ContextLimit:
     return ContextLimit(table.positive("tokens"), "cut" if is_cut else "skip")
 
 
-def _read_variants(file: TomlTable, question: str) -> list[Variant]:
+def _read_variants(file: TomlTable, question: str, output: Output) -> list[Variant]:
     """Read `[[variants]]`: words around any question, or another question if all examples ask the same."""
     made = []
     for table in file.tables("variants"):
@@ -200,8 +214,18 @@ def _read_variants(file: TomlTable, question: str) -> list[Variant]:
         name, asked = table.string("name"), table.string("question")
         labels = table.table("labels", f"{table.title}, labels")
         words = {word: labels.string(word) for word in labels.content}
+        declared = output.names if isinstance(output, Label) else ()
+        for word, label in words.items() if declared else ():
+            if label not in declared:
+                labels.fault(
+                    f"{word!r} stands for {label!r}, which is none of the labels {', '.join(declared)}."
+                )
         is_fixed = "{question}" not in asked and not _PLACEHOLDER.search(question)
-        if asked:
+        if is_fixed and (found := _PLACEHOLDER.findall(asked)):
+            table.fault(
+                f"'question' names the column {found[0]!r}, which only the main question can: use {{question}}."
+            )
+        elif asked:
             with table.noting():
                 variant = fixed(name, question, asked) if is_fixed else wrapped(name, asked)
                 made.append(replace(variant, labels=words))
@@ -221,16 +245,20 @@ class _Columns:
     answer: str
     id: str
     units: tuple[str, ...]
+    output: Output
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
         found = _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
-        answers = [str(answer) for answer in given if answer is not None]
+        answers = tuple(_text(answer, self.answer) for answer in given if answer is not None)
         if not answers:
             raise DataError(f"It has no answer in {self.answer!r}.")
-        id = str(_cell(row, self.id)) if self.id else f"{self.task}.{split}.{index}"
-        units = tuple(str(_cell(row, column)) for column in self.units) or (id,)
-        return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), units)
+        id = _text(_cell(row, self.id), self.id) if self.id else f"{self.task}.{split}.{index}"
+        units = tuple(_text(_cell(row, column), column) for column in self.units) or (id,)
+        made = Example(id, _fill(self.question, row), _fill(self.context, row), answers, units)
+        for answer in answers:
+            _check_answer(answer, self.output, made.context)
+        return made
 
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
@@ -241,19 +269,76 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     return row[column]
 
 
+def _text(value: Any, column: str) -> str:
+    """Return a cell as a text. Raises DataError if it is neither a text nor a number."""
+    if isinstance(value, str):
+        return value
+    if (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and math.isfinite(value)
+    ):
+        return str(value)
+    kind = _KINDS.get(type(value), type(value).__name__)
+    raise DataError(f"Its {column!r} must be a text or a number, not {kind}: {value!r:.60}.")
+
+
+_KINDS: Mapping[type, str] = {bool: "true or false", list: "a list", dict: "an object", float: "no number"}
+
+
 def _fill(template: str, row: Mapping[str, Any]) -> str:
     # Not str.format: a template must reach columns only, never attributes of values.
-    return _PLACEHOLDER.sub(lambda match: str(_cell(row, match.group(1))), template)
+    return _PLACEHOLDER.sub(lambda match: _text(_cell(row, match[1]), match[1]), template)
+
+
+def _check_answer(answer: str, output: Output, context: str) -> None:
+    """Raise DataError for a reference that is not of the type that the task declares: it would score as wrong."""
+    match output:
+        case Label(names=names) if names and _folded(answer) not in map(_folded, names):
+            raise DataError(f"Its answer {answer[:60]!r} is none of the labels {', '.join(names)}.")
+        case Number(low=low, high=high):
+            try:
+                value = float(answer)
+            except ValueError:
+                value = math.nan
+            if not low <= value <= high:
+                raise DataError(f"Its answer {answer[:60]!r} is no number from {low:g} to {high:g}.")
+        case Tags() | Tree():
+            items, words = answer.split(), context.split()
+            if len(items) != len(words):
+                kind = "tags" if isinstance(output, Tags) else "heads"
+                raise DataError(f"Its answer has {len(items):,} {kind} for {len(words):,} words.")
+            if isinstance(output, Tree):
+                for item in items:
+                    _check_head(item, output.relations, len(words))
+            elif others := [item for item in items if output.names and item not in output.names]:
+                raise DataError(
+                    f"The tag {others[0][:60]!r} in its answer is none of {', '.join(output.names)}."
+                )
+        case _:
+            pass
+
+
+def _check_head(item: str, relations: Sequence[str], words: int) -> None:
+    head, _, relation = item.partition(":")
+    if not re.fullmatch("[0-9]{1,6}", head) or not relation or int(head) > words:
+        raise DataError(f"{item[:60]!r} in its answer is no `head:relation` with a head from 0 to {words:,}.")
+    if relations and relation not in relations:
+        raise DataError(f"The relation {relation[:60]!r} in its answer is none of {', '.join(relations)}.")
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
-        faults: dict[str, list[int]] = {}
-        for index, row in enumerate(_rows(files, names[split])):
+        faults: dict[str, list[str]] = {}
+        for index, (place, row) in enumerate(_rows(files, names[split])):
             try:
+                if isinstance(row, DataError):
+                    raise row
                 yield columns.example(row, split, index)
             except DataError as error:
-                faults.setdefault(str(error), []).append(index + 1)
+                faults.setdefault(str(error), []).append(place)
                 if len(faults) == _MOST_FAULTS + 1:
                     break
         if faults:
@@ -266,25 +351,67 @@ _MOST_FAULTS = 20
 """So many different faults of a table are told at once."""
 
 
-def _describe_rows(name: str, faults: Mapping[str, Sequence[int]]) -> str:
-    """Tell every fault of a table, each with the first row that has it."""
+def _describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
+    """Tell every fault of a table, each with the first place that has it."""
     told = []
-    for fault, rows in faults.items():
-        others = len(rows) - 1
+    for fault, places in faults.items():
+        others = len(places) - 1
         more = f" The same in {others:,} more row{'s' if others > 1 else ''}." if others else ""
-        told.append(f"row {rows[0]:,}: {fault}{more}")
+        told.append(f"{places[0]}: {fault}{more}")
     if len(told) == 1:
         return f"{name}, {told[0]}"
     listed = "\n".join(f"- {each}" for each in told[:_MOST_FAULTS])
     return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > _MOST_FAULTS else "")
 
 
-def _rows(files: Files, name: str) -> Iterator[Mapping[str, Any]]:
+def _rows(files: Files, name: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
+    """Yield each row of a table, or what is wrong with it, with its place: `line 3`, or `row 2` of a parquet file."""
     if name.endswith(".parquet"):
-        yield from files.rows(name, ())
+        for number, row in enumerate(files.rows(name, ()), 1):
+            yield f"row {number:,}", row
     elif name.endswith((".csv", ".tsv")):
-        csv.field_size_limit(sys.maxsize)
-        with files.path(name).open(encoding="utf-8-sig", newline="") as file:
-            yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
+        yield from _csv_rows(files.path(name), name)
     else:
-        yield from stream_lines(files.path(name))
+        for record in line_records(files.path(name)):
+            yield f"line {record.number:,}", record.value
+
+
+def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
+    """Yield the rows of a table with its columns in the first line, or that a row could be misread.
+
+    Raises DataError if the rest cannot be read.
+    """
+    csv.field_size_limit(sys.maxsize)
+    separator = "\t" if name.endswith(".tsv") else ","
+    with open_text(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            header = next(reader, [])
+            if repeated := [column for column in dict.fromkeys(header) if header.count(column) > 1]:
+                raise DataError(
+                    f"{name}, line 1: the column {repeated[0]!r} is there more than once: rename it."
+                )
+            last = reader.line_num
+            for cells in reader:
+                place, last = f"line {last + 1:,}", reader.line_num
+                if not cells:
+                    continue
+                fault = _fault_of_cells(cells, len(header), separator, last)
+                yield place, DataError(fault) if fault else dict(zip(header, cells, strict=True))
+        except csv.Error as error:
+            raise DataError(f"{name}, line {reader.line_num:,}: it is not CSV ({error}).") from error
+
+
+def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
+    """Say what is wrong with the cells of a row that ends on the line `last`; empty if nothing is."""
+    if len(cells) != columns:
+        return (
+            f"It has {len(cells)} cells, but the first line names {columns} columns: put a cell that holds the "
+            "separator, a quotation mark or a line break in quotation marks."
+        )
+    if separator == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+        return (
+            f"A cell that begins with a quotation mark goes on over tabs and line breaks to line {last:,}: double the "
+            "quotation marks in it and put one before and after it."
+        )
+    return ""

@@ -86,6 +86,8 @@ class AnswerForm:
     stop: tuple[str, ...] = ()
     """Texts that begin an invented example after the answer; those of the prompt, so a template file never gives them
     here."""
+    scale: tuple[float, float] | None = None
+    """number: the lowest and the highest; those of the task's output, so a template file never gives them here."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:

@@ -23,7 +23,7 @@ from decabench.exchange.foreign_files import (
     open_foreign,
 )
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
-from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting
+from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form
 from decabench.submission import (
     METADATA_NAME,
     CheckReport,
@@ -381,7 +381,7 @@ def _lines(
     labels: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of the predictions file, in the order of the data."""
-    form = make_prompting(task, load_template("default")).form
+    form = settle_form(make_prompting(task, load_template("default")).form, task.output)
     columns = ("id", "question", "context") if is_raw else ("id",)
     for example in store.read(task.name, split, columns):
         row = rows.get(example["id"])

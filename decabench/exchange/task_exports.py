@@ -21,7 +21,15 @@ from decabench.errors import DataError, DecabenchError, UnknownNameError, requir
 from decabench.exchange.yaml_text import Tagged, dump_yaml
 from decabench.files import atomic_file, make_folder, require_within
 from decabench.metrics import Item
-from decabench.prompts import Prompting, Shot, extract, load_template, make_prompting, select_shots
+from decabench.prompts import (
+    Prompting,
+    Shot,
+    extract,
+    load_template,
+    make_prompting,
+    select_shots,
+    settle_form,
+)
 from decabench.scoring import find_metric, score_task
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task, home_folder, known_tasks
@@ -232,7 +240,7 @@ def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, 
         "rows": record.rows,
         "fingerprint": record.fingerprint,
         "signatures": {name: find_metric(name).full_signature for name in names},
-        "form": asdict(prompting.form),
+        "form": asdict(settle_form(prompting.form, task.output)),
         "max_tokens": prompting.max_new_tokens,
         "stop": prompting.stop,
         "chat_stop": prompting.chat_stop,

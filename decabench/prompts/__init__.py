@@ -1,6 +1,6 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form
 from decabench.prompts.forms import AnswerForms, forms_of
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
@@ -40,6 +40,7 @@ __all__ = [
     "make_prompting",
     "possible_labels",
     "select_shots",
+    "settle_form",
     "show",
     "takes_for",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from decabench.prompts.clutter import (
     BULLET,
@@ -24,15 +24,17 @@ from decabench.prompts.labels import find_label, labels_for, match_label
 from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
-from decabench.tasks import AnswerForm, Kind
+from decabench.tasks import AnswerForm, Kind, Label, Number, Output
 
-__all__ = ["EXTRACTION_VERSION", "Extracted", "extract"]
+__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form"]
 
-EXTRACTION_VERSION = 2
+EXTRACTION_VERSION = 3
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
 label that a sentence asserts beside a denial of something else is unparseable.
+3: labels that differ by marks or signs alone are told apart, and those that a task declares are not looked for in its
+questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
 """
 
 
@@ -44,6 +46,21 @@ class Extracted:
     """The answer; a best effort if the form was not found."""
     rule: str
     """Rules in the order applied, joined with `+`; the last may be `empty`, `unparseable` or `refused`."""
+
+
+def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
+    """Return the form with what a task's output declares: its labels, so that none are taken from questions; its scale.
+
+    `words` are those of another wording by label. Labels that a template gives are kept.
+    """
+    if form.kind == "number" and isinstance(output, Number):
+        return replace(form, scale=(output.low, output.high))
+    if form.kind != "label" or not isinstance(output, Label) or not output.names:
+        return form
+    labels = tuple((words or {}).get(label, label) for label in output.names)
+    if set(form.labels) not in (set(output.names), set(labels)):
+        return form
+    return replace(form, labels=labels, labels_from_question=False)
 
 
 def extract(
@@ -70,8 +87,11 @@ def extract(
             return Extracted("", "+".join([*rules, "unparseable"]))
         text = kept
     answer, more = reading.find(text)
+    answer = _HALF_PAIR.sub("\ufffd", answer)  # which an escape in JSON may be, and no file can hold
     return Extracted(answer, "+".join([*rules, *more]) or "as-is")
 
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 _Found = tuple[str, list[str]]
 """An answer and the rules that produced it."""
@@ -147,7 +167,7 @@ class _Reading:
         if self.form.kind in ("tags", "tree"):
             answer = find_items(text, self.form.kind, self.form.labels, self.context.split())
         elif self.form.kind == "number":
-            answer = find_number(text)
+            answer = find_number(text, self.form.scale)
         elif self.form.kind == "label":
             answer = find_label(text, labels_for(self.form, self.question), self.question, self.finished)
         else:

@@ -36,7 +36,7 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
     """Return the labels that a question offers."""
     if not form.labels_from_question:
         return form.labels
-    if form.labels and all(_pattern([label]).search(question) for label in form.labels):
+    if form.labels and all(_pattern([_key(label)]).search(question) for label in form.labels):
         return form.labels
     return options(question) or form.labels
 
@@ -76,7 +76,7 @@ def options(question: str) -> tuple[str, ...]:
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label that a text consists of, ignoring case, punctuation and an article; None if it is another."""
-    return _by_key(labels).get(_key(text)) if text.strip() else None
+    return _Keys.of(tuple(labels)).find(text) if text.strip() else None
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
@@ -85,17 +85,18 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
     A label that stands for itself counts anywhere, and one that opens the text. In a sentence it counts only if the
     sentence asserts it and the text is `finished`: one that was cut off may have gone on to say the opposite.
     """
-    by_key = _by_key(labels)
+    keys = _Keys.of(tuple(labels))
+    by_key = keys.labels
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
     lines = [line for line in lines_of(text) if not _UNCHECKED.match(line)]
     if not lines or not by_key:
         return None
-    if _key(text) in by_key:
-        return by_key[_key(text)]
+    if whole := keys.find(text):
+        return whole
     while len(lines) > 1 and is_remark(lines[-1]):
         lines.pop()
-    reading = _Reading(by_key)
+    reading = _Reading(keys)
     stated = {label for line in lines if (label := reading.stated(line))}
     if not stated and (opening := reading.opening(lines)):
         stated = {opening}
@@ -134,30 +135,74 @@ def _relations(text: str) -> set[str]:
 
 
 _ARTICLE = re.compile(r"^(?:an?|the)\s+")
-_WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 
 
-def _by_key(labels: Sequence[str]) -> dict[str, str]:
-    """Return labels by their keys; words of one may be joined, as in `very-positive` and `VERY_POSITIVE`."""
-    keys = {_key(label): label for label in labels if label.strip()}
-    joined = {key.replace(" ", mark): label for key, label in keys.items() if " " in key for mark in "-_"}
-    return {**joined, **keys}
+@dataclass(frozen=True)
+class _Keys:
+    """Labels by what their spellings share; signs and marks too, if some differ by these alone: `-1` and `1`, `C++`."""
+
+    labels: Mapping[str, str]
+    """The labels by their keys; words of one may be joined, as in `very-positive` and `VERY_POSITIVE`."""
+    exact: frozenset[str]
+    """All labels, letter by letter."""
+    marks: str
+    """Marks at the ends of labels that tell some of them apart."""
+
+    @classmethod
+    @lru_cache(256)
+    def of(cls, labels: tuple[str, ...]) -> _Keys:
+        given = [label for label in dict.fromkeys(labels) if label.strip()]
+        counts = Counter(map(_key, given))
+        alike = [label for label in given if counts[_key(label)] > 1]
+        ends = (end for label in alike for end in _ENDS_OF_LABEL.findall(label))
+        marks = "".join(sorted({mark for end in ends for mark in end if not mark.isspace()}))
+        counts = Counter(_key(label, marks) for label in given)
+        # Of labels that are still alike, such as `an A` and `the A`, each counts letter by letter alone.
+        keys = {key: label for label in given if counts[key := _key(label, marks)] == 1}
+        joined = {key.replace(" ", mark): label for key, label in keys.items() if " " in key for mark in "-_"}
+        return cls({**joined, **keys}, frozenset(given), marks)
+
+    def key(self, text: str) -> str:
+        """Reduce a text to what the spellings of a label share."""
+        return _key(text, self.marks)
+
+    def find(self, text: str) -> str | None:
+        """Return the label that a text consists of; None if it is none."""
+        stripped = text.strip()
+        return stripped if stripped in self.exact else self.labels.get(self.key(text))
 
 
-def _key(text: str) -> str:
-    """Reduce a label to what its spellings share: no case, no marks around it, no article."""
-    words = _WORDS.search(text)
+_ENDS_OF_LABEL = re.compile(r"^[\W_]+|[\W_]+$")
+
+
+@lru_cache(256)
+def _words(marks: str) -> re.Pattern[str]:
+    """Return the pattern of what stands between the marks around a text, `marks` not among them."""
+    word = rf"(?:[^\W_]|[{re.escape(marks)}])" if marks else r"[^\W_]"
+    return re.compile(rf"{word}(?:.*{word})?", re.DOTALL)
+
+
+def _key(text: str, marks: str = "") -> str:
+    """Reduce a label to what its spellings share: no case, no marks around it but some, no article."""
+    if marks:
+        text = _BULLET.sub("", text.replace("\u2212", "-"))
+    words = _words(marks).search(text)
     return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
 
 
-def _pattern(labels: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
-    longest_first = sorted(map(_key, labels), key=len, reverse=True)
+_BULLET = re.compile(r"^\s*[-*+•]\s+")
+
+
+def _pattern(keys: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
+    longest_first = sorted(keys, key=len, reverse=True)
     words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
     return re.compile(rf"(?<![\w-])({words}){ending}", re.IGNORECASE)
 
 
 _BEFORE = 120
 """Characters before a label that are searched for what denies it."""
+_AFTER = 200
+"""Characters after a label that are looked at."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(
@@ -220,10 +265,13 @@ _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
 class _Reading:
     """Reads lines for one set of labels."""
 
-    def __init__(self, by_key: Mapping[str, str]) -> None:
-        self._by_key = by_key
-        self._label = _pattern(list(by_key.values()))
-        self._inflected = _pattern(list(by_key.values()), r"(?:['\u2019]s|s['\u2019]?)(?!\w)")
+    def __init__(self, keys: _Keys) -> None:
+        self._by_key = keys.labels
+        self._key = keys.key
+        self._find = keys.find
+        known = [keys.key(label) for label in dict.fromkeys(keys.labels.values())]
+        self._label = _pattern(known)
+        self._inflected = _pattern(known, r"(?:['\u2019]s|s['\u2019]?)(?!\w)")
 
     def stated(self, line: str) -> str | None:
         """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
@@ -232,7 +280,7 @@ class _Reading:
             rest = line[head.end() :] if not self._label.search(head.group()) else line
         elif option := _OPTION.match(line):
             rest = line[option.end() :]
-        return self._by_key.get(_key(line)) or (self._by_key.get(_key(rest)) if rest.strip() else None)
+        return self._find(line) or (self._find(rest) if rest.strip() else None)
 
     def opening(self, lines: Sequence[str]) -> str | None:
         """Return the label that opens the first line and is followed by punctuation."""
@@ -249,13 +297,13 @@ class _Reading:
             return None
         if self._others(rest, match.group()) and (_CORRECTS.search(rest) or _GOES_ON.match(rest)):
             return None
-        return self._by_key[_key(match.group())]
+        return self._by_key[self._key(match.group())]
 
     def names_any(self, text: str) -> bool:
         return bool(self._label.search(text))
 
     def _others(self, text: str, label: str) -> bool:
-        return any(_key(match.group()) != _key(label) for match in self._label.finditer(text))
+        return any(self._key(match.group()) != self._key(label) for match in self._label.finditer(text))
 
     def corrections(self, lines: Sequence[str]) -> set[str]:
         """Return the labels that later lines conclude with, as a model does that changes its mind."""
@@ -272,8 +320,8 @@ class _Reading:
         is_said = False
         for match in self._label.finditer(line):
             before = line[max(0, match.start() - _BEFORE) : match.start()]
-            key = _key(match.group())
-            after = line[match.end() :].lstrip("*_`\"'\u201d")
+            key = self._key(match.group())
+            after = line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d")
             ends = bool(_ENDS.match(after))
             if self._is_denied(before, after) and not (ends and _CONCLUDES.search(before)):
                 if found and not (_CONTRASTS.search(before) and self._by_key[key] not in found):
@@ -287,7 +335,9 @@ class _Reading:
                 if denied and not says_so:
                     return None
                 is_said = is_said or says_so
-        mentioned = found | {self._by_key[_key(match.group(1))] for match in self._inflected.finditer(line)}
+        mentioned = found | {
+            self._by_key[self._key(match.group(1))] for match in self._inflected.finditer(line)
+        }
         return found.pop() if len(found) == 1 and (is_said or len(mentioned) == 1) else None
 
     @staticmethod
@@ -296,8 +346,9 @@ class _Reading:
 
     @staticmethod
     def _is_said(line: str, match: re.Match[str]) -> bool:
-        ends = _ENDS.match(line[match.end() :].lstrip("*_`\"'\u201d"))
-        return bool(ends and (_ASSERTS.search(line[: match.start()][-_BEFORE:]) or match.start() == 0))
+        ends = _ENDS.match(line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d"))
+        before = line[max(0, match.start() - _BEFORE) : match.start()]
+        return bool(ends and (_ASSERTS.search(before) or match.start() == 0))
 
 
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
@@ -307,9 +358,8 @@ _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IG
 
 # Labels in another form, such as `Positive.` for `positive`: without a language model nothing extracts them
 
-_QUOTES = re.compile(
-    r"(?P<marks>[\"'`*_\u201c\u2018\u00ab]+)(?P<inside>.+?)[\"'`*_\u201d\u2019\u00bb]+", re.DOTALL
-)
+_OPENING = "\"'`*_\u201c\u2018\u00ab"
+_CLOSING = "\"'`*_\u201d\u2019\u00bb"
 _STOPS = ".!;,:\u3002"
 
 
@@ -331,9 +381,11 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
         if rest[-1] in _STOPS:
             marks.append("a full stop" if rest[-1] in ".\u3002" else "punctuation")
             rest = rest[:-1].rstrip()
-        elif inside := _QUOTES.fullmatch(rest):
-            marks.append("quotes" if set(inside["marks"]) - set("*_") else "Markdown")
-            rest = inside["inside"].strip()
+        elif rest[0] in _OPENING and rest[-1] in _CLOSING:
+            inside = rest.lstrip(_OPENING)
+            before = rest[: len(rest) - len(inside)]
+            marks.append("quotes" if set(before) - set("*_") else "Markdown")
+            rest = inside.rstrip(_CLOSING).strip()
         else:
             break
     if found := match_label(text, labels):

@@ -369,7 +369,7 @@ def _json_items(value: Any, reading: _Reading) -> Iterator[tuple[int, str]]:
 
 def _placed(value: Mapping[str, Any], words: Sequence[str]) -> list[tuple[int, Any]]:
     """Return the values by the numbers that are their keys, or the words; none if it is not certain which."""
-    if list(value) != list(words) and all(key.isdecimal() and len(key) < 7 for key in value):
+    if list(value) != list(words) and all(map(_IS_PLACE.fullmatch, value)):
         return [(int(key), held) for key, held in value.items()]
     if not words or len(value) == len(words):
         return list(enumerate(value.values(), 1))
@@ -378,12 +378,16 @@ def _placed(value: Mapping[str, Any], words: Sequence[str]) -> list[tuple[int, A
     return []
 
 
+_IS_PLACE = re.compile(r"[0-9]{1,6}")
+"""The number of a word."""
+
+
 def _object_items(objects: Sequence[Mapping[str, Any]], reading: _Reading) -> Iterator[tuple[int, str]]:
     """Yield the items of objects with keys such as id, word and tag; none if the words say that they are others'."""
     rows = [_keyed(each) for each in objects]
     numbers = [_first(row, _NUMBER_KEYS) for row in rows]
     places = list(range(1, len(rows) + 1))
-    if all(isinstance(number, int | str) and str(number).isdecimal() for number in numbers):
+    if all(isinstance(number, int | str) and _IS_PLACE.fullmatch(str(number)) for number in numbers):
         given = [int(number) for number in numbers]
         if len(set(given)) != len(given) or (reading.is_tree and 0 in given):
             return  # counted from 0, heads may be as well
@@ -430,7 +434,8 @@ def _item_of(row: Mapping[str, Any], reading: _Reading) -> str | None:
 
 # Numbers
 
-_NUMBER = r"[-+]?\d+(?:[.,]\d+)?(?!\w)"
+_NUMBER = r"[-+\u2212]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)(?!\w|,\d)"
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _SCALE = re.compile(
     r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
     rf"{_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?",
@@ -442,20 +447,33 @@ _NOT = re.compile(r"\bnot\b|n['\u2019]t\b", re.IGNORECASE)
 _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
 
 
-def find_number(text: str) -> str | None:
+def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the number that a text gives: the only one of its first or last line that has any, apart from scales.
 
-    Numbers in a reason that follows it do not count: `4, because both mention 2 boys`.
+    Numbers in a reason that follows it do not count: `4, because both mention 2 boys`. `1,500` is 1500, or 1.500 if the
+    scale has only that.
     """
     lines = [line for line in lines_of(text) if _numbers(line)]
     for line in (lines[:1] + lines[-1:]) if lines else ():
         said = _BECAUSE.split(line, maxsplit=1)[0]
         numbers = _numbers(line if _NOT.search(said) else said) or _numbers(line)
         if len(set(numbers)) == 1:
-            return numbers[0]
+            return _plain_number(numbers[0], scale)
     return None
+
+
+def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
+    """Return a number with a point before its decimals and no other marks."""
+    decimal = number.replace(",", ".")
+    if not _THOUSANDS.fullmatch(number):
+        return decimal
+    thousands = number.replace(",", "")
+    is_decimal = number.count(",") == 1 and "." not in number
+    if is_decimal and scale and not scale[0] <= float(thousands) <= scale[1]:
+        return decimal
+    return thousands
 
 
 def _numbers(line: str) -> list[str]:
     bare = _NAMED.sub(" ", _SCALE.sub(" ", line))
-    return [match.group().replace(",", ".").lstrip("+") for match in _ANY.finditer(bare)]
+    return [match.group().replace("\u2212", "-").lstrip("+") for match in _ANY.finditer(bare)]

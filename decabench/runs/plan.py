@@ -30,6 +30,7 @@ from decabench.prompts import (
     load_template,
     make_prompting,
     select_shots,
+    settle_form,
 )
 from decabench.runs.journal import JournalKey
 from decabench.runs.settings import ORACLE, make_setting, reveal_gold
@@ -380,7 +381,8 @@ def _plan_task(
     prompting = build_prompting(run, task, wording) if backend.prompted else None
     form = None
     if _extracts(run, backend):
-        form = prompting.form if prompting else task.answer_form
+        words = {label: word for word, label in wording.labels.items()} if wording else {}
+        form = settle_form(prompting.form if prompting else task.answer_form, task.output, words)
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records
     content = {

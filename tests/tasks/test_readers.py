@@ -12,9 +12,9 @@ from decabench.tasks.readers import (
     column_blocks,
     github_raw,
     hub_file,
+    line_records,
     one_token,
     stream_items,
-    stream_lines,
 )
 from decabench.tasks.task import Hub, RemoteFile
 
@@ -48,21 +48,21 @@ def test_damaged_json_is_one_sentence(tmp_path: Path, content: str | bytes) -> N
 
 def test_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"a": "\u2028\u0085"}\r\n\n  \n[1]\n"last"')
-    assert list(stream_lines(path)) == [{"a": "\u2028\u0085"}, [1], "last"]
+    assert [record.value for record in line_records(path)] == [{"a": "\u2028\u0085"}, [1], "last"]
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"a": 1}\n\n{"a": \n')
     with pytest.raises(DataError, match=r"^a\.jsonl, line 3, is not JSON"):
-        list(stream_lines(path))
+        list(line_records(path))
 
 
 def test_values_come_one_at_a_time(tmp_path: Path) -> None:
     for values in (
-        stream_lines(write(tmp_path / "a.jsonl", "1\n2\n{")),
+        line_records(write(tmp_path / "a.jsonl", "1\n2\n{")),
         stream_items(write(tmp_path / "a.json", "[1, 2, {"), "item"),
     ):
-        assert [next(values), next(values)] == [1, 2]
+        assert [getattr(value, "value", value) for value in (next(values), next(values))] == [1, 2]
         with pytest.raises(DataError):
             next(values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,13 +213,16 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ({"country": "Norway", "note": ""}, r"data\.jsonl, row 2: It has no 'capital'; it has country, note"),
-        ({**ROWS[0], "capital": None}, "row 2: It has no 'capital'"),
-        ({"capital": "Oslo", "note": ""}, "row 2: It has no 'country'"),
-        (["Norway", "Oslo"], r'row 2: It must be an object with columns, not \["Norway", "Oslo"\]'),
-        ("Norway", "row 2: It must be an object"),
-        (None, "row 2: It must be an object"),
-        ({**ROWS[0], "capital": []}, r"data\.jsonl, row 2: It has no answer in 'capital'"),
+        (
+            {"country": "Norway", "note": ""},
+            r"data\.jsonl, line 2: It has no 'capital'; it has country, note",
+        ),
+        ({**ROWS[0], "capital": None}, "line 2: It has no 'capital'"),
+        ({"capital": "Oslo", "note": ""}, "line 2: It has no 'country'"),
+        (["Norway", "Oslo"], r'line 2: It must be an object with columns, not \["Norway", "Oslo"\]'),
+        ("Norway", "line 2: It must be an object"),
+        (None, "line 2: It must be an object"),
+        ({**ROWS[0], "capital": []}, r"data\.jsonl, line 2: It has no answer in 'capital'"),
     ],
     ids=["no answer", "null", "no question", "list", "text", "nothing", "no answers"],
 )
@@ -235,20 +239,22 @@ def test_every_fault_of_a_table_is_told_at_once(request_for: Requests, tmp_path:
     with pytest.raises(DataError) as error:
         prepared(write_toml(tmp_path), request_for())
     assert str(error.value).endswith(
-        "data.jsonl has faults:\n- row 2: It has no 'capital'; it has country, note. The same in 2 more rows.\n"
-        "- row 6: It has no 'country'; it has capital, note.\n- row 7: It has no answer in 'capital'."
+        "data.jsonl has faults:\n- line 2: It has no 'capital'; it has country, note. The same in 2 more rows.\n"
+        "- line 6: It has no 'country'; it has capital, note.\n- line 7: It has no answer in 'capital'."
     )
     write_jsonl(tmp_path / "data.jsonl", [[number] for number in range(50)])
     with pytest.raises(DataError) as error:
         prepared(write_toml(tmp_path), request_for())
-    assert str(error.value).count("\n- row") == 20 and str(error.value).endswith("\n- and others")
+    assert str(error.value).count("\n- line") == 20 and str(error.value).endswith("\n- and others")
 
 
 def test_a_short_csv_row(request_for: Requests, tmp_path: Path) -> None:
     write_lines(tmp_path / "data.csv", ["country,note,capital", "Norway,cold,Oslo,more", "Ghana"])
     path = write_toml(tmp_path, files='{ validation = "data.csv" }')
-    with pytest.raises(DataError, match=r"data\.csv, row 2: It has no 'capital'"):
+    with pytest.raises(DataError, match=r"data\.csv has faults") as told:
         prepared(path, request_for())
+    assert "- line 2: It has 4 cells, but the first line names 3 columns" in str(told.value)
+    assert "- line 3: It has 1 cells" in str(told.value)
 
 
 def test_a_file_that_is_not_there(request_for: Requests, tmp_path: Path) -> None:
@@ -264,7 +270,7 @@ def test_a_file_that_is_not_there(request_for: Requests, tmp_path: Path) -> None
 )
 def test_templates_reach_columns_only(request_for: Requests, tmp_path: Path, template: str) -> None:
     write_jsonl(tmp_path / "data.jsonl", ROWS)
-    with pytest.raises(DataError, match=r"row 1: It has no '.*'; it has country, capital, note, key"):
+    with pytest.raises(DataError, match=r"line 1: It has no '.*'; it has country, capital, note, key"):
         prepared(write_toml(tmp_path, question=f'"{template}"'), request_for())
 
 
@@ -439,3 +445,99 @@ def test_what_a_file_need_not_say(tmp_path: Path) -> None:
     assert (task.redistributable, task.withhold_texts) == (True, False)
     assert (task.secondary, task.context_limit, task.licence) == (("nf1",), None, "not stated")
     assert task.answer_form == AnswerForm("span", unquote=True)
+
+
+def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Path:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    own = {"question": '"{q}"', "context": '"{c}"', "answer": '"a"', **fields}
+    return write_toml(tmp_path, files=f'{{ validation = "{name}" }}', **own)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        (
+            "d.tsv",
+            'q\tc\ta\nq1\t"c1\ta1\nq2\tc2\ta2\nq3\tc3"\ta3\nq4\tc4\ta4\n',
+            r"line 2: A cell .* to line 4",
+        ),
+        ("d.csv", "q,c,a\nq1,Paris, France,a1\n", "line 2: It has 4 cells, but the first line names 3"),
+        ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' is there more than once"),
+        ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: it is not CSV"),
+        ("d.csv", b"q,c,a\nq1,caf\xe9,a1\n", r"d\.csv, line 2, is not UTF-8"),
+    ],
+    ids=["a stray quote", "too many cells", "a column twice", "text after a quote", "Latin-1"],
+)
+def test_tables_that_could_be_misread(
+    request_for: Requests, tmp_path: Path, name: str, text: str | bytes, sentence: str
+) -> None:
+    """Found by a reader: rows were lost or shifted in silence."""
+    with pytest.raises(DataError, match=sentence):
+        prepared(table_of(tmp_path, name, text), request_for())
+
+
+def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path: Path) -> None:
+    for name, text in (("d.csv", "q,c,a\nq1,c1,a1\n"), ("d.jsonl", '{"q": "q1", "c": "c1", "a": "a1"}\n')):
+        prepared(table_of(tmp_path, name, b"\xef\xbb\xbf" + text.encode()), request_for(force=True))
+
+
+@pytest.mark.parametrize(
+    ("fields", "row", "sentence"),
+    [
+        (
+            {"output": '{ kind = "label", names = ["yes", "no"] }'},
+            {"a": "maybe"},
+            "'maybe' is none of the labels yes, no",
+        ),
+        ({"output": '"tags"'}, {"c": "x y z", "a": "N V"}, "Its answer has 2 tags for 3 words"),
+        (
+            {"output": '{ kind = "tags", names = ["N"] }'},
+            {"c": "x", "a": "V"},
+            "The tag 'V' in its answer is none of N",
+        ),
+        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "7"}, "'7' is no number from 1 to 5"),
+        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "3,5"}, "'3,5' is no number"),
+        (
+            {"output": '"tree"'},
+            {"c": "x y", "a": "9:root 1:obj"},
+            "'9:root' in its answer is no `head:relation`",
+        ),
+        ({}, {"a": True}, "'a' must be a text or a number, not true or false: True"),
+        ({}, {"a": {"text": "z"}}, "'a' must be a text or a number, not an object"),
+        ({}, {"q": ["x", "y"]}, "'q' must be a text or a number, not a list"),
+    ],
+)
+def test_answers_have_the_type_that_the_task_declares(
+    request_for: Requests, tmp_path: Path, fields: dict[str, str], row: dict[str, Any], sentence: str
+) -> None:
+    """Found by a reader: such a task was prepared, and `tasks validate` called it proven."""
+    text = json.dumps({"q": "q1", "c": "c1", "a": "a1", **row})
+    with pytest.raises(DataError, match=sentence):
+        prepared(table_of(tmp_path, "d.jsonl", text, **fields), request_for())
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"metric": '"joint_goal_em"'}, "'units' is missing: joint_goal_em scores whole dialogues"),
+        (
+            {"files": '{ train = "d.jsonl", validation = "d.jsonl" }'},
+            "each split must have a file of its own",
+        ),
+        (
+            {"question": '"Is it?"', "variants": '[{ name = "b", question = "Is {c}?" }]'},
+            "names the column 'c'",
+        ),
+        (
+            {
+                "question": '"Is it?"',
+                "output": '{ kind = "label", names = ["yes", "no"] }',
+                "variants": '[{ name = "b", question = "Ist es?", labels = { ja = "yess" } }]',
+            },
+            "'ja' stands for 'yess', which is none of the labels yes, no",
+        ),
+    ],
+)
+def test_task_files_that_contradict_themselves(tmp_path: Path, fields: dict[str, str], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        load_task(write_toml(tmp_path, **fields))
