@@ -21,6 +21,7 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
+    require_current,
     tasks_with_split,
 )
 from decabench.tasks.references import References, read_references, require_content
@@ -127,6 +128,7 @@ __all__ = [
     "read_references",
     "requested_splits",
     "require_content",
+    "require_current",
     "select_suite",
     "select_tasks",
     "tasks_with_split",

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
+from decabench.files import (
+    Paths,
+    as_paths,
+    atomic_file,
+    file_digests,
+    make_folder,
+    storage_errors,
+    sweep_temporary,
+)
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
@@ -40,6 +48,7 @@ __all__ = [
     "prepare_all",
     "prepare_task",
     "requested_splits",
+    "require_current",
     "sample_note",
     "sample_sources",
 ]
@@ -120,7 +129,7 @@ class Request:
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
         if mirror is None or is_web_address(mirror):
             return None
-        return Path(mirror).expanduser() / _files_folder(task)
+        return Path(mirror).expanduser() / task.files_folder
 
     def absent_splits(self, task: Task) -> tuple[str, ...]:
         """Return the splits that a run has to wait for: those that are not there, or not from the place that is named.
@@ -132,10 +141,6 @@ class Request:
             return _due_splits(task, self)
         ready = Store(self.home).records(task.name)
         return tuple(split for split in requested_splits(task, self) if split not in ready)
-
-
-def _files_folder(task: Task) -> str:
-    return task.shared_folder or task.name
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
@@ -336,7 +341,7 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
             return record.version == task.version
         return (
             record.version == task.version
-            and entry.get("place") == request.place
+            and entry.get("place") == _place(task, request)
             and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
@@ -421,7 +426,7 @@ def _read_splits(
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
     """Find or fetch the files of the first source that works; tasks that share files do so one after the other."""
-    raw = request.home / "raw" / _files_folder(task)
+    raw = request.home / "raw" / task.files_folder
     with _locked(make_folder(raw)) if task.shared_folder else nullcontext():
         _sweep(raw, is_shared=bool(task.shared_folder))
         return _find_files(task, splits, request, raw)
@@ -437,15 +442,15 @@ def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path
                 "are yours: prepare it without --sample, or with --mirror."
             )
         origin = "local" if task.folder else "mirror"
-        return read_folder(_files_folder(task), task.sources, splits, folder, raw, origin)
+        return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
     # Downloads load libraries that take longer to import than a small task takes to prepare.
     from decabench.tasks.sources.download import Downloads
     from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 
     downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
     if request.mirror is None:
-        return fetch(_files_folder(task), task.sources, splits, downloads)
-    return fetch_from_mirror(_files_folder(task), task.sources, splits, downloads, request.mirror)
+        return fetch(task.files_folder, task.sources, splits, downloads)
+    return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
 
 
 def _say(sentence: str) -> None:
@@ -472,7 +477,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(_files_folder(task)) if request.sample else "",
+        note=sample_note(task.files_folder) if request.sample else "",
         units_digest=units_digest,
     )
     try:
@@ -482,7 +487,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     store.write_records(task, {**records, split: record})
     keep_references(store, task.name, split, record)
     stamps = _stamp_files(task, record, request)
-    _write_inputs(store, task, split, {"place": request.place, "files": stamps})
+    _write_inputs(store, task, split, {"place": _place(task, request), "files": stamps})
 
 
 def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:
@@ -541,6 +546,29 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
                 f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
             )
         yield example
+
+
+def _place(task: Task, request: Request) -> str:
+    """Return where a task's files come from; of a task that names its own, their folder."""
+    return request.place if task.folder is None else str(task.folder)
+
+
+def require_current(task: Task, store: Store, split: str) -> None:
+    """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
+
+    Nothing is known of files that are not there any more, nor of tasks that are prepared from elsewhere.
+    """
+    record = store.records(task.name).get(split)
+    if task.folder is None or record is None or record.origin != "user":
+        return
+    for file in record.files:
+        path, name = task.folder / str(file["name"]), str(file["name"])
+        if path.is_file() and (
+            path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
+        ):
+            raise DataError(
+                f"{name} was changed since {task.name} was prepared from it: run decabench prepare {task.name} again."
+            )
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:

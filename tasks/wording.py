@@ -217,10 +217,21 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
         markers=table.strings("markers", shared.markers),
         unquote=table.flag("unquote", shared.unquote),
     )
+    for key, kinds in _FORMS_OF_KEY.items() if named in KINDS else ():
+        if table.content.get(key) and named not in kinds:
+            table.fault(f"{key!r} has no effect with form = {named!r}: it is for {', '.join(kinds)}.")
     has_labels = made.labels or made.labels_from_question or table.content.get("labels")
     if made.kind == "label" and not has_labels:
         table.fault("a label needs 'labels', or labels_from_question = true.")
     return made
+
+
+_FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
+    "labels": ("span", "label", "state", "tags", "tree"),
+    "labels_from_question": ("label",),
+    "unquote": ("span", "line", "text", "label"),
+}
+"""The forms that a key of a prompt is read for."""
 
 
 def word_by_word(instruction: str, item: str) -> PromptTemplate:

@@ -298,7 +298,8 @@ include_option = click.option(
     multiple=True,
     envvar="DECABENCH_INCLUDE",
     metavar="PATH",
-    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is run.",
+    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is run, and so is "
+    "a metric that a .toml file names as module:attribute.",
 )
 jobs_option = click.option(
     "--jobs",

@@ -133,6 +133,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         raise click.UsageError("Missing option '--output'.")
     prices = Prices(given["price_in"], given["price_out"])
     plan = plan_run(_run(given))
+    _note_unused_templates(given["template"], given["include"])
     if given["dry_run"]:
         estimates = estimate_run(plan)
         if is_set("json"):
@@ -222,12 +223,22 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
         )
 
 
+def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
+    """Say which tasks a set of templates names that nobody knows: they may be misspelled."""
+    from decabench.prompts import load_template
+    from decabench.tasks import known_tasks
+
+    if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
+        note(f"Not used, since no known task has this name: the template's prompts for {', '.join(unknown)}.")
+
+
 def _show_prompt(given: dict[str, Any]) -> None:
     from decabench.errors import DecabenchError
     from decabench.prompts import show
     from decabench.runs import plan_run
 
     plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
+    _note_unused_templates(given["template"], given["include"])
     backend = plan.predictor["backend"]
     is_chat = backend.get("chat", backend.get("api") != "completions" and given["chat"] is not False)
     shown = []

@@ -120,6 +120,7 @@ def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
     if plain["form"]:
         del plain["form"]["stop"]  # the template's own, which stands beside it
+        del plain["form"]["scale"]  # the task's
     return plain
 
 

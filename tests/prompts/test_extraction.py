@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decabench.prompts import extract
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, settle_form
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template
+from decabench.tasks import Label, Number
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.wording import KINDS, AnswerForm
+from decabench.tasks.wording import KINDS, AnswerForm, Kind, default_form
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED
 
@@ -429,4 +430,25 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 2
+    assert EXTRACTION_VERSION == 3
+
+
+@pytest.mark.parametrize("kind", ["span", "line", "text", "tags", "tree"])
+def test_half_of_a_surrogate_pair_in_json_is_replaced(kind: Kind) -> None:
+    """Found by a reader: no file can hold it, so that one answer kept a submission from being written."""
+    found = extract('["\\ud800"]', AnswerForm(kind), context="a")
+    assert found.answer == found.answer.encode("utf-8", "replace").decode()
+    assert extract('["\\ud83d\\ude00"]', AnswerForm("span")).answer == "\U0001f600"
+
+
+def test_what_a_task_declares_settles_the_form() -> None:
+    """Found by a reader: the labels of a task gave way to words of its questions."""
+    names = Label(("yes", "no"))
+    form = settle_form(default_form(names, "accuracy"), names)
+    assert extract("Yes, it is.", form, "Is it about Rome or Paris?").answer == "yes"
+    german = settle_form(default_form(names, "accuracy"), names, {"yes": "ja", "no": "nein"})
+    assert german.labels == ("ja", "nein") and not german.labels_from_question
+    own = AnswerForm("label", ("true", "false"), labels_from_question=True)
+    assert settle_form(own, names) == own  # of a template
+    assert settle_form(own, Label()) == own
+    assert settle_form(AnswerForm("number"), Number(1, 5)).scale == (1, 5)

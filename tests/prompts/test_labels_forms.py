@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from decabench.metrics import METRICS
 from decabench.prompts import LabelForms, takes_for
-from decabench.prompts.labels import find_label_form
+from decabench.prompts.labels import find_label, find_label_form, match_label
 
 LABELS = ("positive", "negative")
 
@@ -63,3 +65,33 @@ def test_counts_and_the_first_example() -> None:
     assert forms.describe_others(LABELS) == (
         "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"
     )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("-1", "0", "1"), ("C", "C++", "C#"), ("A", "A+", "A-"), ("yes", "no")],
+    ids=["signs", "C", "marks", "words"],
+)
+@pytest.mark.parametrize(
+    "written",
+    ["{}", "{}.", "**{}**", "Answer: {}", "The answer is {}.", '"{}"', "- {}", "It is {}, because of this."],
+)
+def test_labels_that_differ_by_a_sign_or_marks_are_told_apart(labels: tuple[str, ...], written: str) -> None:
+    """Found by a reader: the answers of a perfect model were changed to the last label of each kind."""
+    for label in labels:
+        assert find_label(written.format(label), labels) == label
+        assert find_label(written.format(label.upper()), labels) == label
+
+
+def test_labels_that_are_alike_but_for_an_article_count_letter_by_letter() -> None:
+    labels = ("an A", "the A", "B")
+    assert [find_label(text, labels) for text in ("an A", "the A", "A", "B.")] == ["an A", "the A", None, "B"]
+    assert match_label("\u22121", ("-1", "1")) == "-1"  # the minus sign of typesetters
+
+
+@pytest.mark.parametrize("text", ['"' * 5000 + "x", "*" * 5000, "isn't good " * 9000, "good bad " * 9000])
+def test_a_long_run_of_marks_or_labels_is_read_in_a_moment(text: str) -> None:
+    """Found by a reader: 5,000 asterisks kept `check` and `evaluate` busy for minutes. Time of the processor."""
+    start = time.process_time()
+    assert find_label_form(text, ("good", "bad")) is None
+    assert time.process_time() - start < 10

@@ -348,3 +348,27 @@ def test_heads_and_relations_in_conllu() -> None:
 )
 def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
     assert answer(raw) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "number"),
+    [
+        ("1,500", None, "1500"),
+        ("1,500", (0.0, 20_000.0), "1500"),
+        ("1,500", (1.0, 5.0), "1.500"),
+        ("3,5", (1.0, 5.0), "3.5"),
+        ("The population is 12,345.", None, "12345"),
+        ("1,000,000", (1.0, 5.0), "1000000"),
+        ("12,345.67", None, "12345.67"),
+        ("The score is \u22122.5", None, "-2.5"),
+        ("1,2,3", None, None),
+    ],
+)
+def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, number: str | None) -> None:
+    """Found by a reader: 1,500 was read as 1.5, and a minus sign was dropped."""
+    assert find_number(text, scale) == number
+
+
+def test_the_number_of_a_word_may_have_any_length() -> None:
+    """Found by a reader: an id of 5,000 digits ended a run for good."""
+    assert answer(json.dumps([{"id": "9" * 5000, "tag": "DET"}]), words=["the"]) == "DET"

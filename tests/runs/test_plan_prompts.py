@@ -92,3 +92,22 @@ def test_the_form_of_a_task_without_prompts(store, tmp_path, task, kind):
     run = Run("lead-3", [TASKS[task]], "validation", tmp_path / "s", store, extract=True)
     (planned,) = plan_run(run).tasks
     assert planned.prompting is None and planned.form.kind == kind
+
+
+def test_altered_data_is_refused_before_anything_is_asked(home, tmp_path):
+    """Found by a reader: only `evaluate` noticed, after all had been asked."""
+    import shutil
+
+    import pyarrow.parquet as pq
+
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    store = Store(tmp_path / "home")
+    run = Run("majority", [TASKS["sst"]], "validation", tmp_path / "s", store)
+    plan_run(run)
+    path = store.path("sst", "validation")
+    table = pq.read_table(path)
+    column = table.schema.get_field_index("context")
+    changed = ["changed", *table["context"].to_pylist()[1:]]
+    pq.write_table(table.set_column(column, table.schema.field(column), [changed]), path)
+    with pytest.raises(DecabenchError, match=r"sst, validation, does not match its record: run .* --force"):
+        plan_run(run)

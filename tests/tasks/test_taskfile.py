@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics.base import DecabenchError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
-from decabench.tasks.preparation import Request, is_prepared, prepare_task
+from decabench.tasks.preparation import Request, is_prepared, prepare_task, require_current
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
 from decabench.tasks.task import ContextLimit, Task
@@ -541,3 +542,41 @@ def test_answers_have_the_type_that_the_task_declares(
 def test_task_files_that_contradict_themselves(tmp_path: Path, fields: dict[str, str], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         load_task(write_toml(tmp_path, **fields))
+
+
+def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path) -> None:
+    """Found by a reader: after the question was changed, the old one was asked."""
+    request = request_for()
+    task = load_task(table_of(tmp_path, "d.jsonl", '{"q": "q1", "c": "c1", "a": "a1"}'))
+    store = Store(request.home)
+    require_current(task, store, "validation")  # nothing is prepared yet
+    prepare_task(task, request)
+    (tmp_path / "task.toml").touch()
+    require_current(task, store, "validation")
+    with (tmp_path / "task.toml").open("a") as file:
+        file.write('title = "Other"\n')
+    with pytest.raises(DataError, match=r"task\.toml was changed since .* run decabench prepare"):
+        require_current(task, store, "validation")
+    prepare_task(load_task(tmp_path / "task.toml"), request)
+    require_current(task, store, "validation")
+    (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
+    require_current(task, store, "validation")
+
+
+def test_two_task_files_of_one_name_are_two_tasks(request_for: Requests, tmp_path: Path) -> None:
+    """Found by a reader: with equal sizes and times, the second was `ready` with the data of the first."""
+    request = request_for()
+    for name, answer in (("p", "yes"), ("q", "nop")):
+        (tmp_path / name).mkdir()
+        path = table_of(tmp_path / name, "d.jsonl", json.dumps({"q": "q1", "c": "c1", "a": answer}))
+        for file in (path, tmp_path / name / "d.jsonl"):
+            os.utime(file, (1_700_000_000, 1_700_000_000))
+        assert [example.answers for example in prepared(path, request)] == [(answer,)]
+
+
+def test_keys_of_a_prompt_that_its_form_does_not_read(tmp_path: Path) -> None:
+    prompt = '{ form = "sql", labels = ["x"], labels_from_question = true, unquote = true }'
+    with pytest.raises(DataError) as told:
+        load_task(write_toml(tmp_path, prompt=prompt))
+    for key in ("labels", "labels_from_question", "unquote"):
+        assert f"'{key}' has no effect with form = 'sql'" in str(told.value)
