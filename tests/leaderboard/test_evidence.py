@@ -75,3 +75,17 @@ def test_units_are_those_of_the_statistics_and_not_as_stated(made_up: Path, tmp_
     assert "123,456" not in page
     known = Evidence(tmp_path / "in").find(entries(tmp_path / "in")["system-04"], "sst")
     assert known is not None and known.units == "32 sentences"
+
+
+def test_the_reference_results_have_the_intervals_of_their_statistics() -> None:
+    """Found by a reader: after intervals of totals had changed, `verify` refused the results of this repository."""
+    folder = Path(__file__).parents[2] / "submissions"
+    evidence = Evidence(folder)
+    entries = read_submissions(folder).entries
+    assert len(entries) > 40
+    for entry in entries:
+        found = {name: evidence.find(entry, name) for name in entry.tasks}
+        assert {name: known and known.interval for name, known in found.items()} == {
+            name: task.interval for name, task in entry.tasks.items()
+        }, entry.path
+        assert evidence.total_interval(entry) == entry.interval, entry.path
