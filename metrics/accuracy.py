@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
+from .base import (
+    Metric,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    fold_label,
+    items,
+    per_example,
+    percent,
+)
 
 __all__ = ["ACCURACY", "accuracy"]
 
 
 def _row(prediction: str, reference: Reference) -> Row:
-    return (1.0, float(_squeeze(prediction) in map(_squeeze, reference.answers)))
-
-
-def _squeeze(text: str) -> str:
-    """Lower-case a text and collapse whitespace."""
-    return " ".join(text.lower().split())
+    return (1.0, float(fold_label(prediction) in map(fold_label, reference.answers)))
 
 
 def _score(totals: Totals) -> Scores:

@@ -29,6 +29,7 @@ __all__ = [
     "evaluate",
     "exponential",
     "f1",
+    "fold_label",
     "is_scalar",
     "items",
     "logarithm",
@@ -287,6 +288,11 @@ def _installed_version(package: str) -> str:
 
 # Arithmetic on floats and numpy arrays alike, so that one formula scores one sum or a thousand resamples. numpy is
 # imported only when an array is given; callers without arrays never need it.
+
+
+def fold_label(text: str) -> str:
+    """Lower-case a label and join its words by single spaces: labels are compared in this form."""
+    return " ".join(text.lower().split())
 
 
 def is_scalar(value: Any) -> bool:

@@ -21,6 +21,7 @@ from .base import (
     Totals,
     bounded,
     evaluate,
+    fold_label,
     items,
     percent,
     ratio,
@@ -36,14 +37,9 @@ _Pair = tuple[str, str]
 _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
-def _read_label(text: str) -> str:
-    """Lower-case a text and collapse whitespace."""
-    return " ".join(text.lower().split())
-
-
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
     """One pair. If any reference is predicted, it is the gold class; else the first is."""
-    predicted, answers = _read_label(prediction), [_read_label(answer) for answer in reference.answers]
+    predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 
 
@@ -59,7 +55,7 @@ MOST_CLASSES = 1_000
 
 
 def _labels(references: Sequence[Reference]) -> list[str]:
-    return _bound({_read_label(answer) for reference in references for answer in reference.answers}, "labels")
+    return _bound({fold_label(answer) for reference in references for answer in reference.answers}, "labels")
 
 
 def _tags(references: Sequence[Reference]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from decabench.metrics import Item, Metric
+from decabench.metrics import Item, Metric, fold_label
 from decabench.prompts.clutter import is_remark, lines_of
 from decabench.tasks import AnswerForm, Label, Output
 from decabench.text import excerpt
@@ -47,16 +47,12 @@ def is_other_label(text: str, output: Output, question: str) -> bool:
     An output without labels of its own takes those that the question names. False for outputs that are not labels.
     """
     labels = possible_labels(output, question)
-    return bool(labels) and _folded(text) not in map(_folded, labels)
+    return bool(labels) and fold_label(text) not in map(fold_label, labels)
 
 
 def possible_labels(output: Output, question: str) -> tuple[str, ...]:
     """Return the labels of an output, or those that the question names; none for outputs that are not labels."""
     return tuple(output.names or options(question)) if isinstance(output, Label) else ()
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def options(question: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 The files in `earlier/` were written at commit c14178a by `decabench predict --tasks sst --limit 8 --seed 3` on the
 sample, for majority, random and `annotating_model:model`; the digests are of the submissions that the same commit made
 of them without the limit, and the fingerprints are those that it gave to other runs. They may change only where
-formats do, or the rules: with version 2 of the extraction a submission has another fingerprint, but its journal keeps
+formats do, or the rules: with version 2 and 3 of the extraction a submission has another fingerprint, but its journal keeps
 its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals changed.
 """
 
@@ -149,21 +149,21 @@ SAMPLED = ModelOptions(model="m", api="completions", temperature=0.5, top_p=0.9,
             "majority",
             ("sst",),
             {"extract": True, "options": ModelOptions(revision="v2")},
-            "af40944af895f145e9c0c1b6ed58e20087cb6d1919beb637e334a15da7b4a9c4",
+            "89b5cffc599efb17caa3405e952d55aa73a5069019e72fdd572488e43eb93ceb",
             ["sst.validation.6bf1620f6eb9.jsonl"],
         ),
         (
             SERVER,
             ("sst", "wikisql"),
             {"options": SERVED},
-            "1dab797d9bfeb3c29a67416f1acaccdd2f218628c9fecb121a1de3e6fc78e6b6",
+            "5f1795ca1ec100fca08442084ce8ca7fec68bdfcf904fb42c51f164ce4e1ebac",
             ["sst.validation.2e825d26696b.jsonl", "wikisql.validation.dc23f68e8ab5.jsonl"],
         ),
         (
             SERVER,
             ("sst",),
             {"options": SAMPLED, "prompts": Prompts("plain", "Be brief.", 2), "variant": 1},
-            "e3ca0c05afa6db2acdcb53344d00a3b6c42a522c9518537f71af09324b857895",
+            "841320760a1dfdb1b566f71d9046161cab62632947728366755150065fe663fb",
             ["sst.validation.variant1.4e4d3c445899.jsonl"],
         ),
     ],

@@ -522,10 +522,6 @@ def test_answers_have_the_type_that_the_task_declares(
     [
         ({"metric": '"joint_goal_em"'}, "'units' is missing: joint_goal_em scores whole dialogues"),
         (
-            {"files": '{ train = "d.jsonl", validation = "d.jsonl" }'},
-            "each split must have a file of its own",
-        ),
-        (
             {"question": '"Is it?"', "variants": '[{ name = "b", question = "Is {c}?" }]'},
             "names the column 'c'",
         ),
