@@ -3,8 +3,9 @@
 The files in `earlier/` were written at commit c14178a by `decabench predict --tasks sst --limit 8 --seed 3` on the
 sample, for majority, random and `annotating_model:model`; the digests are of the submissions that the same commit made
 of them without the limit, and the fingerprints are those that it gave to other runs. They may change only where
-formats do, or the rules: with version 2 and 3 of the extraction a submission has another fingerprint, but its journal keeps
-its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals changed.
+formats do, or the rules: with versions 2 and 3 of the extraction a submission has another fingerprint, but its journal
+keeps its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals
+changed.
 """
 
 from __future__ import annotations
