@@ -7,7 +7,6 @@ checked decides the evidence of a row (`Entry.kind`), and the evidence whether i
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -54,7 +53,6 @@ __all__ = [
     "ContradictionError",
     "FileDigests",
     "audit",
-    "count_kinds",
     "differs_in_words",
     "find_answers",
     "find_impossible_rows",
@@ -126,11 +124,6 @@ def audit(
         entries=tuple(result for result in results if isinstance(result, Entry)),
         refused=tuple(sorted(refused, key=lambda refusal: refusal.path)),
     )
-
-
-def count_kinds(entries: Entries) -> Counter[str]:
-    """Count the entries by what they rest on; those without a score are left out."""
-    return Counter(entry.kind for entry in entries.entries if entry.kind is not None)
 
 
 def _differs_from_metadata(entry: Entry, submissions: Path) -> str:

@@ -22,6 +22,7 @@ from decabench.errors import DecabenchError
 from decabench.files import is_within
 from decabench.metrics import METRICS
 from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded, show_units
+from decabench.submission import METADATA_NAME
 from decabench.tasks import DECATHLON, SUITES, Suite, is_task_name
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "printable_line",
     "read_submissions",
     "submission_folder",
+    "submissions_root",
 ]
 
 RANKED_SPLITS = ("validation", "test")
@@ -50,6 +52,12 @@ RANKED_SPLITS = ("validation", "test")
 
 _DEPTH = 4
 """How many levels of folders to search for results: `<group>/<submission>/results/<split>`."""
+
+_DEPTH_SEEN = 12
+"""How many levels to search for results that lie too deep, only to name them."""
+
+RESULTS_NAME = "results.json"
+"""The file that `evaluate` writes."""
 
 _MOST_TASKS = 100
 """The largest number of tasks in a suite that a results file may define: each gets a page."""
@@ -213,6 +221,12 @@ class Entry:
     """Whether the model's whole output was scored rather than the extracted answer."""
 
     @property
+    def standing(self) -> str:
+        """Its kind; `partial` for limited runs alone, and `failed` if it has no score at all."""
+        has_limited = any(self.tasks[name].limited for name in self.suite.tasks if name in self.tasks)
+        return self.kind or ("partial" if has_limited else "failed")
+
+    @property
     def kind(self) -> EvidenceKind | None:
         """The weakest evidence of the scores of its suite; None if it has no score."""
         scored = [self.tasks[name] for name in self.suite.tasks if name in self.tasks]
@@ -260,14 +274,27 @@ class Entries:
     """Files that look like results but are damaged or contradict themselves."""
     not_evaluated: tuple[str, ...] = ()
     """Folders with a `submission.toml` and no results file."""
+    too_deep: tuple[str, ...] = ()
+    """Folders whose results files lie too deep, and were not read."""
 
 
-def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) -> Entries:
+def submissions_root(folder: Path) -> tuple[Path, str]:
+    """Return the folder of submissions, and the only one to read if `folder` is itself a submission, else "".
+
+    Answers and links are looked for within the submission that a path begins with, so paths must begin with one.
+    """
+    if not (folder / METADATA_NAME).is_file():
+        return folder, ""
+    whole = folder if folder.name not in ("", "..") else folder.resolve()
+    return (whole.parent, whole.name) if whole.name else (folder, "")
+
+
+def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES, only: str = "") -> Entries:
     """Read every results file: `results*.json`, `*.results.json`, and any `*.json` in a folder `results`.
 
     `suites` are the known suites by name: a file that uses one of their names for other tasks is refused. Files may
     define other suites; where they define one name in different ways, each definition gets a name of its own.
-    Raises LeaderboardError if the folder does not exist.
+    `only` is the one submission in the folder to read. Raises LeaderboardError if the folder does not exist.
     """
     if not submissions.is_dir():
         raise LeaderboardError(
@@ -277,7 +304,8 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
     refused: list[Refusal] = []
     evaluated: set[str] = set()
     seen: set[tuple[str, str]] = set()
-    for path, shown in _candidates(submissions, refused):
+    deep: list[str] = []
+    for path, shown in _candidates(submissions, only, refused, deep):
         home = submission_folder(shown)
         try:
             text = read_bounded(path)
@@ -295,11 +323,14 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
         if (home, text) not in seen:
             seen.add((home, text))
             entries.append(replace(entry_from_results(results, shown), suite=suite))
-    waiting = (folder for folder in _submission_folders(submissions) if folder not in evaluated)
+    too_deep = sorted({submission_folder(shown) for shown in deep} - evaluated)
+    evaluated.update(too_deep)
+    waiting = (folder for folder in _submission_folders(submissions, only) if folder not in evaluated)
     return Entries(
         tuple(_name_suites(entries, suites)),
         tuple(sorted(refused, key=lambda refusal: refusal.path)),
         tuple(_printable(folder) for folder in waiting),
+        tuple(_printable(folder) for folder in too_deep),
     )
 
 
@@ -406,25 +437,36 @@ def _folded(text: str) -> str:
 # Files
 
 
-def _candidates(submissions: Path, refused: list[Refusal]) -> list[tuple[Path, str]]:
+def _candidates(
+    submissions: Path, only: str, refused: list[Refusal], deep: list[str]
+) -> list[tuple[Path, str]]:
     """Return (file, path to show) pairs, with each file only once even if several links lead to it."""
     found: dict[str, tuple[Path, str]] = {}
-    for path, shown in sorted(_walk(submissions, refused), key=lambda pair: (pair[1].count("/"), pair[1])):
+    for path, shown in sorted(
+        _walk(submissions, only, refused, deep), key=lambda pair: (pair[1].count("/"), pair[1])
+    ):
         if _is_results_name(path):
             found.setdefault(os.path.realpath(path), (path, shown))
     return sorted(found.values(), key=lambda pair: pair[1])
 
 
-def _submission_folders(submissions: Path) -> list[str]:
-    manifests = (shown for path, shown in _walk(submissions, []) if path.name == "submission.toml")
+def _submission_folders(submissions: Path, only: str) -> list[str]:
+    manifests = (shown for path, shown in _walk(submissions, only, [], []) if path.name == METADATA_NAME)
     return sorted(submission_folder(shown) for shown in manifests)
 
 
-def _walk(submissions: Path, refused: list[Refusal]) -> Iterator[tuple[Path, str]]:
-    """Yield every (file, path to show) that is not behind a link out of its submission."""
+def _walk(
+    submissions: Path, only: str, refused: list[Refusal], deep: list[str]
+) -> Iterator[tuple[Path, str]]:
+    """Yield every (file, path to show) that is not behind a link out of its submission.
+
+    Paths of files `results.json` that lie too deep are added to `deep`.
+    """
 
     def refuse(error: OSError) -> None:
         folder = os.path.relpath(error.filename or submissions, submissions)
+        if len(Path(folder).parts) - bool(only) > _DEPTH:
+            return
         refused.append(Refusal(_printable(folder), error.strerror or "cannot be opened"))
 
     def stays(path: Path) -> bool:
@@ -438,12 +480,22 @@ def _walk(submissions: Path, refused: list[Refusal]) -> Iterator[tuple[Path, str
             refused.append(Refusal(_printable(shown), reason))
         return False
 
-    for folder, folders, files in os.walk(submissions, onerror=refuse, followlinks=True):
+    def goes_on(path: Path, depth: int) -> bool:
+        if path.name.startswith("."):
+            return False
+        if depth >= _DEPTH:  # links are not followed: they may lead round in circles
+            return depth < _DEPTH_SEEN and not path.is_symlink()
+        return stays(path)
+
+    top = submissions / only
+    for folder, folders, files in os.walk(top, onerror=refuse, followlinks=True):
         here = Path(folder)
-        depth = len(here.relative_to(submissions).parts)
-        folders[:] = sorted(
-            name for name in folders if depth < _DEPTH and not name.startswith(".") and stays(here / name)
-        )
+        depth = len(here.relative_to(top).parts)
+        folders[:] = sorted(name for name in folders if goes_on(here / name, depth))
+        if depth > _DEPTH:
+            if RESULTS_NAME in files:
+                deep.append((here / RESULTS_NAME).relative_to(submissions).as_posix())
+            continue
         for name in sorted(files):
             if stays(here / name):
                 yield here / name, (here / name).relative_to(submissions).as_posix()

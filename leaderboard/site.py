@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.files import Paths, as_paths
-from decabench.leaderboard.audit import FileDigests, audit, count_kinds
+from decabench.leaderboard.audit import FileDigests, audit
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -29,6 +30,7 @@ from decabench.leaderboard.entries import (
     NoResultsError,
     Refusal,
     read_submissions,
+    submissions_root,
 )
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.example_pages import STATIC_FILES
@@ -53,9 +55,13 @@ class Site:
     index: Path
     """Its first page."""
     kinds: Mapping[str, int]
-    """The number of results files by evidence: `verified`, `consistent`, `self-reported`."""
+    """The number of rows by evidence (`verified`, `consistent`, `self-reported`), or `partial` or `failed`."""
     refused: Sequence[Refusal]
     """The results files that were left off, with the reasons."""
+    submissions: Path
+    """The folder that paths of results begin in: the one given, or that above a single submission."""
+    too_deep: Sequence[str] = ()
+    """Folders whose results lie too deep, and were not read."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,9 @@ def write_leaderboard(
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
 
-    Every score is recomputed from its statistics; results that contradict them are left off, with the reason on the
-    page. The site replaces an earlier one at `output` as a whole. The same input gives the same bytes.
+    Submissions lie in the folder as `<submission>` or `<group>/<submission>`; it may also be a submission itself. Every
+    score is recomputed from its statistics; results that contradict them are left off, with the reason on the page. The
+    site replaces an earlier one at `output` as a whole. The same input gives the same bytes.
 
     Args:
         home: The folder of prepared data, the source of example questions if it is the data that was scored.
@@ -117,31 +124,34 @@ def build_leaderboard(
 ) -> Site:
     """Do what `write_leaderboard` does, and return what was checked and refused too; `report` takes lines of progress.
 
-    With `require_results`, raises NoResultsError, and writes nothing, if there is no results file below `submissions`.
+    With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """
     options = options or BoardOptions()
-    folder, data = Path(submissions), home_folder(options.home)
+    (folder, only), data = submissions_root(Path(submissions)), home_folder(options.home)
     paths = as_paths(options.include)
     tasks, known = known_tasks(paths), known_suites(paths)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
     chosen = [get_suite(name, known) for name in dict.fromkeys(names)]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
     evidence = Evidence(folder, _load_metrics(tasks), tasks)
-    read = read_submissions(folder, known)
+    read = read_submissions(folder, known, only)
     if require_results and not read.entries and not read.refused:
-        _explain_no_results(folder, read)
+        _explain_no_results(Path(submissions), folder, read)
     digests = FileDigests()
     found = audit(read, evidence, folder, data, digests, options.jobs)
     verification = Verification(data, options.verify, paths, options.jobs, report, digests)
     found = verify_entries(found, folder, evidence.metrics, verification)
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
+    rows = [row for board in boards for table in board.tables for row in table.all_rows]
+    if require_results and not rows:
+        _explain_no_rows(Path(submissions), found, boards)
     pages = Pages(
         found,
         boards,
         tasks,
         evidence.metrics,
         collect_excerpts(
-            [row.entry for board in boards for table in board.tables for row in table.all_rows],
+            [row.entry for row in rows],
             [column for board in boards for column in board.columns],
             evidence,
             folder,
@@ -151,12 +161,17 @@ def build_leaderboard(
         ),
     )
     publish(_site_files(pages, evidence), Path(output))
-    return Site(Path(output) / "index.html", count_kinds(found), found.refused)
+    kinds = Counter(row.entry.standing for row in rows)
+    return Site(Path(output) / "index.html", kinds, found.refused, folder, found.too_deep)
 
 
-def _explain_no_results(folder: Path, read: Entries) -> NoReturn:
+def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:
     """Refuse a folder without results, which is more often a typo than an empty board."""
-    if read.not_evaluated:
+    if read.too_deep:
+        deep = folder / read.too_deep[0]
+        found = f"where they may lie, in <submission> or <group>/<submission>; {deep} lies deeper"
+        advice = f"give the folder above it, --submissions {deep.parent}"
+    elif read.not_evaluated:
         found = f"{len(read.not_evaluated):,} not scored yet"
         advice = f"decabench evaluate --submission {folder / read.not_evaluated[0]} scores one"
     else:
@@ -164,7 +179,32 @@ def _explain_no_results(folder: Path, read: Entries) -> NoReturn:
         advice = (
             "give the folder that holds them; decabench predict makes one, and decabench evaluate its results"
         )
-    raise NoResultsError(f"No results were found in {folder}, {found}: {advice}. No board was written.")
+    raise NoResultsError(f"No results were found in {given}, {found}: {advice}. No board was written.")
+
+
+def _explain_no_rows(given: Path, found: Entries, boards: Sequence[Board]) -> NoReturn:
+    """Refuse results of which none has a place on a board."""
+    for refusal in found.refused:
+        why, advice = (
+            f"{refusal.path} was refused: {refusal.reason}",
+            "score it again with decabench evaluate",
+        )
+        if not found.entries:
+            raise NoResultsError(
+                f"No results in {given} can be shown. {why}: {advice}. No board was written."
+            )
+    names = ", ".join(board.suite.name for board in boards)
+    if others := [entry for board in boards for entry in board.others]:
+        tasks = ", ".join(sorted({task for entry in others for task in entry.tasks}))
+        why = f"they are of {tasks}, which {names} does not have"
+        advice = "put these tasks into a suite (docs: own tasks), and evaluate with --suite and --include"
+    else:
+        suites = ", ".join(sorted({entry.suite.name for entry in found.entries}))
+        why = f"they were scored for {suites}"
+        advice = f"choose it with --suite, or evaluate with --suite {boards[0].suite.name}"
+    raise NoResultsError(
+        f"None of the results in {given} is for {names}: {why}: {advice}. No board was written."
+    )
 
 
 def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:

@@ -166,9 +166,11 @@ class BoardDocument:
     index: str
     """The first page, as a URI."""
     kinds: Mapping[str, int]
-    """The number of results files by evidence: verified, consistent, self-reported."""
+    """The number of rows by evidence: verified, consistent, self-reported; those without scores: partial, failed."""
     refused: Sequence[RefusedFile]
     """Files that were left off, with the reasons."""
+    too_deep: Sequence[str]
+    """Folders whose results lie too deep, and were not read."""
 
 
 @dataclass(frozen=True, kw_only=True)

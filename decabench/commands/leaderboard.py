@@ -31,7 +31,7 @@ __all__ = ["leaderboard"]
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of submissions and their results.json files.",
+    help="Folder of submissions with their results, as <submission> or <group>/<submission>; or one submission.",
 )
 @output_option("Folder for the site.", metavar="SITE")
 @click.option(
@@ -83,7 +83,7 @@ def leaderboard(
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
     is the data that was scored. Every score is recomputed from its statistics, and from the answers where they and
     their data are at hand; results that contradict theirs are refused. Exits with 1, and writes nothing, if there are
-    no results.
+    no results to show.
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
 
@@ -105,25 +105,32 @@ def leaderboard(
                 index=site.index.resolve().as_uri(),
                 kinds=dict(site.kinds),
                 refused=[RefusedFile(path=each.path, reason=each.reason) for each in site.refused],
+                too_deep=list(site.too_deep),
             )
         )
     else:
         echo(f"Board: {site.index.resolve().as_uri()}")
-        _print_evidence(site, submissions)
+        _print_evidence(site)
     if serve:
         with open_server(output, port) as server:
             run_server(server)
 
 
-def _print_evidence(site: Site, submissions: Path) -> None:
-    """Print what the rows rest on, and on stderr why files were refused."""
-    kinds = ("verified", "consistent", "self-reported")
+def _print_evidence(site: Site) -> None:
+    """Print what the rows rest on, and on stderr why files were refused or not read."""
+    kinds = ("verified", "consistent", "self-reported", "partial", "failed")
     counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
     if counts:
-        unranked = " (not ranked)" if site.kinds.get("self-reported") else ""
-        echo(f"Results: {', '.join(counts)}{unranked}.")
+        echo(f"Results: {', '.join(counts)}.".replace("self-reported", "self-reported (not ranked)"))
     for refusal in site.refused:
         echo(f"Refused: {refusal.path}: {refusal.reason}.", err=True)
     for folder in dict.fromkeys(refusal.submission for refusal in site.refused):
-        again = f"decabench evaluate --submission {submissions / folder}"
+        again = f"decabench evaluate --submission {site.submissions / folder}"
         echo(f"If its answers are at hand, score it again: {again}", err=True)
+    for folder in site.too_deep:
+        path = site.submissions / folder
+        echo(
+            f"Not read: {path} lies too deep for a submission: its place is <submission> or <group>/<submission> "
+            f"below the folder of --submissions.",
+            err=True,
+        )

@@ -1,5 +1,7 @@
 """`decabench leaderboard`. The page itself: tests/leaderboard/."""
 
+import json
+
 import pytest
 
 from decabench.scoring.evaluator import evaluate
@@ -117,3 +119,71 @@ def test_a_port_without_a_server_is_refused(command, scored, tmp_path):
     options = ("--submissions", tmp_path / "submissions", "--output", tmp_path / "site")
     done = command("leaderboard", *options, "--port", "8000")
     assert done.exit_code == 2 and "--port is for --serve" in done.stderr
+
+
+def test_the_folder_of_one_submission_is_read_as_it_would_be_among_others(command, home, scored, tmp_path):
+    """Its answers were not found, so that nothing was verified, and the row had the name of its file."""
+    site = tmp_path / "site"
+    options = ("--output", site, "--home", home)
+    done = command("leaderboard", "--submissions", scored / "majority", *options)
+    assert done.exit_code == 0 and "Results: 1 verified.\n" in done.stdout
+    board = json.loads((site / "board.json").read_text(encoding="utf-8"))
+    assert [row["results"] for row in board["submissions"]] == ["majority/results/validation/results.json"]
+
+
+def test_results_that_lie_too_deep_are_named(command, home, submit, scored, tmp_path):
+    folder = submit("majority", ["sst"], "deep/x/y/majority")
+    write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
+    options = ("--output", tmp_path / "site", "--home", home)
+    done = command("leaderboard", "--submissions", tmp_path / "deep", *options)
+    assert done.exit_code == 1 and "not scored yet" not in done.stderr
+    assert f"{folder} lies deeper: give the folder above it, --submissions {folder.parent}" in done.stderr
+    (tmp_path / "deep" / "one").symlink_to(scored / "majority")
+    done = command("leaderboard", "--submissions", tmp_path / "deep", *options)
+    assert done.exit_code == 0 and f"Not read: {folder} lies too deep" in done.stderr
+    done = command("leaderboard", "--submissions", tmp_path / "deep", *options, "--json")
+    assert json.loads(done.stdout)["too_deep"] == ["x/y/majority"]
+
+
+def test_a_board_without_rows_is_not_written(command, home, scored, tmp_path):
+    site = tmp_path / "site"
+    options = ("--submissions", scored, "--output", site, "--home", home)
+    done = command("leaderboard", *options, "--suite", "movies")
+    assert done.exit_code == 1 and not site.exists() and done.stdout == ""
+    assert f"None of the results in {scored} is for movies: they were scored for decathlon" in done.stderr
+    path = scored / "majority" / "results" / "validation" / "results.json"
+    path.write_text("{")
+    done = command("leaderboard", *options)
+    assert done.exit_code == 1 and not site.exists()
+    assert "majority/results/validation/results.json was refused: " in done.stderr
+
+
+def test_results_of_a_task_outside_the_suite_have_no_row(command, own_task, tmp_path):
+    own, home, folder = own_task(["one", "two"]), tmp_path / "home", tmp_path / "submissions" / "majority"
+    (tmp_path / "train.jsonl").write_bytes((tmp_path / "rows.jsonl").read_bytes())
+    own.write_text(own.read_text().replace('train = "rows.jsonl"', 'train = "train.jsonl"'))
+    assert command("prepare", "own", "--include", own, "--home", home).exit_code == 0
+    options = ("--include", own, "--home", home)
+    predict = ("--predictor", "majority", "--tasks", "own", "--output", folder)
+    assert command("predict", *predict, *options).exit_code == 0
+    assert command("evaluate", folder, "--tasks", "own", *options).exit_code == 0
+    site = tmp_path / "site"
+    done = command("leaderboard", "--submissions", tmp_path / "submissions", "--output", site, *options)
+    assert done.exit_code == 1 and not site.exists()
+    assert "they are of own, which decathlon does not have" in done.stderr
+
+
+def test_rows_without_scores_are_counted(command, home, scored, submit, tmp_path):
+    limited = scored / "limited"
+    options = ("--predictor", "majority", "--tasks", "sst", "--home", home, "--limit", "5")
+    assert command("predict", *options, "--output", limited).exit_code == 0
+    failed = submit("majority", ["sst"], "submissions/failed")
+    answers = failed / "predictions" / "sst.validation.jsonl"
+    answers.write_text(answers.read_text().partition("\n")[0] + "\n")
+    for folder in (limited, failed):
+        write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
+    options = ("--submissions", scored, "--output", tmp_path / "site", "--home", home)
+    done = command("leaderboard", *options)
+    assert "Results: 1 verified, 1 partial, 1 failed.\n" in done.stdout
+    done = command("leaderboard", *options, "--json")
+    assert json.loads(done.stdout)["kinds"] == {"verified": 1, "partial": 1, "failed": 1}

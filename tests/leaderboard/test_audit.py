@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, count_kinds, find_impossible_rows
+from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, find_impossible_rows
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Item
@@ -301,10 +301,6 @@ def test_statistics_behind_a_link_out_of_the_submission_are_not_read(system: Pat
 def test_a_small_file_of_endless_rows_is_not_unpacked(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decabench.leaderboard.audit._MOST_EXAMPLES", 31)
     assert "have 32 rows, which is too many to read" in reason(system)
-
-
-def test_kinds_are_counted(system: Path) -> None:
-    assert count_kinds(audited(system)) == {"consistent": 1}
 
 
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {"lfem", "lfem_normalised", "rouge_score"}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.entries import LeaderboardError, printable_line, read_submissions
+from decabench.leaderboard.entries import LeaderboardError, printable_line, read_submissions, submissions_root
 from tests.leaderboard.small import results, write
 
 
@@ -100,6 +100,28 @@ def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
     put(tmp_path / "done" / "submission.toml", "")
     put(tmp_path / "done" / "results" / "validation" / "results.json", json.dumps(results()))
     assert read_submissions(tmp_path).not_evaluated == ("waiting",)
+
+
+def test_results_that_lie_too_deep_are_named(tmp_path: Path) -> None:
+    put(tmp_path / "x" / "y" / "one" / "submission.toml", "")
+    put(tmp_path / "x" / "y" / "one" / "results" / "validation" / "results.json", json.dumps(results()))
+    put(tmp_path / "group" / "two" / "results" / "validation" / "results.json", json.dumps(results()))
+    (tmp_path / "group" / "two" / "results" / "validation" / "round").symlink_to(".")
+    found = read_submissions(tmp_path)
+    assert [entry.path for entry in found.entries] == ["group/two/results/validation/results.json"]
+    assert (found.too_deep, found.not_evaluated) == (("x/y/one",), ())
+
+
+def test_a_submission_may_be_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        put(tmp_path / name / "submission.toml", "")
+        put(tmp_path / name / "results" / "validation" / "results.json", json.dumps(results(name)))
+    assert submissions_root(tmp_path) == (tmp_path, "")
+    assert submissions_root(tmp_path / "one") == (tmp_path, "one")
+    monkeypatch.chdir(tmp_path / "one")
+    assert submissions_root(Path()) == (tmp_path.resolve(), "one")
+    found = read_submissions(*submissions_root(Path())[:1], only="one")
+    assert [entry.path for entry in found.entries] == ["one/results/validation/results.json"]
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
