@@ -18,7 +18,7 @@ from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.places import assign_places, show_ranks
 from decabench.leaderboard.ranking import Board, Column, Row, Standings, describe_place
 from decabench.metrics import Metric
-from decabench.scoring import Comparison, show_units
+from decabench.scoring import SAMPLE_NOTE, Comparison, show_units
 from decabench.tasks import Task
 
 if TYPE_CHECKING:
@@ -393,6 +393,6 @@ def write_comparison_page(comparison: Comparison, path: Path) -> None:
     """Write the page of `decabench compare --html`. Raises StorageError if it cannot be written."""
     environment = make_environment()
     environment.filters["units"] = show_units
-    page = environment.get_template("comparison.html").render(comparison=comparison)
+    page = environment.get_template("comparison.html").render(comparison=comparison, sample_note=SAMPLE_NOTE)
     with atomic_file(path) as file:
         file.write(page.encode("utf-8", "replace"))

@@ -110,6 +110,12 @@ class ComparisonDocument:
     """The total of another suite; null unless both have all of its tasks."""
     suite: str = "decathlon"
     """The name of the suite."""
+    a_path: str
+    """Where A was read from."""
+    b_path: str
+    """Where B was read from."""
+    on_sample: bool
+    """Whether a task's data are the bundled sample."""
 
 
 @dataclass(frozen=True, kw_only=True)

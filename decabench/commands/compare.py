@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, is_set, print_table, write_json
+from decabench.commands._console import TableColumn, echo, folded, is_set, print_table, write_json
 from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
@@ -128,23 +128,29 @@ def _regression(found: Comparison, name: str, points: float) -> str:
 
 def _print(found: Comparison) -> None:
     from decabench.commands._console import console, print_field, shortened
-    from decabench.scoring import show_units
+    from decabench.scoring import SAMPLE_NOTE, show_units
 
     out = console()
-    out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
+    a, b = found.labels
+    line = f"A {a}   B {b}   {found.split}"
+    out.print(line if len(line) <= out.width else f"A {a}\nB {b}\n{found.split}", style="bold")
     _print_table(out, found)
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
-        out.print(f"Resampled: {'; '.join(units)}.")
+        out.print(folded(f"Resampled: {'; '.join(units)}."))
     if (sentence := found.describe_correction()) and not is_set("quiet"):
-        out.print(sentence)
+        out.print(folded(sentence))
     for task, reason in found.not_compared.items():
-        out.print(f"{task}: not compared, {reason}", soft_wrap=True)
+        out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
+    if found.on_sample:
+        out.print(folded(SAMPLE_NOTE))
     for task, compared in found.tasks.items():
         for flip in compared.worst:
             out.print(
-                f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here", style="bold", soft_wrap=True
+                folded(f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here"),
+                style="bold",
+                soft_wrap=True,
             )
             print_field(out, "  question", flip.question)
             print_field(out, "  context", shortened(flip.context, _MOST_OF_A_TEXT))

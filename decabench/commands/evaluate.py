@@ -499,7 +499,7 @@ def _data(data: DataUsed) -> str:
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """Yield every caveat that the numbers need."""
-    from decabench.scoring import describe_partial, show_units
+    from decabench.scoring import SAMPLE_NOTE, describe_partial, show_units
 
     tasks = results.tasks.items()
     if units := [f"{name} {text}" for name, task in tasks if (text := show_units(task.units))]:
@@ -530,7 +530,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
-        yield "Scored on the bundled sample: not comparable with scores on the full datasets."
+        yield SAMPLE_NOTE
     for name, task in tasks:
         data = task.data
         if data.origin != "sample" and data.published_count not in (None, data.rows):

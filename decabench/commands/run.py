@@ -139,7 +139,7 @@ def _print(experiment: Experiment, done: Outcome) -> None:
         out.print(folded(f"\nNot compared with {name}: {reason}"), soft_wrap=True)
     out.print()
     advice = () if is_set("quiet") else _next(experiment, done)
-    for sentence in (*_amiss(done), *advice):
+    for sentence in (*_amiss(experiment, done), *advice):
         out.print(sentence, soft_wrap=True)
 
 
@@ -177,9 +177,10 @@ def _print_differences(out: Console, found: Comparison) -> None:
     print_table(out, [TableColumn("task"), *columns], rows)
 
 
-def _amiss(done: Outcome) -> Iterator[str]:
+def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
     from decabench.commands.predict import describe_failures
+    from decabench.scoring import SAMPLE_NOTE
 
     yield from describe_failures(done.report)
     for name, task in done.results.tasks.items():
@@ -191,10 +192,16 @@ def _amiss(done: Outcome) -> Iterator[str]:
             yield f"{name}: {task.n - others:,} of {task.n:,} answers are one of the labels."
         if count := task.answers.get("unparseable"):
             yield f"{name}: {count:,} answers are unparseable."
+    if experiment.baselines and _is_limited(done):
+        yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):
-        yield "Scored on the bundled sample: not comparable with scores on the full datasets."
+        yield SAMPLE_NOTE
+
+
+def _is_limited(done: Outcome) -> bool:
+    return any(task.status == "partial" for task in done.results.tasks.values())
 
 
 def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
@@ -210,6 +217,9 @@ def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
     task = next(iter(done.results.tasks))
     yield f"What it got wrong: decabench show {folder} --task {task} --wrong{split}{home}"
     yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
-    if not done.comparisons:
+    if _is_limited(done):
+        limits = " and ".join(f"predict.{name}" for name in ("limit", "ids") if name in experiment.predict)
+        yield f"Compare it: run this again without {limits}, which keeps what was answered."
+    elif not done.comparisons:
         yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
     yield f"A page of it: decabench leaderboard --submissions {above} --output site{home}"

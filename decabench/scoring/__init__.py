@@ -38,6 +38,7 @@ from decabench.scoring.record import (
     results_folder,
 )
 from decabench.scoring.results import (
+    SAMPLE_NOTE,
     DataUsed,
     InvalidResultsError,
     Results,
@@ -88,6 +89,7 @@ from decabench.scoring.verification import (
 )
 
 __all__ = [
+    "SAMPLE_NOTE",
     "TOLERANCE",
     "BoundResults",
     "BoundTask",

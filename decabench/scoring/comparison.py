@@ -71,13 +71,13 @@ class Compared:
     p: float | None
     """Two-sided p-value, from resamples that flip the signs of sampled units; None for a single unit."""
     p_holm: float | None
-    """`p` corrected for the number of tasks (Holm); the same as `p` for a suite."""
+    """`p` corrected for the number of tasks (Holm); None for a suite, which is one test."""
     examples: int
     """The number of examples compared."""
     examples_for_one_point: int | None
     """The number needed to show a difference of one point with 80 % power; None if `same`, or for a single unit."""
     a_wins: int | None = 0
-    """Examples on which A is better; None for ranks and the like if too many answers differ to score each swap."""
+    """Examples on which A is better; None for a suite, and for ranks and the like if there are too many to swap."""
     b_wins: int | None = 0
     """Examples on which B is better, or None likewise."""
     worst: tuple[Flip, ...] = ()
@@ -119,6 +119,19 @@ class Comparison:
     """The suite of `total`."""
     resamples: int = RESAMPLES
     """The number of resamples behind intervals and p-values."""
+    a_path: str = ""
+    """Where A was read from."""
+    b_path: str = ""
+    """Where B was read from."""
+    on_sample: bool = False
+    """Whether a task's data are the bundled sample."""
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What A and B are called: their names, with their paths if the names are the same."""
+        if self.a != self.b or not (self.a_path and self.b_path):
+            return self.a, self.b
+        return f"{self.a} ({self.a_path})", f"{self.b} ({self.b_path})"
 
     def __repr__(self) -> str:
         return show_lines(self._title, [row[:5] for row in self._rows()])
@@ -130,7 +143,8 @@ class Comparison:
 
     @property
     def _title(self) -> str:
-        return f"A {self.a}, B {self.b}, {self.split}"
+        a, b = self.labels
+        return f"A {a}, B {b}, {self.split}"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         total = {self.suite.total_name: self.total} if self.total else {}
@@ -234,6 +248,9 @@ def compare(
         not_compared=left_out,
         seed=seed,
         suite=options.suite,
+        a_path=str(a),
+        b_path=str(b),
+        on_sample=any(results_a.tasks[task].data.origin == "sample" for task in common),
     )
 
 
@@ -331,9 +348,10 @@ def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) 
         return None
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
-    p = float(test.p[0, 1]) if test.is_tested(0, 1) else None
     return replace(
-        _compared(total_a.score, total_b.score, test, p),
+        _compared(total_a.score, total_b.score, test, None),
+        a_wins=None,  # an example has a score on its task alone
+        b_wins=None,
         higher_is_better=directions != {False},
         digits=_digits(a.total_digits),
     )

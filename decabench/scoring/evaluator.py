@@ -233,7 +233,7 @@ def score_submission(
     with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
-        _require_same_data(opened, files, store)
+        _require_same_data(submission, opened, files, store)
         for name, file in files.items():
             require_current(known[name], store, file.split)
         known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
@@ -403,7 +403,9 @@ def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str)
     )
 
 
-def _require_same_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:
+def _require_same_data(
+    path: str | Path, submission: Submission, files: Mapping[str, PredictionFile], store: Store
+) -> None:
     unprepared, different = [], []
     for task, file in files.items():
         try:
@@ -421,7 +423,8 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
         )
     if different:
         raise DataError(
-            f"The submission was not made for the data that is prepared: {'; '.join(different)}; "
+            f"The submission {submission.info.name} ({path}) was not made for the data that is prepared: "
+            f"{'; '.join(different)}; "
             "prepare the data it was made for, or predict again."
         )
 

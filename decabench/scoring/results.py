@@ -350,6 +350,10 @@ def score_digits(task: str, metric: str) -> int:
     return 1 if 20 <= high - low < math.inf else 3
 
 
+SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
+"""What is said wherever scores on the sample are shown."""
+
+
 def describe_partial(task: TaskResult) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -84,3 +85,47 @@ def test_the_page_escapes_names_and_asks_no_host(command, home, tmp_path):
     assert not {"img", "script", "link", "iframe"} & set(found.tags)
     assert found.addresses == []
     assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text(encoding="utf-8")
+
+
+def test_the_total_has_no_corrected_p_and_no_wins(command, home, submit, tmp_path):
+    """JSON and page said that each wins no example, and gave the p as corrected."""
+    page = tmp_path / "page.html"
+    options = ("--home", home, "--json", "--html", page, "--flips", "0")
+    done = command("compare", submit("majority"), submit("lead-3"), *options)
+    total = json.loads(done.stdout)["decascore"]
+    assert total["p"] is not None
+    assert (total["p_holm"], total["a_wins"], total["b_wins"]) == (None, None, None)
+    foot = page.read_text(encoding="utf-8").partition("<tfoot>")[2].partition("</tfoot>")[0]
+    assert f"<td>{total['p']:.4f}</td><td>–</td><td>–</td><td>–</td>" in foot
+
+
+def test_submissions_of_one_name_have_their_paths(command, home, submit, tmp_path):
+    a, b = submit("majority", ["sst"], "one"), submit("majority", ["sst"], "two")
+    page = tmp_path / "page.html"
+    done = command("compare", a, b, "--home", home, "--html", page)
+    assert f"A majority ({a})\nB majority ({b})\nvalidation\n" in done.stdout
+    assert f"<h1>A: majority ({a})<br>B: majority ({b})</h1>" in page.read_text(encoding="utf-8")
+
+
+def test_the_sample_is_named(command, home, pair, tmp_path):
+    page, words = tmp_path / "page.html", "Scored on the bundled sample: not comparable"
+    done = command("compare", *pair, "--home", home, "--html", page)
+    assert words in done.stdout and words in page.read_text(encoding="utf-8")
+    done = command("compare", *pair, "--home", home, "--json")
+    assert json.loads(done.stdout)["on_sample"] is True
+
+
+def test_the_submission_of_other_data_is_named(command, home, pair):
+    path = pair[1] / "submission.toml"
+    path.write_text(re.sub("sha256:[0-9a-f]{64}", "sha256:" + "0" * 64, path.read_text()))
+    expected = f"The submission majority ({pair[1]}) was not made for the data that is prepared"
+    assert expected in command("compare", *pair, "--home", home).stderr
+    done = command("show", pair[0], "--task", "sst", "--against", pair[1], "--home", home)
+    assert done.exit_code == 3 and expected in done.stderr
+
+
+def test_sentences_are_folded_in_a_terminal(command, home, submit, monkeypatch):
+    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
+    done = command("compare", submit("majority"), submit("lead-3"), "--home", home, "--flips", "0")
+    assert "Resampled: squad 8 paragraphs;" in done.stdout and "the intervals" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

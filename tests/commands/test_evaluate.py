@@ -117,7 +117,8 @@ def test_other_data_is_3(command, home, submit, tmp_path):
     (folder / "submission.toml").write_text(text[:start] + "sha256:" + "0" * 64 + text[start + 71 :])
     done = command("evaluate", "--submission", folder, "--home", tmp_path / "home")
     assert done.exit_code == 3
-    assert done.stderr.startswith("Error: The submission was not made for the data that is prepared: sst")
+    assert done.stderr.startswith("Error: The submission ")
+    assert f"({folder}) was not made for the data that is prepared: sst" in done.stderr
     assert not (folder / "results").exists()
 
 
