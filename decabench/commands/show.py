@@ -74,7 +74,7 @@ _MOST_WORDS = 400
     default=20,
     show_default=True,
     metavar="N",
-    help="The number of examples to print; 0 for all.",
+    help="The number of examples to print; 0 for all. A page has all in any case.",
 )
 @click.option(
     "--answers",
@@ -135,7 +135,7 @@ def show(
     other = find_examples(against, name, options) if against else None
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
-        _write_page(shown, other, output, as_page, port, _page_state(chosen))
+        _write_page(shown, other, output, as_page, port, _page_state(chosen, other is not None))
         return
     found = browse_examples(shown, chosen, other)
     if is_set("json"):
@@ -316,14 +316,17 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 # In the browser
 
 
-def _page_state(chosen: Chosen) -> str:
+def _page_state(chosen: Chosen, against: bool) -> str:
     """Return the end of the page's address that sets its filters, as leaderboard/static/examples.js reads it."""
     from urllib.parse import quote, urlencode
 
+    kinds = {True: "right", False: "wrong", None: ""}
+    if against and not chosen.ids:  # of those on which the two differ, as in the terminal
+        kinds = {True: "only", False: "other", None: "differ"}
     pairs = {
         "id": next(iter(chosen.ids), ""),
         "q": chosen.search,
-        "kind": {True: "right", False: "wrong", None: ""}[chosen.right],
+        "kind": kinds[chosen.right],
         "flag": next(iter(chosen.flags), ""),
         "sort": "" if chosen.order == "data" else chosen.order,
     }

@@ -177,6 +177,7 @@
     if (kind === "wrong" && mine !== false) return false;
     if (kind === "only" && !(mine === true && theirs === false)) return false;
     if (kind === "other" && !(mine === false && theirs === true)) return false;
+    if (kind === "differ" && (mine === null || theirs === null || mine === theirs)) return false;
     return !(form.flag && form.flag.value) || index.flags[number].includes(form.flag.value);
   }
 

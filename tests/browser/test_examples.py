@@ -76,7 +76,7 @@ def test_filters_work_without_the_pieces(context: BrowserContext, address: str) 
     page = opened(context, address)
     counted(page, "32 of 32 examples")
     assert page.locator("[data-list] > li").count() == 20
-    for kind, count in (("right", 8), ("wrong", 24), ("only", 8)):
+    for kind, count in (("right", 8), ("wrong", 24), ("only", 8), ("differ", 8)):
         page.select_option("select[name=kind]", kind)
         counted(page, f"{count} of 32 examples")
         assert verdicts(page) == {"wrong" if kind == "wrong" else "right"}
@@ -92,6 +92,8 @@ def test_a_page_begins_with_the_filters_of_its_address(context: BrowserContext, 
     counted(page, "24 of 32 examples")  # the other submission says so everywhere
     assert page.input_value("input[name=q]") == "the wrong thing"
     assert page.input_value("select[name=sort]") == "length"
+    page.goto(f"{address}/index.html#kind=differ")
+    counted(page, "8 of 32 examples")
     page.goto(f"{address}/index.html#flag=context_cut")
     counted(page, "0 of 32 examples")
     assert page.locator("select[name=flag] option:checked").inner_text() == "context cut"

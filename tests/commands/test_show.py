@@ -247,3 +247,21 @@ def test_a_page_begins_with_the_filters_that_were_given(
     ):
         done = command(*page, *options)
         assert done.exit_code == 2 and said in done.stderr
+
+
+def test_a_page_against_another_begins_with_what_differs(
+    command: Command, home: Path, wrong_and_right: Path, submit: Submit, tmp_path: Path
+) -> None:
+    """It began with all examples, where the terminal shows those that one of the two has right."""
+    page = ("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
+    page += ("--against", submit("majority", ["squad"]))
+    address = (tmp_path / "page/index.html").as_uri()
+    for options, state in (
+        ((), "kind=differ"),
+        (("--wrong",), "kind=other"),
+        (("--right", "--sort", "loss"), "kind=only&sort=loss"),
+        (("--id", "x"), "id=x"),
+    ):
+        assert command(*page, *options).stdout == f"Page: {address}#{state}\n"
+    kinds = re.findall('<option value="(only|other|differ)">', (tmp_path / "page/index.html").read_text())
+    assert kinds == ["differ", "only", "other"]
