@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from decabench.commands._console import echo, is_set, note, write_json
+from decabench.commands._console import echo, folded, is_set, note, write_json
 from decabench.commands._options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def check(
         fingerprints=id_list.fingerprints,
         words=None if ids else _words(store, [known[name] for name in names or known]),
     )
-    write_json(report.to_json()) if is_set("json") else echo(report.text(), nl=False)
+    write_json(report.to_json()) if is_set("json") else echo(folded(report.text(), indent=2), nl=False)
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}
     if absent and not is_set("json"):
         missing = dict.fromkeys(count.task for count in report.files if count.file in absent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo, is_set, write_json
+from decabench.commands._console import echo, folded, is_set, write_json
 from decabench.commands._options import home_option, include_option, output_option, split_option
 
 if TYPE_CHECKING:
@@ -137,9 +137,19 @@ def import_(
     if is_set("json"):
         write_json(done.check.to_json())
         context.exit(done.check.exit_code)
-    echo(done.words)
-    echo(done.check.text(), nl=False)
-    echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
+    echo(folded(done.words))
+    echo(folded(done.check.text(), indent=2), nl=False)
+    missing = done.examples - done.imported
+    if missing and not partial:
+        examples = "1 example has" if missing == 1 else f"{missing:,} examples have"
+        echo(
+            folded(
+                f"{examples} no answer, so that evaluate would call {task} failed: import all of them, with "
+                "--force, or say with --force --partial that this is a limited run."
+            )
+        )
+    else:
+        echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
     context.exit(done.check.exit_code)
 
 

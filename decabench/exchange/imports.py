@@ -153,10 +153,11 @@ def import_answers(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
-    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels))
+    replaced: set[str] = set()
+    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels, replaced))
     if faults := list(_unwritable(lines, given.title, matched.rows)):
         raise RefusedImportError(given.title, faults)
-    words = _words(matched, len(ids), is_raw, settings)
+    words = _words(matched, len(ids), is_raw, settings, replaced)
     earlier = info.predictor.get("imports")
     imports = {
         **(earlier if isinstance(earlier, Mapping) else {}),
@@ -350,7 +351,9 @@ def _match(
     return _Matched(rows, left_out, in_order)
 
 
-def _words(matched: _Matched, examples: int, is_raw: bool, settings: ImportSettings) -> str:
+def _words(
+    matched: _Matched, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
+) -> str:
     how = "by the order of the data" if matched.in_order else "by id"
     parts = [f"{len(matched.rows):,} of {examples:,} examples matched {how}"]
     if matched.left_out:
@@ -360,8 +363,10 @@ def _words(matched: _Matched, examples: int, is_raw: bool, settings: ImportSetti
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:
         parts.append("answers taken as they are")
-    if settings.labels:
-        parts.append(f"labels replaced: {_pairs(settings.labels)}")
+    if used := {theirs: ours for theirs, ours in settings.labels.items() if theirs in replaced}:
+        parts.append(f"labels replaced: {_pairs(used)}")
+    if unused := [theirs for theirs in settings.labels if theirs not in replaced]:
+        parts.append(f"no answer was {excerpt(' or '.join(unused), 500)}")
     return "; ".join(parts) + "."
 
 
@@ -379,8 +384,9 @@ def _lines(
     rows: Mapping[str, ForeignAnswer],
     is_raw: bool,
     labels: Mapping[str, str],
+    replaced: set[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the predictions file, in the order of the data."""
+    """Yield the lines of the predictions file, in the order of the data; labels that occur are added to `replaced`."""
     form = settle_form(make_prompting(task, load_template("default")).form, task.output)
     columns = ("id", "question", "context") if is_raw else ("id",)
     for example in store.read(task.name, split, columns):
@@ -395,6 +401,7 @@ def _lines(
             found = extract(text, form, example["question"], row.finish, example["context"])
             line["answer"], rules = found.answer, [found.rule]
         if line["answer"] in labels:
+            replaced.add(line["answer"])
             line["answer"] = labels[line["answer"]]
             rules.append("relabelled")
         if whole != line["answer"]:

@@ -31,9 +31,9 @@ from decabench.submission.answers import (
 )
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
-    NO_PREDICTIONS,
     Files,
     Scope,
+    describe_no_predictions,
     find_predictions,
     find_variants,
     find_withheld,
@@ -92,7 +92,7 @@ def check_submission(
             *_other_data(info, files, fingerprints or {}),
             *faults,
             *misnamed,
-            *_missing_files({*files, *withheld}, scope),
+            *_missing_files(root, {*files, *withheld}, scope, bool(misnamed)),
             *stray,
             *unknown,
         ]
@@ -223,9 +223,12 @@ def _compare_withheld(name: str, found: WithheldAnswers, file: PredictionFile | 
         yield Fault("other-answer", message, file.name)
 
 
-def _missing_files(files: Collection[tuple[str, str]], scope: Scope) -> Iterator[Fault]:
-    if scope.tasks is None and not files:
-        yield Fault("no-predictions", NO_PREDICTIONS)
+def _missing_files(
+    root: Path, files: Collection[tuple[str, str]], scope: Scope, has_misnamed: bool
+) -> Iterator[Fault]:
+    if scope.tasks is None and not files and not has_misnamed:  # else what is there has a fault of its own
+        others = {split for _, split in find_predictions(root)[0]}
+        yield Fault("no-predictions", describe_no_predictions(scope.splits or (), others))
     for task in scope.tasks or ():
         if scope.splits is None and not any((task, split) in files for split in SPLITS):
             yield Fault("missing-file", f"{task} was requested; add {task}.<split>.jsonl", FOLDER)

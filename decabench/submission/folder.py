@@ -119,17 +119,23 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
         withheld, unknown = find_withheld(root)
         found = [each for each in (*faults, *misnamed, *stray, *unknown) if each.code not in WARNINGS]
         if not files and not misnamed and not withheld:
-            found.append(Fault("no-predictions", NO_PREDICTIONS))
+            found.append(Fault("no-predictions", describe_no_predictions()))
         if info is None or found or not (files or withheld):
             raise SubmissionError(_describe_faults(Path(path).name, found))
         yield Submission(info, files, variants, withheld, root)
 
 
-NO_PREDICTIONS = (
-    f"there is no file to check in {FOLDER}/; write {FOLDER}/<task>.validation.jsonl, with a line such as "
-    '{"id": "…", "answer": "…"} for each example'
-)
-"""What is wrong with a submission without answers."""
+def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
+    """Say that there are no answers, or none on some splits; `others` are the splits that have some."""
+    wanted = " or ".join(splits)
+    where = f"no file of {wanted}" if wanted else "no file to check"
+    only = f", only of {' and '.join(sorted(others))}" if others else ""
+    advice = f"choose --split {sorted(others)[-1]}, or write" if others else "write"
+    return (
+        f"there is {where} in {FOLDER}/{only}; {advice} {FOLDER}/<task>.{next(iter(splits), 'validation')}.jsonl, "
+        'with a line such as {"id": "…", "answer": "…"} for each example'
+    )
+
 
 _MOST_FAULTS = 8
 
@@ -137,7 +143,7 @@ _MOST_FAULTS = 8
 def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
     """Say what is wrong with a submission: the only fault, or a list of them."""
     if len(faults) < 2:
-        return f"{name}: {faults[0] if faults else f'no-predictions: {NO_PREDICTIONS}'}."
+        return f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}."
     more = len(faults) - _MOST_FAULTS
     lines = [f"- {fault}" for fault in faults[:_MOST_FAULTS]]
     lines += [f"- and {more:,} more, which decabench check lists"] if more > 0 else []

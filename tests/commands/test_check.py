@@ -92,7 +92,12 @@ def test_data_that_is_not_prepared_is_3(command, submit, tmp_path):
     [
         (["--tasks", "sst"], 0, "valid"),
         (["--tasks", "squad"], 1, "missing-file: squad was requested; add squad.<split>.jsonl"),
-        (["--split", "test"], 1, "no-predictions"),
+        (
+            ["--split", "test"],
+            1,
+            "no-predictions: there is no file of test in predictions/, only of validation; choose --split validation, "
+            "or write predictions/<task>.test.jsonl",
+        ),
         (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested"),
     ],
 )
@@ -217,3 +222,23 @@ def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp
     assert "no variant 1:" not in done.stdout
     scored = command("evaluate", folder, "--home", home)
     assert f"sst has {last} variants, so there is no variant 9." in scored.stdout.replace("\n", " ")
+
+
+def test_a_file_of_an_unknown_task_is_the_only_fault(command, home, submit):
+    """It was said that there is no file, too."""
+    folder = submit("oracle", ["sst"])
+    path = folder / "predictions" / "sst.validation.jsonl"
+    path.rename(path.with_name("sstt.validation.jsonl"))
+    done = command("check", "--submission", folder, "--home", home)
+    assert done.exit_code == 1 and done.stdout.endswith("oracle: 1 fault\n")
+    assert "unknown-task" in done.stdout and "no-predictions" not in done.stdout
+
+
+def test_faults_are_folded_in_a_terminal(command, home, submit, monkeypatch):
+    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
+    folder = submit("oracle", ["sst"])
+    path = folder / "predictions" / "sst.validation.jsonl"
+    path.write_text(path.read_text().replace("sst.validation.", "mine."))
+    done = command("check", "--submission", folder, "--home", home)
+    assert done.exit_code == 1 and "other-ids" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

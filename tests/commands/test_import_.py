@@ -89,3 +89,25 @@ def test_data_that_is_not_prepared(command, predictions, tmp_path):
     )
     assert done.exit_code == 3
     assert "decabench prepare squad" in done.stderr
+
+
+def test_labels_that_no_answer_has_are_named(command, home, tmp_path):
+    """It was said that they were replaced."""
+    path = tmp_path / "b.csv"
+    path.write_text("id,answer\n" + "".join(f"{id_},1\n" for id_ in Store(home).ids("sst", "validation")))
+    options = ("--task", "sst", "--output", tmp_path / "out", "--name", "x", "--home", home, "--force")
+    done = command("import", "csv", path, *options, "--label", "0=positive")
+    assert "; no answer was 0.\n" in done.stdout and "replaced" not in done.stdout
+    done = command("import", "csv", path, *options, "--label", "0=positive", "--label", "1=negative")
+    assert "; labels replaced: negative for 1; no answer was 0.\n" in done.stdout
+
+
+def test_an_import_that_would_fail_is_not_sent_to_evaluate(command, home, predictions, tmp_path):
+    path, gold = predictions
+    path.write_text(json.dumps(dict(list(gold.items())[:5])))
+    options = ("--task", "squad", "--output", tmp_path / "out", "--name", "x", "--home", home)
+    done = command("import", "squad", path, *options)
+    assert done.exit_code == 1 and "Score it" not in done.stdout
+    assert "27 examples have no answer, so that evaluate would call squad failed" in done.stdout
+    done = command("import", "squad", path, *options, "--force", "--partial")
+    assert done.exit_code == 0 and f"Score it: decabench evaluate {tmp_path / 'out'}\n" in done.stdout
