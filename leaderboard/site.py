@@ -144,7 +144,7 @@ def build_leaderboard(
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     rows = [row for board in boards for table in board.tables for row in table.all_rows]
     if require_results and not rows:
-        _explain_no_rows(Path(submissions), found, boards)
+        _explain_no_rows(Path(submissions), folder, found, boards)
     pages = Pages(
         found,
         boards,
@@ -182,17 +182,16 @@ def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:
     raise NoResultsError(f"No results were found in {given}, {found}: {advice}. No board was written.")
 
 
-def _explain_no_rows(given: Path, found: Entries, boards: Sequence[Board]) -> NoReturn:
+def _explain_no_rows(given: Path, folder: Path, found: Entries, boards: Sequence[Board]) -> NoReturn:
     """Refuse results of which none has a place on a board."""
-    for refusal in found.refused:
-        why, advice = (
-            f"{refusal.path} was refused: {refusal.reason}",
-            "score it again with decabench evaluate",
+    if not found.entries:
+        refused = "; ".join(f"{each.path} was refused: {each.reason}" for each in found.refused[:3])
+        more = f"; and {len(found.refused) - 3:,} more" if len(found.refused) > 3 else ""
+        again = folder / found.refused[0].submission
+        raise NoResultsError(
+            f"No results in {given} can be shown. {refused}{more}. No board was written. If the answers are at hand, "
+            f"score it again: decabench evaluate --submission {again}"
         )
-        if not found.entries:
-            raise NoResultsError(
-                f"No results in {given} can be shown. {why}: {advice}. No board was written."
-            )
     names = ", ".join(board.suite.name for board in boards)
     if others := [entry for board in boards for entry in board.others]:
         tasks = ", ".join(sorted({task for entry in others for task in entry.tasks}))

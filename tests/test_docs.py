@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -42,6 +44,20 @@ def test_generated_pages_are_fresh(environment: dict[str, str]) -> None:
         text=True,
     )
     assert done.returncode == 0, f"{done.stdout}run python tools/make_docs.py{done.stderr}"
+
+
+def test_the_tour_shows_what_its_commands_print(
+    command: Callable[..., Result], home: Path, submit: Callable[..., Path]
+) -> None:
+    """An interval of the page had become another one."""
+    (shown,) = blocks("tour", "text")
+    assert "tour/submissions/majority" in blocks("tour", "sh")[0]
+    done = command("evaluate", submit("majority"), "--home", home)
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    for line in shown.splitlines():
+        whole, cut, _ = line.rstrip().partition("…")
+        if line != " ...":
+            assert any(each.startswith(whole) if cut else each == whole for each in printed), line
 
 
 EXAMPLE = """
