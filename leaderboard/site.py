@@ -196,13 +196,15 @@ def _explain_no_rows(given: Path, folder: Path, found: Entries, boards: Sequence
     if others := [entry for board in boards for entry in board.others]:
         tasks = ", ".join(sorted({task for entry in others for task in entry.tasks}))
         why = f"they are of {tasks}, which {names} does not have"
-        advice = "put these tasks into a suite (docs: own tasks), and evaluate with --suite and --include"
+        advice = (
+            "put these tasks into a suite (docs/how-to/own-task.md), and evaluate with --suite and --include"
+        )
     else:
         suites = ", ".join(sorted({entry.suite.name for entry in found.entries}))
         why = f"they were scored for {suites}"
         advice = f"choose it with --suite, or evaluate with --suite {boards[0].suite.name}"
     raise NoResultsError(
-        f"None of the results in {given} is for {names}: {why}: {advice}. No board was written."
+        f"None of the results in {given} is for {names}, as {why}: {advice}. No board was written."
     )
 
 

@@ -150,7 +150,7 @@ def test_a_board_without_rows_is_not_written(command, home, scored, tmp_path):
     options = ("--submissions", scored, "--output", site, "--home", home)
     done = command("leaderboard", *options, "--suite", "movies")
     assert done.exit_code == 1 and not site.exists() and done.stdout == ""
-    assert f"None of the results in {scored} is for movies: they were scored for decathlon" in done.stderr
+    assert f"None of the results in {scored} is for movies, as they were scored for decathlon" in done.stderr
     path = scored / "majority" / "results" / "validation" / "results.json"
     path.write_text("{")
     done = command("leaderboard", *options)
