@@ -83,7 +83,8 @@ def _options() -> list[Any]:
         click.option(
             "--force",
             is_flag=True,
-            help="Replace another predictor's submission in the folder: its answers and results are deleted.",
+            help="Replace another predictor's submission in the folder, whose answers and results are deleted, or "
+            "more answers of the same predictor with fewer.",
         ),
         home_option,
         include_option,
@@ -488,7 +489,16 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
         planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)
     }
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
-        remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
+        several = len(limited) > 1
+        scores = "their scores" if several else "its score"
+        remarks.append(
+            f"Partial: {', '.join(limited)}: only {run.selection.describe(several)}; {scores} "
+            f"{'are' if several else 'is'} not ranked."
+        )
+    if report.removed:
+        remarks.append(
+            f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
+        )
     remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
     return [*remarks, *describe_failures(report)]
 

@@ -100,6 +100,15 @@ class Selection:
             parts.append(f"limit {self.limit}")
         return ", ".join(parts)
 
+    def describe(self, of_each: bool = False) -> str:
+        """Say which examples these are, in words: `the first 100 examples`; `of_each` for those of several tasks."""
+        each = " of each task" if of_each else ""
+        if self.ids is None:
+            return "all examples" if self.limit is None else f"the first {_examples(self.limit)}{each}"
+        if self.limit is None:
+            return "the examples in --ids"
+        return f"the first {_examples(self.limit)}{each} in --ids"
+
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
@@ -117,13 +126,18 @@ class Selection:
         found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
         missing = self.ids.difference(*found.values())
         if missing:
+            lack = "does" if len(found) == 1 else "do"
             named = ", ".join(quoted(id_) for id_ in sorted(missing)[:5])
             more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
             raise DecabenchError(
-                f"--ids names examples that {', '.join(found)} ({split}) do not have: {named}{more}; decabench "
+                f"--ids names examples that {', '.join(found)} ({split}) {lack} not have: {named}{more}; decabench "
                 "prepare --export-ids lists all ids."
             )
         return [task for task in tasks if found[task.name]]
+
+
+def _examples(count: int) -> str:
+    return f"{count:,} example{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from decabench.errors import DecabenchError
 from decabench.files import (
     Paths,
     atomic_file,
+    file_digest,
     lock_file,
     make_folder,
     require_within,
@@ -41,6 +42,7 @@ from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, plan_run
 from decabench.submission import (
     FOLDER,
+    MANIFEST,
     METADATA_NAME,
     RESULTS,
     VARIANTS,
@@ -51,6 +53,7 @@ from decabench.submission import (
     remove_if_empty,
     remove_results,
     render_metadata,
+    results_folders,
     write_predictions,
 )
 from decabench.tasks import (
@@ -103,6 +106,8 @@ class Report:
     """The submission's folder."""
     tallies: Sequence[Tally]
     """One tally for each task and wording, in order."""
+    removed: tuple[str, ...] = ()
+    """Results that were removed since their answers changed: `sst (validation)`, or a folder, `results/test`."""
 
     @property
     def failed(self) -> int:
@@ -155,12 +160,12 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
             for done in answered:
                 _promote(run, done)
         try:
-            _write(plan, answered)
+            removed = _write(plan, answered)
         except DecabenchError as error:
             if not run.fresh:
                 raise
             raise type(error)(f"{error} The new answers are kept: run again without --fresh.") from error
-    return Report(run.output, [done.tally for done in answered])
+    return Report(run.output, [done.tally for done in answered], removed)
 
 
 @contextmanager
@@ -231,7 +236,7 @@ def occupied_by(plan: Plan) -> str:
         old, _ = read_metadata(output)
         if old is None:
             return "holds a submission that cannot be read"
-        return "" if _is_same(old, plan) else f"holds the submission {old.name}"
+        return _more_answers(old, plan) if _is_same(old, plan) else f"holds the submission {old.name}"
     journals = {path.name.removesuffix(FRESH) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
         return ""  # a run was killed, perhaps while it put its files in place
@@ -244,13 +249,31 @@ def occupied_by(plan: Plan) -> str:
     return ""
 
 
+def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
+    """Say how many answers to the same data a run would replace by fewer, as with --limit; empty if by none."""
+    run, fewer = plan.run, []
+    for task in run.tasks:
+        key, record = f"{task.name}.{run.split}", run.store.record(task.name, run.split)
+        if old.data.get(key) != record.fingerprint:
+            continue
+        failed = old.incomplete.get(key, {}).get("failed", 0)
+        there = old.partial[key]["answered"] if key in old.partial else record.rows - failed
+        asked = next(planned for planned in plan.tasks if planned.task.name == task.name)
+        if (count := sum(1 for _ in asked.questions())) < there:
+            fewer.append(f"{there:,} answers to {task.name}, of which this run would keep {count:,}")
+    return f"holds, for {run.split}, {'; '.join(fewer)}" if fewer else ""
+
+
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
     """Whether a submission is by the same predictor, and so may keep its answers to other tasks and splits."""
     return bool(old.predictor.get("fingerprint") == plan.predictor["fingerprint"])
 
 
-def _write(plan: Plan, answered: Sequence[_Answered]) -> None:
-    """Write the submission from the journals, and put it in place. Raises StorageError."""
+def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
+    """Write the submission from the journals, put it in place, and return which results that removed.
+
+    Raises StorageError.
+    """
     run = plan.run
     old, _ = read_metadata(run.output)
     kept = old if old is not None and _is_same(old, plan) else None
@@ -262,12 +285,59 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> None:
             folder = half / VARIANTS / str(number) if number else half
             lines = {(done.planned.task.name, run.split): _lines(done)}
             write_predictions(folder, lines, compress=run.compress)
+        info = _info(plan, answered, kept)
         with atomic_file(half / METADATA_NAME) as file:
-            file.write(render_metadata(_info(plan, answered, kept)))
+            file.write(render_metadata(info))
         redone = {file_name(task.name, run.split) for task in run.tasks} if kept else None
+        with storage_errors(run.output):
+            removed = _remove_stale_results(plan, half, kept, info)
         _put_in_place(half, run.output, redone)
+        return removed
     finally:
         shutil.rmtree(half, ignore_errors=True)
+
+
+def _remove_stale_results(
+    plan: Plan, half: Path, old: SubmissionInfo | None, new: SubmissionInfo
+) -> tuple[str, ...]:
+    """Remove the results of answers that are about to change, before they do; return which."""
+    output, split = plan.run.output, plan.run.split
+    if (
+        old is None
+    ):  # another predictor's; its name goes first, so that a kill leaves no answers under another's
+        (output / METADATA_NAME).unlink(missing_ok=True)
+        folders = [path.relative_to(output).as_posix() for path in results_folders(output)]
+        remove_results(output)
+        return tuple(folders)
+    if not (output / RESULTS).exists() and not (output / MANIFEST).exists():
+        return ()
+    from decabench.scoring import drop_results  # loads what most runs do not need
+
+    changed = {
+        (task.name, split)
+        for task in plan.run.tasks
+        if old.data.get(f"{task.name}.{split}") != new.data.get(f"{task.name}.{split}")
+        or _marks(old, task.name, split) != _marks(new, task.name, split)
+        or _digests(output, file_name(task.name, split)) != _digests(half, file_name(task.name, split))
+    }
+    return drop_results(output, changed, new)
+
+
+def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mark]]:
+    """Return what a submission.toml says of a split's answers, other wordings included."""
+    marks = (*info.partial.items(), *info.incomplete.items())
+    name = f"{task}.{split}"
+    return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]
+
+
+def _digests(folder: Path, name: str) -> dict[str, str]:
+    """Return the sha256 of each file of a split's answers, packed or not, other wordings included."""
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for pattern in (f"{FOLDER}/{name}*", f"{VARIANTS}/*/{FOLDER}/{name}*")
+        for path in folder.glob(pattern)
+        if path.is_file()
+    }
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
@@ -396,13 +466,9 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
     """Remove old answers and move the new ones in; touch no file that decabench did not write.
 
-    `redone` are the files that are rewritten; None means all of them, since they are another predictor's. In that case
-    submission.toml is removed first, so that a kill leaves no answers under another's name.
+    `redone` are the files that are rewritten; None means all of them, since they are another predictor's.
     """
     with storage_errors(output):
-        if redone is None:
-            (output / METADATA_NAME).unlink(missing_ok=True)
-        remove_results(output)
         if redone is None:  # digests of another predictor's answers
             _remove_answers(output / WITHHELD, None)
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())

@@ -30,6 +30,7 @@ from decabench.scoring.receipts import Deferred, code_digest
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,
+    drop_results,
     manifest_root,
     numbers_agree,
     read_sample,
@@ -131,6 +132,7 @@ __all__ = [
     "count_forms",
     "describe_partial",
     "describe_units",
+    "drop_results",
     "evaluate",
     "exact_sums",
     "examples_frame",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import (
@@ -23,6 +24,7 @@ from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
     add_intervals,
+    digest_answers,
     find_metric,
     known_to,
     open_with_remade,
@@ -56,12 +58,16 @@ from decabench.scoring.significance import Sample, describe_units, read_rows, st
 from decabench.submission import (
     MANIFEST,
     RESULTS,
+    SIGNATURE,
     AnswerKind,
     Submission,
+    SubmissionInfo,
     answers_digest,
     open_submission,
     read_answers,
     read_withheld,
+    remove_results,
+    results_folders,
 )
 from decabench.tasks import DECATHLON, TASKS, Store, Task, home_folder, known_tasks
 from decabench.workers import collection_paused
@@ -69,6 +75,7 @@ from decabench.workers import collection_paused
 __all__ = [
     "TOLERANCE",
     "Recorded",
+    "drop_results",
     "manifest_root",
     "numbers_agree",
     "read_sample",
@@ -274,6 +281,101 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
 # Earlier results
 
 
+def drop_results(folder: Path, changed: Collection[tuple[str, str]], info: SubmissionInfo) -> tuple[str, ...]:
+    """Remove the results of the tasks and splits whose answers are about to change, and keep those of all others.
+
+    What stays describes the submission as `info`, so that it does not contradict the new submission.toml. Results that
+    no valid manifest binds are kept only if nothing changes. Returns what was removed: `sst (validation)`, or a whole
+    folder, `results/test`. Raises StorageError.
+    """
+    here = results_folders(folder)
+    if not here and not (folder / MANIFEST).exists():
+        return ()
+    with wait_for_lock(folder / MANIFEST, f"Waiting for another process that writes results in {folder}."):
+        try:
+            manifest = read_manifest(folder)
+        except InvalidManifestError:
+            manifest = None
+        if manifest is None:
+            return _drop_unbound(folder, here, changed, info)
+        return _drop_bound(folder, here, manifest, changed, info)
+
+
+def _drop_unbound(
+    folder: Path, here: Sequence[Path], changed: Collection[tuple[str, str]], info: SubmissionInfo
+) -> tuple[str, ...]:
+    if not changed and all(_is_described(path, info) for path in here):
+        return ()
+    remove_results(folder)
+    return tuple(path.relative_to(folder).as_posix() for path in here)
+
+
+def _is_described(folder: Path, info: SubmissionInfo) -> bool:
+    try:
+        return dict(read_results_file(folder / "results.json").submission) == _as_json(info)
+    except InvalidResultsError:
+        return False
+
+
+def _as_json(info: SubmissionInfo) -> dict[str, Any]:
+    """Return a description of a submission as it is read back from results."""
+    described: dict[str, Any] = json.loads(json.dumps(info.described()))
+    return described
+
+
+def _drop_bound(
+    folder: Path,
+    here: Sequence[Path],
+    manifest: Manifest,
+    changed: Collection[tuple[str, str]],
+    info: SubmissionInfo,
+) -> tuple[str, ...]:
+    """Do what `drop_results` says with what a manifest binds. What contradicts it is not bound anew, but removed."""
+    faults = [fault for fault in check_manifest(folder) if not fault.is_absent]
+    bound, removed = dict(manifest.results), []
+    smaller: dict[str, Results] = {}
+    unbound = [name for path in here if (name := path.relative_to(folder).as_posix()) not in bound]
+    gone = unbound if changed else []  # which results these are is not known
+    for name, held in manifest.results.items():
+        wrong = {fault.task for fault in faults if fault.folder == name}
+        dropped = {task for task in held.tasks if (task, held.split) in changed or task in wrong}
+        old = None if "" in wrong else read_results_file(folder / name / "results.json")
+        if old is None or dropped >= old.tasks.keys():
+            gone.append(name)
+            del bound[name]
+        elif dropped or dict(old.submission) != _as_json(info):
+            rest = {task: result for task, result in old.tasks.items() if task not in dropped}
+            interval = None if dropped & set(old.suite.tasks) else old.interval
+            smaller[name] = replace(old, submission=_as_json(info), tasks=rest, interval=interval)
+            removed += [f"{task} ({held.split})" for task in old.tasks if task in dropped]
+    if gone or smaller:
+        for path in (folder / name for name in (*gone, *smaller)):
+            require_within(folder, path, path / STATISTICS, path / EXAMPLES)
+        signed = (folder / MANIFEST).read_bytes()
+        remove_file(folder / MANIFEST)
+        remove_results(folder, [folder / name for name in gone])
+        for name, rest_of in smaller.items():
+            bound[name] = _write_smaller(folder / name, rest_of, bound[name])
+        if bound:
+            write_manifest(folder, Manifest(bound), signed)
+        else:
+            remove_file(folder / SIGNATURE)
+    return (*removed, *gone)
+
+
+def _write_smaller(folder: Path, results: Results, held: BoundResults) -> BoundResults:
+    """Write results without some tasks, and return what the manifest says about them."""
+    path = write_results_file(folder, results)
+    for task in held.tasks.keys() - results.tasks.keys():
+        remove_file(statistics_path(folder, task))
+        remove_file(examples_path(folder, task))
+    return BoundResults(
+        held.split,
+        file_digest(path),
+        {task: bound for task, bound in held.tasks.items() if task in results.tasks},
+    )
+
+
 @dataclass(frozen=True)
 class _Earlier:
     """What a folder of results holds before it is written."""
@@ -408,7 +510,7 @@ def _require_valid(
             not result.units and len(task.unit_names) == 1
         ):  # of several levels, files of earlier versions have one
             result = replace(result, units=describe_units(sample, task.unit_names))
-    files = {path: file_digest(file) for path, file in opened.files_of(name, options.split).items()}
+    files = digest_answers(opened, name, options.split)
     at_hand = (name, options.split) in opened.files
     if earlier.bound is not None:
         held = earlier.bound.tasks.get(name)

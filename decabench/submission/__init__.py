@@ -32,6 +32,7 @@ from decabench.submission.folder import (
     read_metadata,
     remove_if_empty,
     remove_results,
+    results_folders,
     write_predictions,
     write_submission,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "remove_if_empty",
     "remove_results",
     "render_metadata",
+    "results_folders",
     "texts_digest",
     "withhold",
     "write_id_list",

@@ -53,6 +53,7 @@ __all__ = [
     "read_metadata",
     "remove_if_empty",
     "remove_results",
+    "results_folders",
     "submission_folder",
     "write_predictions",
     "write_submission",
@@ -381,14 +382,15 @@ def write_predictions(
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
 
 
-def remove_results(folder: Path) -> None:
+def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
     """Remove a submission's results and the manifest that binds them to its answers, which are about to change.
 
+    `only` names folders of results; the others and the manifest then stay.
     Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link leads
     out of the folder.
     """
-    splits = sorted(path for path in (folder / RESULTS).glob("*") if path.is_dir())
-    stale = [folder / MANIFEST, folder / SIGNATURE]
+    splits = results_folders(folder) if only is None else list(only)
+    stale = [folder / MANIFEST, folder / SIGNATURE] if only is None else []
     for split in splits:
         rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
         stale += [split / "results.json", split / "run.json", *rows]
@@ -399,6 +401,11 @@ def remove_results(folder: Path) -> None:
         for split in splits:
             remove_if_empty(split / "statistics", split / "examples", split)
         remove_if_empty(folder / RESULTS)
+
+
+def results_folders(folder: Path) -> list[Path]:
+    """Return the folders in a submission's `results/`."""
+    return sorted(path for path in (folder / RESULTS).glob("*") if path.is_dir())
 
 
 def remove_if_empty(*folders: Path) -> None:

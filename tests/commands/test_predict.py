@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from decabench.predictors.schemes import PREDICTORS
+from decabench.runs.plan import Selection
 from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
@@ -223,7 +224,7 @@ def test_a_list_of_examples(command, home, tmp_path):
     (tmp_path / "ids").write_text("\n".join(chosen))
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 0 and "Partial: sst: only 3 ids, sha256:" in done.stdout
+    assert done.exit_code == 0 and "Partial: sst: only the examples in --ids; its score" in done.stdout
     rows = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
     assert [json.loads(row)["id"] for row in rows] == chosen
 
@@ -297,7 +298,51 @@ def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp
     """The remark was looked for under the task's name, which is not that of a wording."""
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--limit", "5"]
     done = command("predict", "--predictor", "majority", *options, "--question-variant", wording)
-    assert "Partial: sst: only limit 5; its scores are not ranked." in " ".join(done.stdout.split())
+    assert "Partial: sst: only the first 5 examples; its score is not ranked." in " ".join(
+        done.stdout.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (Selection(1), "the first 1 example"),
+        (Selection(ids=frozenset({"a"})), "the examples in --ids"),
+        (Selection(1_000, frozenset({"a"})), "the first 1,000 examples of each task in --ids"),
+        (Selection(), "all examples"),
+    ],
+)
+def test_a_selection_in_words(selection, words):
+    assert selection.describe("each" in words) == words
+
+
+def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
+    """Ten answers replaced a complete file of 32 without a word (found by a reader)."""
+    given = ["predict", "--predictor", "majority", "--home", home, "--output", tmp_path / "s"]
+    assert command(*given, "--tasks", "sst,schema").exit_code == 0
+    path = tmp_path / "s" / "predictions" / "sst.validation.jsonl"
+    before = path.read_bytes()
+    done = command(*given, "--tasks", "sst", "--limit", "10")
+    assert done.exit_code == 2 and path.read_bytes() == before
+    sentence = "holds, for validation, 32 answers to sst, of which this run would keep 10"
+    assert f"{sentence}: name another folder, or replace it with --force." in done.stderr
+    assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
+    assert len(path.read_text().splitlines()) == 10
+    assert command(*given, "--tasks", "sst", "--limit", "10").exit_code == 0  # as many
+    assert command(*given, "--tasks", "sst", "--limit", "12").exit_code == 0  # more
+
+
+def test_results_that_are_removed_are_said(command, home, tmp_path):
+    folder = tmp_path / "s"
+    given = ["predict", "--predictor", "majority", "--home", home, "--output", folder, "--tasks"]
+    assert command(*given, "sst,schema").exit_code == 0
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    assert "Removed" not in command(*given, "sst").stdout
+    done = command(*given, "sst", "--limit", "10", "--force")
+    assert (
+        "Removed results, since their answers changed: sst (validation). Run decabench evaluate"
+        in done.stdout
+    )
 
 
 def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
@@ -314,7 +359,7 @@ def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
         store=None,
     )
     plan = SimpleNamespace(run=run, predictor={"name": "openai:m"}, tasks=[])
-    remarks = _remarks(plan, SimpleNamespace(tallies=[]))
+    remarks = _remarks(plan, SimpleNamespace(tallies=[], removed=()))
     assert remarks[0].startswith("Wrote openai:m's answers")
 
 

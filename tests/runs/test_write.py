@@ -22,7 +22,10 @@ from decabench.runs import journal
 from decabench.runs import write as writing
 from decabench.runs.plan import ALL_VARIANTS, Prompts, Run, Selection, plan_run
 from decabench.runs.write import HALF_WRITTEN, predict, run_plan
-from decabench.scoring.evaluator import evaluate
+from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
+from decabench.scoring.manifest import check_manifest
+from decabench.scoring.record import record_scores, results_folder
+from decabench.scoring.verification import verify
 from decabench.tasks import DECATHLON
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -331,6 +334,88 @@ def test_nothing_else_in_the_folder_is_touched_but_results_of_the_old_answers_go
     run("oracle", ("schema",))
     assert (folder / "notes.md").read_text() == "mine"
     assert not (folder / "results").exists()
+
+
+@pytest.fixture
+def evaluated(run, home, tmp_path):
+    """Three tasks of which each has a result, as `decabench evaluate` writes it."""
+    folder = run("majority", ("sst", "schema", "squad"))
+    _record(folder, home)
+    return folder
+
+
+def _record(folder, home, **more):
+    options = ScoringOptions(home=home, **more)
+    results, scored = score_submission(folder, options)
+    return record_scores(folder, results_folder(folder, results), results, scored, options)
+
+
+def _results(folder):
+    return json.loads((folder / "results" / "validation" / "results.json").read_text())
+
+
+def test_results_stay_where_no_answer_changes(run, evaluated):
+    """A run that asked nothing deleted every result (found by a reader)."""
+    before = contents(evaluated)
+    run("majority", ("sst",))
+    assert contents(evaluated) == before
+
+
+def test_a_further_task_leaves_the_results_of_the_others(run, home, evaluated):
+    before = _results(evaluated)["tasks"]
+    run("majority", ("multinli.in.out",))
+    assert _results(evaluated)["tasks"] == before and check_manifest(evaluated) == []
+    assert [found.where for found in verify(evaluated, home=home)] == ["multinli.in.out"]  # it has no result
+
+
+def test_results_of_answers_that_change_go_and_the_others_stay(run, home, outside, monkeypatch):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky", ("sst", "schema"))
+    _record(folder, home)
+    monkeypatch.setattr(flaky, "predict", lambda questions: ["new" for _ in questions])
+    plan = plan_run(
+        Run(
+            "somebodys:flaky",
+            [TASKS["sst"]],
+            "validation",
+            folder,
+            Store(home),
+            fresh=True,
+            date="2026-01-31",
+        )
+    )
+    assert run_plan(plan).removed == ("sst (validation)",)
+    assert list(_results(folder)["tasks"]) == ["schema"]
+    names = {path.name for path in (folder / "results" / "validation").rglob("*") if "sst" in path.name}
+    assert names == set() and check_manifest(folder) == []
+    assert [found.where for found in verify(folder, home=home)] == ["sst"]  # it has no result
+
+
+def test_results_of_another_split_stay(run, home, evaluated):
+    run("majority", ("sst",), split="test")
+    _record(evaluated, home, split="test")
+    run("majority", ("sst",), split="test", selection=Selection(5))
+    assert not (evaluated / "results" / "test").exists()
+    assert check_manifest(evaluated) == [] and len(_results(evaluated)["tasks"]) == 3
+
+
+def test_results_say_what_the_submission_says_now(run, home, evaluated):
+    run("majority", ("sst",), name="Another")
+    assert _results(evaluated)["submission"]["name"] == "Another"
+    assert check_manifest(evaluated) == [] and verify(evaluated, home=home) == []
+
+
+def test_results_that_contradict_their_manifest_are_not_bound_anew(run, home, evaluated):
+    path = evaluated / "results" / "validation" / "results.json"
+    path.write_text(path.read_text().replace('"n": 32', '"n": 33', 1))
+    run("majority", ("multinli.in.out",))
+    assert not path.exists() and not (evaluated / "manifest.json").exists()
+
+
+def test_another_predictors_results_go(run, evaluated):
+    run("oracle", ("sst",))
+    assert not (evaluated / "results").exists() and not (evaluated / "manifest.json").exists()
 
 
 def test_what_a_killed_run_left_is_removed(run, tmp_path):
