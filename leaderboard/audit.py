@@ -7,6 +7,7 @@ checked decides the evidence of a row (`Entry.kind`), and the evidence whether i
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -56,6 +57,7 @@ __all__ = [
     "differs_in_words",
     "find_answers",
     "find_impossible_rows",
+    "refusal_reason",
     "units_fit",
 ]
 
@@ -113,8 +115,8 @@ def audit(
             if fault := manifests.find_fault(entry) or _differs_from_metadata(entry, submissions):
                 raise ContradictionError(fault)
             return _audit_entry(entry, evidence, submissions, data)
-        except ContradictionError as error:
-            return Refusal(entry.path, printable_line(str(error), 300))
+        except (ContradictionError, OSError) as error:  # one unreadable file must not end the board of all
+            return Refusal(entry.path, refusal_reason(error, submissions))
 
     with ThreadPoolExecutor(threads) as pool:  # files are read, unpacked and added up without Python's lock
         results = list((pool.map if threads > 1 else map)(checked, found.entries))
@@ -124,6 +126,14 @@ def audit(
         entries=tuple(result for result in results if isinstance(result, Entry)),
         refused=tuple(sorted(refused, key=lambda refusal: refusal.path)),
     )
+
+
+def refusal_reason(error: Exception, submissions: Path) -> str:
+    """Say why an entry is refused, in one line; of a file that cannot be read, without the folders above."""
+    if isinstance(error, OSError):
+        name = os.path.relpath(os.fsdecode(error.filename or ""), submissions)
+        return printable_line(f"{name} cannot be read: {error.strerror or error}", 300)
+    return printable_line(str(error), 300)
 
 
 def _differs_from_metadata(entry: Entry, submissions: Path) -> str:

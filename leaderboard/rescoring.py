@@ -23,6 +23,7 @@ from decabench.leaderboard.audit import (
     FileDigests,
     differs_in_words,
     find_answers,
+    refusal_reason,
     units_fit,
 )
 from decabench.leaderboard.entries import (
@@ -86,8 +87,8 @@ def verify_entries(
     for entry in found.entries:
         try:
             kept.append(_verify_entry(entry, submissions, metrics, options))
-        except ContradictionError as error:
-            refused.append(Refusal(entry.path, printable_line(str(error), 300)))
+        except (ContradictionError, OSError) as error:
+            refused.append(Refusal(entry.path, refusal_reason(error, submissions)))
     return replace(
         found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import signal
@@ -61,6 +63,24 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setenv("DECABENCH_DEBUG", "")  # what --debug sets goes away with the test
     monkeypatch.delenv("DECABENCH_HOME", raising=False)
     return lambda *arguments: CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a file one that may not be read, for root too, whom its mode does not stop."""
+
+    def forbid(path: Path) -> None:
+        real = io.open
+
+        def opened(file: Any, *given: Any, **named: Any) -> Any:
+            if isinstance(file, (str, os.PathLike)) and os.path.realpath(file) == os.path.realpath(path):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+            return real(file, *given, **named)
+
+        monkeypatch.setattr("builtins.open", opened)
+        monkeypatch.setattr("io.open", opened)
+
+    return forbid
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ __all__ = [
     "context_ceiling",
     "count_answers",
     "count_forms",
+    "digest_answers",
     "evaluate",
     "find_metric",
     "is_reachable",
@@ -292,7 +293,9 @@ def _find_known(
         marks = opened.info.marks(name, file.split)
         if marks.partial or marks.incomplete or options.without.get(name):
             continue
-        digests = _file_digests(opened, name, file.split)
+        digests = digest_answers(opened, name, file.split)
+        if len(digests) < len(opened.files_of(name, file.split)):
+            continue  # its receipt would be that of other files
         receipt = find_receipt(store, ScoredFile(known[name], file.split, digests, options.answers), folder)
         if receipt is None:
             continue
@@ -316,9 +319,20 @@ def _read_predictions(file: PredictionFile, kind: AnswerKind, references: Sequen
     return [answers[id_] for id_ in ids_of(references)]
 
 
-def _file_digests(submission: Submission, task: str, split: str) -> dict[str, str]:
-    """Return the sha256 of each file that the submission has for the task, by its path there."""
-    return {name: file_digest(path) for name, path in submission.files_of(task, split).items()}
+def digest_answers(submission: Submission, task: str, split: str) -> dict[str, str]:
+    """Return the sha256 of each file that the submission has for the task, by its path there.
+
+    A file that cannot be read is left out: reading its answers says so, as a fault. Raises FileNotFoundError.
+    """
+    found = {}
+    for name, path in submission.files_of(task, split).items():
+        try:
+            found[name] = file_digest(path)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            continue
+    return found
 
 
 def add_intervals(
@@ -458,7 +472,7 @@ class _Job:
 
     def digests(self) -> dict[str, str]:
         """Return the sha256 of each file that the submission has for the task, by its path there."""
-        return _file_digests(self.submission, self.task.name, self.file.split)
+        return digest_answers(self.submission, self.task.name, self.file.split)
 
     def traces(self) -> list[tuple[int, ...]]:
         """Return what changes whenever one of these files is written or replaced, also by the same bytes."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError
-from decabench.files import file_digest, is_within
+from decabench.files import is_within
 from decabench.scoring.evaluator import (
     ScoringOptions,
+    digest_answers,
     find_metric,
     known_to,
     open_with_remade,
@@ -188,11 +189,10 @@ def _is_current(
 
     The file is somebody else's: its metric is compared, and never loaded, as a name may stand for any code.
     """
-    files = opened.files_of(task.name, options.split)
     return (
         (head.task, head.split, head.answers) == (task.name, options.split, options.answers)
         and head.metric == task.metric
         and head.data == store.record(task.name, options.split).fingerprint
         and head.signature == find_metric(task.metric).full_signature
-        and dict(head.files) == {path: file_digest(file) for path, file in files.items()}
+        and dict(head.files) == digest_answers(opened, task.name, options.split)
     )

@@ -236,12 +236,15 @@ def _check_folder(
     if not path.is_file() or not is_within(root, path):
         yield ManifestFault(name, "", f"its results.json is missing, but {MANIFEST} has its digest")
         return
-    if digest(path) != bound.results:
-        yield ManifestFault(name, "", f"its results.json is not the one whose digest is in {MANIFEST}")
     try:
+        if digest(path) != bound.results:
+            yield ManifestFault(name, "", f"its results.json is not the one whose digest is in {MANIFEST}")
         results = read_results_file(path)
     except InvalidResultsError as error:
         yield ManifestFault(name, "", error.reason, in_results=True)
+        return
+    except OSError as error:
+        yield ManifestFault(name, "", f"its results.json cannot be read: {error.strerror}")
         return
     for task in sorted({*results.tasks, *bound.tasks}):
         for reason in _check_task(root, folder, task, results, bound, digest):
@@ -277,17 +280,23 @@ def _check_task(
             yield f"results.json and {MANIFEST} differ about {what} behind it"
     path = statistics_path(folder, task)
     if held.statistics:
-        if not path.is_file() or not is_within(root, path):
-            yield _ABSENT
-        elif digest(path) != held.statistics:
-            yield f"its statistics are not those whose digest is in {MANIFEST}"
+        try:
+            if not path.is_file() or not is_within(root, path):
+                yield _ABSENT
+            elif digest(path) != held.statistics:
+                yield f"its statistics are not those whose digest is in {MANIFEST}"
+        except OSError as error:
+            yield f"its statistics cannot be read: {error.strerror}"
     elif stated.status == "scored":
         yield f"{MANIFEST} has no digest of its statistics"
     for name, stated_digest in held.predictions.items():
         file = root / name
-        if file.is_file() and is_within(root, file) and digest(file) != stated_digest:
-            if not _has_answers(file, name, results, held):
-                yield f"{name} has changed since it was scored"
+        try:
+            if file.is_file() and is_within(root, file) and digest(file) != stated_digest:
+                if not _has_answers(file, name, results, held):
+                    yield f"{name} has changed since it was scored"
+        except OSError as error:
+            yield f"{name} cannot be read: {error.strerror}"
 
 
 def _has_answers(file: Path, name: str, results: Results, held: BoundTask) -> bool:

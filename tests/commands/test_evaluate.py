@@ -449,3 +449,26 @@ def test_confusions_are_in_the_json_too(command, home, submit):
     assert all(each["gold"] == each["predicted"] for each in found)
     assert sum(each["count"] for each in found) == 32
     assert [each["count"] for each in found] == sorted((each["count"] for each in found), reverse=True)
+
+
+def test_a_file_that_may_not_be_read_is_a_fault_of_its_task(command, home, submit, unreadable):
+    """It ended the whole command as a bug (found by a reader)."""
+    folder = submit("majority", ("sst", "schema"))
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    unreadable(folder / "predictions" / "sst.validation.jsonl")
+    done = command("evaluate", folder, "--home", home)
+    assert done.exit_code == 1
+    assert (
+        "Failed: sst: predictions/sst.validation.jsonl:1: unreadable-file: it cannot be read" in done.stdout
+    )
+    done = command("show", folder, "--task", "sst", "--home", home)
+    assert done.exit_code == 3 and "unreadable-file" in done.stderr
+
+
+def test_earlier_results_of_a_file_that_may_not_be_read(command, home, submit, unreadable):
+    folder = submit("majority", ("sst", "schema"))
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    unreadable(folder / "predictions" / "sst.validation.jsonl")
+    done = command("evaluate", folder, "--home", home, "--tasks", "schema")
+    assert done.exit_code == 0
+    assert "Not kept from the earlier results.json: sst: " in done.stdout and "cannot be read" in done.stdout

@@ -187,3 +187,22 @@ def test_rows_without_scores_are_counted(command, home, scored, submit, tmp_path
     assert "Results: 1 verified, 1 partial, 1 failed.\n" in done.stdout
     done = command("leaderboard", *options, "--json")
     assert json.loads(done.stdout)["kinds"] == {"verified": 1, "partial": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("has_manifest", [True, False])
+def test_a_file_that_may_not_be_read_refuses_its_submission_alone(
+    command, home, submit, unreadable, tmp_path, has_manifest
+):
+    """It ended the board of all as a bug (found by a reader)."""
+    for name in ("majority", "lead-3"):
+        folder = submit(name, ("sst", "schema"), f"all/{name}")
+        assert command("evaluate", folder, "--home", home).exit_code == 0
+    if not has_manifest:
+        (tmp_path / "all" / "majority" / "manifest.json").unlink()
+    unreadable(tmp_path / "all" / "majority" / "predictions" / "sst.validation.jsonl")
+    given = ["--submissions", tmp_path / "all", "--output", tmp_path / "site", "--home", home]
+    done = command("leaderboard", *given)
+    said = done.stdout + done.stderr
+    assert done.exit_code == 0 and "Refused: majority/results/validation/results.json: " in said
+    assert "predictions/sst.validation.jsonl cannot be read: Permission denied" in said
+    assert "1 verified" in said

@@ -103,3 +103,12 @@ def test_a_submission_whose_only_answers_are_withheld(command, home, submit, tmp
     assert done.exit_code == 1 and "All of its answers are withheld" in done.stderr
     done = command("show", folder, "--home", home)
     assert done.exit_code == 2 and "they are withheld" in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_a_difference(command, home, submit, unreadable):
+    """It ended the command as a bug (found by a reader)."""
+    folder = submit("majority", ("sst", "schema"))
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    unreadable(folder / "predictions" / "sst.validation.jsonl")
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 1 and "unreadable-file" in done.stdout and "schema: same" in done.stdout
