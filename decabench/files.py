@@ -76,19 +76,23 @@ def is_refused_write(error: BaseException) -> bool:
 
 
 @contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to write `path` into a StorageError."""
+def storage_errors(path: Path, option: str = "", creates: bool = False) -> Iterator[None]:
+    """Turn the operating system's refusals to write `path` into a StorageError.
+
+    `option` names the one that says where to write, as `--html`. With `creates`, nothing is read: a path that is not
+    found is then one that cannot be made, as in `/proc`.
+    """
+    elsewhere = (
+        f"choose another place with {option}" if option else "choose another folder (--home or --output)"
+    )
+    refusals = (*_NO_PERMISSION, errno.ENOTDIR, errno.EEXIST, *([errno.ENOENT] if creates else []))
     try:
         yield
     except OSError as error:
         if error.errno in _NO_SPACE:
-            raise StorageError(
-                f"No space left to write {path}: free some, or choose another folder (--home or --output)."
-            ) from error
-        if error.errno in (*_NO_PERMISSION, errno.ENOTDIR, errno.EEXIST):
-            raise StorageError(
-                f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
-            ) from error
+            raise StorageError(f"No space left to write {path}: free some, or {elsewhere}.") from error
+        if error.errno in refusals:
+            raise StorageError(f"{path} cannot be written ({error.strerror}): {elsewhere}.") from error
         raise
 
 
@@ -118,9 +122,9 @@ def remove_file(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def make_folder(path: Path) -> Path:
-    """Create a folder unless it exists, and return it. Raises StorageError."""
-    with storage_errors(path):
+def make_folder(path: Path, option: str = "") -> Path:
+    """Create a folder unless it exists, and return it; `option` is as in `storage_errors`. Raises StorageError."""
+    with storage_errors(path, option, creates=True):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -142,14 +146,18 @@ def require_within(folder: Path, *paths: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path, compress: Compression = None, level: int = 9) -> Iterator[IO[bytes]]:
+def atomic_file(
+    path: Path, compress: Compression = None, level: int = 9, option: str = ""
+) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError. A compressed file can be written but not seeked; `level` is gzip's.
+    Raises StorageError. A compressed file can be written but not seeked; `level` is gzip's, and `option` is as in
+    `storage_errors`.
     """
-    make_folder(path.parent)
-    with storage_errors(path):
+    make_folder(path.parent, option)
+    with storage_errors(path, option, creates=True):
         handle, temporary = _make_temporary(path)
+    with storage_errors(path, option):
         try:
             with os.fdopen(handle, "wb") as file:
                 with _compressing(file, compress, level) as writer:
@@ -251,10 +259,10 @@ _WAITS_IN_SILENCE = 20
 
 
 @contextmanager
-def wait_for_lock(path: Path, notice: str) -> Iterator[None]:
+def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
     """Hold a lock for what is written at and around `path`; wait for a process that has it. Raises StorageError.
 
-    A wait of some seconds is told as the warning `notice`.
+    `option` is as in `storage_errors`. A wait of some seconds is told as the warning `notice`.
     The lock is named as temporary files are, so that a sweep removes that of a killed process.
     """
     if os.name != "posix":  # where files cannot be locked, nobody waits
@@ -265,11 +273,16 @@ def wait_for_lock(path: Path, notice: str) -> Iterator[None]:
     if lock.is_dir():
         raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
     for waits in count():
-        with storage_errors(lock):
+        with storage_errors(path.parent, option, creates=True):
             try:
                 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-            except PermissionError:  # another user's, which can be locked all the same
-                descriptor = os.open(lock, os.O_RDONLY)
+            except PermissionError as error:
+                try:
+                    descriptor = os.open(
+                        lock, os.O_RDONLY
+                    )  # another user's, which can be locked all the same
+                except FileNotFoundError:  # there is none, and none can be made here
+                    raise error from None
         if _holds(descriptor):
             break
         os.close(descriptor)

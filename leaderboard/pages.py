@@ -394,5 +394,5 @@ def write_comparison_page(comparison: Comparison, path: Path) -> None:
     environment = make_environment()
     environment.filters["units"] = show_units
     page = environment.get_template("comparison.html").render(comparison=comparison, sample_note=SAMPLE_NOTE)
-    with atomic_file(path) as file:
+    with atomic_file(path, option="--html") as file:
         file.write(page.encode("utf-8", "replace"))

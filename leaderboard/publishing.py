@@ -56,7 +56,7 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
     with storage_errors(site):
         if site.parent.exists() and not site.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
-    make_folder(site.parent)
+    make_folder(site.parent, "--output")
     sweep_builds(site)
     with storage_errors(site), _temporary_folder(site) as temporary:
         built = temporary / "site"
@@ -268,7 +268,8 @@ def _kernel_exchange() -> Callable[[bytes, bytes], bool] | None:
 @contextmanager
 def _temporary_folder(site: Path) -> Iterator[Path]:
     """Provide a folder beside the site, locked for as long as the block lasts, and remove it with all that is in it."""
-    temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
+    with storage_errors(site, "--output", creates=True):
+        temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
     with open(temporary / "new", "wb") as lock:
         try_lock(lock.fileno())
         (temporary / "new").rename(temporary / _LOCK)  # no other build sees the lock before it is held

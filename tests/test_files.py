@@ -6,6 +6,7 @@ import errno
 import gzip
 import hashlib
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -33,6 +34,7 @@ from decabench.files import (
     require_within,
     storage_errors,
     sweep_temporary,
+    wait_for_lock,
 )
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, its first example
@@ -81,6 +83,36 @@ def test_refusals_are_sentences(tmp_path: Path, number: int, sentence: str) -> N
         raise OSError(number, os.strerror(number))
     assert str(tmp_path) in str(caught.value)
     assert "--home" in str(caught.value)
+
+
+def test_a_place_where_nothing_can_be_made() -> None:
+    """In /proc the system says that there is no such file, which was taken for a bug (found by a reader)."""
+    if not Path("/proc/self").exists():
+        pytest.skip("there is no /proc")
+    for make in (make_folder, lambda path: atomic_file(path).__enter__()):
+        with pytest.raises(StorageError, match=r"/proc/.* cannot be written \(No such file or directory\)"):
+            make(Path("/proc/decabench-test"))
+
+
+def test_the_option_that_says_where(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"denied\): choose another place with --html\.$"):
+        with storage_errors(tmp_path, "--html"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That no other user has one hid why none can be made (found by a reader)."""
+    real = os.open
+
+    def refused(path: Any, flags: int, *more: Any) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", refused)
+    sentence = rf"{re.escape(str(tmp_path))} cannot be written \(Permission denied\): .* with --output"
+    with pytest.raises(StorageError, match=sentence), wait_for_lock(tmp_path / "file", "", "--output"):
+        pass
 
 
 def test_another_error_passes(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
 
     text = export_results([find_results(path, split) for path in submissions], form)
     if output is not None:
-        with atomic_file(output) as file:
+        with atomic_file(output, option="--output") as file:
             file.write(text.encode())
     if is_set("json"):
         from decabench.commands._documents import ExportedResultsDocument

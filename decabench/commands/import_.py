@@ -171,6 +171,6 @@ def _write_report(path: Path, error: RefusedImportError) -> None:
 
     from decabench.files import atomic_file
 
-    with atomic_file(path) as file:
+    with atomic_file(path, option="--report") as file:
         for fault in error.faults:
             file.write(json.dumps(asdict(fault), ensure_ascii=False).encode("utf-8", "replace") + b"\n")

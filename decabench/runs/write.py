@@ -173,7 +173,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Let one run at a time write to a folder; clean up after a run without any outcome."""
     _require_own_files(folder)
     is_new = not folder.exists()
-    journals = make_folder(folder / JOURNAL)
+    journals = make_folder(folder / JOURNAL, "--output")
     refusal = f"Another run is writing to {folder}: wait for it, or give this run another --output."
     with lock_file(journals / ".lock", refusal):
         try:
