@@ -39,6 +39,7 @@ from decabench.scoring import (
     exact_sums,
     number_units,
     numbers_agree,
+    open_statistics,
     read_rows,
     stored_metric,
 )
@@ -430,10 +431,9 @@ def _score(name: str, metric: Metric, rows: Array) -> dict[str, float]:
 def _check_file(name: str, task: TaskEntry, path: Path) -> None:
     """Check the size and the labels of a file before its rows are read."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        described = pq.ParquetFile(path)
+        described = open_statistics(path)
         count, labels = described.metadata.num_rows, described.schema_arrow.metadata or {}
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ContradictionError(

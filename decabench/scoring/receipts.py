@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -18,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import decabench
-from decabench.errors import DecabenchError, StorageError
+from decabench.errors import DecabenchError
 from decabench.files import atomic_file, canonical_json, file_digest
 from decabench.metrics import METRICS
 from decabench.scoring.results import TaskResult, parse_task, statistics_path, without_defaults
@@ -31,7 +33,7 @@ from decabench.untrusted import read_json
 
 __all__ = ["Deferred", "Receipt", "ScoredFile", "code_digest", "find_receipt", "write_receipt"]
 
-FORMAT = "decabench.receipt/1"
+FORMAT = "decabench.receipt/2"
 
 _FOLDER = "receipts"
 _LARGEST = 1 << 20
@@ -145,24 +147,28 @@ def _code_files(package: Path) -> Iterator[Path]:
 
 
 def write_receipt(store: Store, scored: ScoredFile, result: TaskResult, statistics: Path) -> None:
-    """Keep a receipt for a task that was scored as a whole. A home that cannot be written gets none.
+    """Keep a receipt for a task that was scored as a whole. Where none can be written, there is none, and no error.
 
     It has no scores of a part of the examples (`--without`), which other options would want of another part.
     """
-    path = scored.receipt_path(store)
-    if path is None or result.status != "scored" or result.variants:
+    if result.status != "scored" or result.variants:
         return
-    if result.data.fingerprint != store.record(scored.task.name, scored.split).fingerprint:
-        return
-    content = {
-        "format": FORMAT,
-        "result": without_defaults(asdict(replace(result, without={}))),
-        "statistics": file_digest(statistics),
-        "path": str(statistics.absolute()),
-    }
-    with suppress(StorageError), atomic_file(path) as file:
-        file.write((json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
-    _sweep(path.parent)
+    with suppress(DecabenchError, OSError, ValueError):  # a receipt saves time, and is worth no result
+        path = scored.receipt_path(store)
+        if (
+            path is None
+            or result.data.fingerprint != store.record(scored.task.name, scored.split).fingerprint
+        ):
+            return
+        content = {
+            "format": FORMAT,
+            "result": without_defaults(asdict(replace(result, without={}))),
+            "statistics": file_digest(statistics),
+            "path": quote_from_bytes(os.fsencode(statistics.absolute()), safe="/ "),
+        }
+        with atomic_file(path) as file:
+            file.write((json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
+        _sweep(path.parent)
 
 
 @lru_cache(maxsize=16)  # once for each home
@@ -189,7 +195,7 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
         if content["result"]["data"]["fingerprint"] != store.record(name, scored.split).fingerprint:
             return None
         places = (
-            Path(content["path"]),
+            Path(os.fsdecode(unquote_to_bytes(content["path"]))),
             statistics_path(submission / RESULTS / scored.split, name),
         )
         for place in places:

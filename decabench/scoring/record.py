@@ -163,8 +163,9 @@ def record_scores(
     submission = Path(submission)
     root = manifest_root(submission, folder)
     require_within(root, folder, folder / STATISTICS, folder / EXAMPLES)
-    make_folder(folder)
-    with wait_for_lock(root / MANIFEST, f"Waiting for another process that writes results in {root}."):
+    make_folder(folder, "--output")
+    notice = f"Waiting for another process that writes results in {root}."
+    with wait_for_lock(root / MANIFEST, notice, "--output"):
         return _record(submission, root, folder, results, scored, options)
 
 
@@ -204,7 +205,6 @@ def _record(
         remove_file(examples_path(folder, path.stem))
     write_statistics(folder, scored)
     write_examples(folder, submission, scored, options)
-    _write_receipts(folder, scored, merged, options)
     path = write_results_file(folder, merged)
     bound = {name: bind_task(root, folder, name, merged, found.files) for name, found in scored.items()}
     for name, held in kept.items():
@@ -213,6 +213,7 @@ def _record(
         )
     mine = BoundResults(merged.split, file_digest(path), bound)
     write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
+    _write_receipts(folder, scored, merged, options)
     return Recorded(merged, path, root, tuple(kept), tuple(left_out), tuple(again))
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "describe_units",
     "exact_sums",
     "number_units",
+    "open_statistics",
     "read_rows",
     "score_interval",
     "show_difference",
@@ -350,10 +351,13 @@ _MOST_COLUMNS = 4_000
 """More than 1,000 classes, the most that metrics count, take in a row, with units."""
 
 
-def _open_statistics(source: Path | bytes) -> pq.ParquetFile:
+def open_statistics(source: Path | bytes) -> pq.ParquetFile:
+    """Open a file of statistics, or what was read of it. Raises errors of pyarrow, OSError and ValueError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if isinstance(source, Path) and not str(source).isprintable():
+        source = source.read_bytes()  # pyarrow opens no path that is not UTF-8
     return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source, memory_map=True)
 
 
@@ -372,7 +376,7 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
         return metric
     name = _name_of(source)
     try:
-        names = _open_statistics(source).schema_arrow.names
+        names = open_statistics(source).schema_arrow.names
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
     if len(names) > _MOST_COLUMNS:
@@ -390,7 +394,7 @@ def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Arra
     import pyarrow as pa
 
     try:
-        file = _open_statistics(source)
+        file = open_statistics(source)
         levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
         levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
         table = file.read([*levels, *columns], use_threads=False)
