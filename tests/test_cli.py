@@ -546,9 +546,10 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
     assert line.startswith("Error: Standard output cannot be written (No space left on device)")
 
 
-def test_a_reader_that_has_enough_is_no_fault(tmp_path):
-    """Code 1 would say that what was checked has faults."""
-    code = f"{sys.executable} -m decabench metrics show rouge | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])
+def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
+    """Code 1 would say that what was checked has faults; rich ends with it by itself (found by a reader)."""
+    code = f"{sys.executable} -m decabench {command} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", f"(sleep 0.2; {code})"],
         env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
@@ -557,3 +558,37 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path):
         check=True,
     )
     assert done.stdout.split() == ["141"] and done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["check", "verify"])
+def test_the_submission_by_position_too(command, home, submit, name):
+    """`evaluate` and `show` took it so, `check` and `verify` did not (found by a reader)."""
+    folder = submit("majority", ("sst",))
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    by_position = command(name, folder, "--home", home)
+    by_option = command(name, "--submission", folder, "--home", home)
+    assert by_position.exit_code == by_option.exit_code == 0 and by_position.stdout == by_option.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "results", "s", "s", "--format", "model-index"],
+        ["export", "results", "README.md"],
+        ["tasks", "overlap", "--write", "list.txt"],
+        ["check", "s", "--ids", "list.jsonl"],
+        ["run", "broken.toml"],
+    ],
+)
+def test_usage_that_the_data_is_not_to_blame_for_is_2(
+    command, home, submit, tmp_path, monkeypatch, arguments
+):
+    """Several gave 3, which is for data that is missing or damaged (found by a reader)."""
+    folder = submit("majority", ("sst",), "s")
+    monkeypatch.chdir(tmp_path)
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    Path("broken.toml").write_text("predictor = = 1")
+    Path("list.jsonl").touch()
+    Path("README.md").touch()
+    done = command(*arguments)
+    assert done.exit_code == 2 and done.stderr.count("Error: ") == 1

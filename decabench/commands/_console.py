@@ -121,6 +121,9 @@ def console(stderr: bool = False) -> Console:
         def render_str(self, text: str, **settings: Any) -> Text:
             return super().render_str(terminal_safe(text), **settings)
 
+        def on_broken_pipe(self) -> None:
+            raise  # what the command line does with it, not rich's exit code, which is that of faults
+
     return SafeConsole(
         stderr=stderr or is_set("json"),
         width=terminal_width(sys.stderr if stderr else sys.stdout) or 140,

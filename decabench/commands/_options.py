@@ -37,7 +37,6 @@ __all__ = [
     "size_option",
     "split_option",
     "submission_argument",
-    "submission_option",
     "suite_option",
     "tasks_option",
 ]
@@ -318,13 +317,6 @@ suite_option = click.option(
     metavar="NAME",
     shell_complete=complete_suite,
     help="Only the tasks in this suite (see decabench suites).",
-)
-submission_option = click.option(
-    "--submission",
-    required=True,
-    type=click.Path(path_type=Path, exists=True),
-    metavar="PATH",
-    help="The submission: a folder, a .zip or a .tar.gz.",
 )
 
 

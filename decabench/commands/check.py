@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from decabench.commands._console import echo, folded, is_set, note, write_json
-from decabench.commands._options import home_option, include_option, submission_option, tasks_option
+from decabench.commands._options import home_option, include_option, submission_argument, tasks_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ __all__ = ["check"]
 
 
 @click.command()
-@submission_option
+@submission_argument
 @tasks_option
 @click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Check only this split.")
 @click.option(

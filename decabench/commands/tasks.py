@@ -347,6 +347,8 @@ def overlap(
 
     if match == "exact" and not written:
         raise click.UsageError("--match chooses what --write lists: add --write, or leave out --match.")
+    if written and not written.name.lower().endswith((".json", ".json.gz")):
+        raise click.UsageError(f"--write names {written}: a list of ids must end in .json or .json.gz.")
     store, known = Store(home_folder(home)), known_tasks(include)
     wanted = chosen_tasks(tasks, include, suite)
     names = [name for name in wanted or known if store.records(name)]

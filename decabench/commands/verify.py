@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import echo, is_set, print_json
-from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    jobs_option,
+    processes,
+    submission_argument,
+)
 
 if TYPE_CHECKING:
     from decabench.commands._documents import VerifiedFile
@@ -18,7 +24,7 @@ __all__ = ["verify"]
 
 
 @click.command()
-@submission_option
+@submission_argument
 @click.option(
     "--results",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DataError, require_name
+from decabench.errors import DataError, DecabenchError, require_name
 from decabench.exchange.yaml_text import dump_yaml
 from decabench.metrics import METRICS
 from decabench.scoring import Results, TaskResult, read_results_file, results_files, score_digits, show_units
+from decabench.submission import ARCHIVE_SUFFIXES
 from decabench.tasks import TASKS, Label, Tags, Task, Tree
 from decabench.text import well_formed
 
@@ -23,11 +24,17 @@ __all__ = ["TABLES", "export_results", "find_results", "latex_table", "markdown_
 def find_results(path: str | Path, split: str = "validation") -> Results:
     """Read the results of a submission's split, or a `results.json`.
 
-    Raises MissingDataError if there are none, DataError if there are several of the split.
+    Raises MissingDataError if there are none, DataError if there are several of the split, DecabenchError for a file of
+    another kind.
     """
     path = Path(path)
     if path.name.endswith(".json"):
         return read_results_file(path)
+    if path.is_file() and not path.name.lower().endswith(ARCHIVE_SUFFIXES):
+        kinds = ", ".join(ARCHIVE_SUFFIXES)
+        raise DecabenchError(
+            f"{path} has no results: give the folder of a submission, a results.json, or an archive ({kinds})."
+        )
     found = [read_results_file(each) for each in results_files(path)]
     of_split = [each for each in found if each.split == split and each.answers == "extracted"]
     if len(of_split) == 1:
@@ -42,11 +49,11 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
 def export_results(results: Sequence[Results], format: str) -> str:
     """Return results as text: `markdown` and `latex` take several, side by side; `model-index` takes one.
 
-    Raises DataError for several results that cannot stand in one table.
+    Raises DataError for several results that cannot stand in one table, DecabenchError for several in a model card.
     """
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
-        raise DataError(
+        raise DecabenchError(
             f"A model card is about one model; given {len(results)} results: export them one by one."
         )
     _require_comparable(results)

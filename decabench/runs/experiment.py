@@ -165,10 +165,12 @@ def read_experiment(
 
     A setting is `predict.limit=20`, whose value is read as TOML, or kept as a string if it is not valid TOML; or an
     item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
-    Raises DecabenchError; DataError if the file cannot be read.
+    Raises DecabenchError.
     """
     content: dict[str, Any] = (
-        read_toml(Path(source)) if isinstance(source, str | Path) else _plain(dict(source or {}))
+        read_toml(Path(source), DecabenchError)
+        if isinstance(source, str | Path)
+        else _plain(dict(source or {}))
     )
     example = "predict.limit=20"
     for path, value in (

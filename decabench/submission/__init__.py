@@ -18,6 +18,7 @@ from decabench.submission.answers import (
     read_lines,
     texts_digest,
 )
+from decabench.submission.archive import ARCHIVE_SUFFIXES
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
@@ -40,6 +41,7 @@ from decabench.submission.metadata import METADATA_NAME, SubmissionInfo, render_
 from decabench.submission.withheld import WithheldAnswers, read_withheld, withhold
 
 __all__ = [
+    "ARCHIVE_SUFFIXES",
     "FINISHES",
     "FOLDER",
     "MANIFEST",

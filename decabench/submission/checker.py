@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.prompts import AnswerForms, LabelForms, forms_of, takes_for
@@ -272,7 +272,7 @@ def write_id_list(
 ) -> None:
     """Write an id list as `.json` or `.json.gz`; ids keep their order, and equal input gives equal bytes.
 
-    Raises DataError for ids that could not be read back.
+    Raises DataError for ids that could not be read back, DecabenchError for another name.
     """
     path = Path(path)
     splits = []
@@ -291,7 +291,11 @@ def _position(task: str, split: str) -> tuple[str, int]:
 
 
 def read_id_list(path: str | Path) -> IdList:
-    """Read an id list. Raises MissingDataError if there is no such file, DataError if it is damaged."""
+    """Read an id list.
+
+    Raises MissingDataError if there is no such file, DataError if it is damaged, DecabenchError if its name cannot be
+    that of one.
+    """
     path = Path(path)
     try:
         with gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
@@ -354,7 +358,7 @@ def _parse_ids(path: Path, text: str) -> IdList:
 def _is_packed(path: Path) -> bool:
     name = path.name.lower()
     if not name.endswith((".json", ".json.gz")):
-        raise DataError(f"{path.name} cannot be an id list: its name must end in .json or .json.gz.")
+        raise DecabenchError(f"{path.name} cannot be an id list: its name must end in .json or .json.gz.")
     return name.endswith(".gz")
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from decabench import evaluate
-from decabench.errors import DataError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.exchange import export_results, find_results
 from decabench.exchange.result_exports import latex_table, markdown_table, model_index
 
@@ -235,7 +235,7 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
     assert "another split (test, not validation)" in str(caught.value)
     assert "other data of sst" in str(caught.value)
     assert "another metric on squad" in str(caught.value)
-    with pytest.raises(DataError, match="about one model"):
+    with pytest.raises(DecabenchError, match="about one model"):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):
         export_results([first], "html")
