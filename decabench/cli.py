@@ -307,7 +307,10 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
         if not meta.get("decabench.json_errors"):
             raise error
         raise _CliError("Missing command.", error.exit_code, meta, error) from None
-    raise _CliError(f"{error.format_message()}{_advice(error)}", error.exit_code, meta, error) from None
+    message = error.format_message()
+    if isinstance(error, click.MissingParameter):  # click lists the choices in lines of their own, after tabs
+        message = " ".join(message.split())
+    raise _CliError(f"{message}{_advice(error)}", error.exit_code, meta, error) from None
 
 
 def _advice(error: click.ClickException) -> str:

@@ -184,7 +184,9 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """
     if not path.exists():
         several = ": give --include once for each file" if os.pathsep in str(path) else ""
-        raise UnknownNameError(f"--include names {path}, which does not exist{several}.")
+        variable = os.environ.get("DECABENCH_INCLUDE", "").split(os.pathsep)
+        source = "The variable DECABENCH_INCLUDE" if str(path) in variable else "--include"
+        raise UnknownNameError(f"{source} names {path}, which does not exist{several}.")
     content = file_digest(path) if path.is_file() else ""
     return _load_once(path, path.absolute(), content)
 

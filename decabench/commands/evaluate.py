@@ -383,6 +383,7 @@ _OTHER = "other"
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
     """Print, for each task of labels or tags, how often each class is gold, predicted and right, and confusions."""
     from decabench.commands._console import console
+    from decabench.tasks import Label, Tags, known_tasks
 
     out = console()
     for name, is_tags, pairs, stated in _confusions(scored, include):
@@ -404,6 +405,10 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
             out.print(matrix)
         if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
+    tasks = known_tasks(include)
+    others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
+    if others:
+        out.print(folded(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags."))
 
 
 _NO_TAG = "_"

@@ -189,4 +189,5 @@ def tasks(
         return
     for path in made:
         echo(str(path))
-    echo(f"Run it: see {output / 'README.md'}")
+    if not is_set("quiet"):
+        echo(f"Run it: see {output / 'README.md'}")

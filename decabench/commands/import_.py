@@ -148,7 +148,7 @@ def import_(
                 "--force, or say with --force --partial that this is a limited run."
             )
         )
-    else:
+    elif not is_set("quiet"):
         echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
     context.exit(done.check.exit_code)
 

@@ -418,7 +418,9 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
         cost = prices.cost(given, made)
         price = f", {_money(cost)} at most" if cost is not None else ""
         how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters per token"
-        out.print(f"All: {given:,} tokens in ({how}, from 500 examples a task), {made:,} out at most{price}.")
+        if any(row.examples - row.answered > 500 for row in prompted):
+            how += ", from the first 500 examples of a task"
+        out.print(f"All: {given:,} tokens in ({how}), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
         out.print("Time: unknown until a first run in this folder; try --limit 50.")
 
@@ -456,7 +458,8 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     ]
     out = console()
     print_table(out, columns, [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()])
-    for sentence in _remarks(plan, report):
+    about, memory, *others = _remarks(plan, report)
+    for sentence in (about, *([] if is_set("quiet") else [memory]), *others):
         out.print(folded(sentence))
 
 

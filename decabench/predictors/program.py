@@ -29,7 +29,7 @@ from decabench.predictors.protocol import (
     refuse_unused,
 )
 from decabench.tasks import Question
-from decabench.text import excerpt, well_formed
+from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
 
 __all__ = [
@@ -265,7 +265,10 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
     """Make an outcome from a line about a context of `length` characters. Raises ValueError."""
     if row.get("error") is not None:
         return Failure(f"The program says: {excerpt(str(row['error']))}")
-    text = row.get("answer")
+    if "answer" not in row:
+        keys = ", ".join(quoted(str(key), 30) for key in list(row)[:5])
+        raise ValueError(f"the line has no 'answer'; its keys: {keys}")
+    text = row["answer"]
     answer = answer_from(well_formed(text) if isinstance(text, str) else text, {"finish": "stop", **row})
     if answer.context_kept is not None and answer.context_kept[1] > length:
         raise ValueError(f"context_kept is {row['context_kept']}, but the context has {length} characters")

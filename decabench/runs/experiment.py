@@ -7,6 +7,7 @@ take them by name, so that nothing has to be learnt twice.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields, replace
@@ -314,6 +315,10 @@ def _read_table(table: Any, name: str, known: _Fields, faults: list[str]) -> Ite
         raise DecabenchError(f"{name} is {table!r}: give a table, [{name}].")
     for key, value in table.items():
         with _collected(faults):
+            if _field_name(key) in _PLAIN and _field_name(key) not in known:
+                raise DecabenchError(
+                    f"{name}.{key} belongs above all tables, not in [{name}]: write {key} = …"
+                )
             setting = require_name(_field_name(key), known, f"setting of [{name}]")
             own, hint, parse = known[setting]
             kind: Any = get_origin(hint)
@@ -334,8 +339,27 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as error:
-        reason = str(error).replace("`", "").lower()
+        reason = _EXPECTED.sub(_in_words, str(error)).replace("`", "")
         raise DecabenchError(f"{name} is {value!r}: {reason}") from error
+
+
+_EXPECTED = re.compile("Expected `([^`]+)`(?:, got `([^`]+)`)?")
+"""What msgspec says of a value of another type."""
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text in quotes",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+"""How a file's author knows the types of msgspec."""
+
+
+def _in_words(found: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]  # TOML has no null
+    got = f", not {_KINDS.get(found[2], found[2])}" if found[2] else ""
+    return f"give {' or '.join(kinds)}{got}"
 
 
 def _as_list(value: Any) -> list[Any]:

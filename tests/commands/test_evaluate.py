@@ -497,3 +497,10 @@ def test_a_receipt_that_cannot_be_written_loses_no_result(command, home, submit,
     monkeypatch.setattr("decabench.scoring.receipts.file_digest", broken)
     done = command("evaluate", folder, "--home", home, "--tasks", "sst")
     assert done.exit_code == 0 and "Kept from the earlier results.json: schema" in done.stdout
+
+
+def test_tasks_without_confusions_are_named(command, home, submit):
+    """Nothing was printed (found by a reader)."""
+    done = command("evaluate", submit("majority", ("sst", "squad")), "--home", home, "--confusion")
+    assert "No confusions: the answers to squad are neither labels nor tags." in done.stdout
+    assert "sst: classes" in done.stdout

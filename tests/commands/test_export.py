@@ -25,3 +25,15 @@ def test_a_checkpoint_stands_for_its_weights(command, tmp_path, before):
     assert done.exit_code == 2
     assert "Usage: cli export weights" in done.stderr
     assert "does not exist" in done.stderr
+
+
+def test_the_choices_of_a_missing_option_are_one_sentence(command, tmp_path):
+    """Tabs and line ends were printed as such (found by a reader)."""
+    done = command("export", "tasks", "sst", "--output", tmp_path / "t")
+    assert "Error: Missing option '--for'. Choose from: lm-eval, inspect\n" in done.stderr
+
+
+def test_what_has_no_results_is_no_archive(command, tmp_path):
+    (tmp_path / "README.md").touch()
+    done = command("export", "results", tmp_path / "README.md")
+    assert "README.md has no results: give the folder of a submission, a results.json, or" in done.stderr

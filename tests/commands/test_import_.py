@@ -32,6 +32,11 @@ def test_a_file_becomes_a_submission_that_is_checked_and_scored(command, home, p
     scored = command("evaluate", out, "--tasks", "squad", "--home", home)
     assert scored.exit_code == 0
     assert "BiDAF, validation" in scored.stdout
+    again = command(
+        *("import", "squad", predictions[0], "--task", "squad", "--output", out, "--name", "BiDAF"),
+        *("--home", home, "--force", "--quiet"),
+    )
+    assert again.exit_code == 0 and "Score it" not in again.stdout
 
 
 def test_missing_answers_are_reported_as_by_check(command, home, predictions, tmp_path):

@@ -381,3 +381,17 @@ def test_typical_mistakes(command, home, tmp_path, predictor, more, sentence):
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", predictor, *more, *options)
     assert done.exit_code == 2 and sentence in done.stderr
+
+
+def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):
+    """It said that the tokens are those of 500 examples, of a task of 32 (found by a reader)."""
+    given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--dry-run"]
+    done = command("predict", "--predictor", "openai:http://127.0.0.1:9/v1", "--model", "m", *given)
+    assert "tokens in (at four characters per token), " in done.stdout
+
+
+def test_an_id_that_one_task_lacks(command, home, tmp_path):
+    (tmp_path / "ids").write_text("nobody\n")
+    given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
+    done = command("predict", "--predictor", "majority", *given)
+    assert done.exit_code == 2 and "that sst (validation) does not have: 'nobody'" in done.stderr

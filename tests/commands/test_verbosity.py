@@ -112,3 +112,20 @@ def test_a_bug_is_json_too(command, monkeypatch, home, submit):
     done = command("evaluate", submit("majority", ["sst"]), "--home", home, "--json")
     assert done.exit_code == 70 and "\x1b" not in done.output
     assert json.loads(done.stdout)["error"]["kind"] == "ZeroDivisionError"
+
+
+def test_quiet_gives_no_advice(command, home, tmp_path):
+    """These did, and import (found by a reader)."""
+    given = ["--home", home, "--quiet"]
+    done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", tmp_path / "t", *given)
+    assert done.exit_code == 0 and "Run it" not in done.output
+    folder = tmp_path / "s"
+    done = command("predict", "--predictor", "majority", "--tasks", "sst", "--output", folder, *given)
+    assert done.exit_code == 0 and "Peak memory" not in done.output and "Wrote majority" in done.output
+
+
+def test_the_variable_that_names_a_file_is_named(command, monkeypatch):
+    monkeypatch.setenv("DECABENCH_INCLUDE", "nofile.toml")
+    assert "The variable DECABENCH_INCLUDE names nofile.toml, which does not" in command("tasks").stderr
+    monkeypatch.delenv("DECABENCH_INCLUDE")
+    assert "--include names nofile.toml" in command("tasks", "--include", "nofile.toml").stderr

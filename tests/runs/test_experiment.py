@@ -1,5 +1,6 @@
 """One run from data to comparison, in Python: what it reads, does, keeps and refuses."""
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -260,3 +261,20 @@ def test_every_option_of_predict_is_a_setting():
     printed = {"dry_run", "show_prompt", "price_in", "price_out", "help"}
     printed |= {"json", "quiet", "verbose", "no_color", "debug"}
     assert names - above - printed == set(_predict_fields())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"predict.limit": "ten"}, "predict.limit is 'ten': give a whole number, not a text in quotes"),
+        ({"force": 1}, "force is 1: give true or false, not a whole number"),
+        (
+            {"predict.split": "test"},
+            "predict.split belongs above all tables, not in [predict]: write split = …",
+        ),
+    ],
+)
+def test_types_and_places_are_those_of_a_file(settings, sentence):
+    """It said `expected int | null, got str`, and proposed limit for split (found by a reader)."""
+    with pytest.raises(DecabenchError, match=re.escape(sentence)):
+        read_experiment({"predictor": "majority", "output": "s"}, settings)
