@@ -72,7 +72,7 @@ def test_verbose_says_what_ran_and_why_it_failed(command, monkeypatch, tmp_path)
     assert "Took " not in done.stdout
     (tmp_path / "run.toml").write_text("a = [")
     failed = command("--verbose", "run", tmp_path / "run.toml")
-    assert failed.exit_code == 3 and "\nCause: " in failed.stderr
+    assert failed.exit_code == 2 and "\nCause: " in failed.stderr
     assert "Cause: " not in command("run", tmp_path / "run.toml").stderr
 
 
