@@ -160,8 +160,6 @@ def test_a_board_without_rows_is_not_written(command, home, scored, tmp_path):
 
 def test_results_of_a_task_outside_the_suite_have_no_row(command, own_task, tmp_path):
     own, home, folder = own_task(["one", "two"]), tmp_path / "home", tmp_path / "submissions" / "majority"
-    (tmp_path / "train.jsonl").write_bytes((tmp_path / "rows.jsonl").read_bytes())
-    own.write_text(own.read_text().replace('train = "rows.jsonl"', 'train = "train.jsonl"'))
     assert command("prepare", "own", "--include", own, "--home", home).exit_code == 0
     options = ("--include", own, "--home", home)
     predict = ("--predictor", "majority", "--tasks", "own", "--output", folder)
