@@ -168,12 +168,13 @@ def _print_differences(out: Console, found: Comparison) -> None:
     total = {found.suite.total_name: found.total} if found.total else {}
     rows = []
     for name, each in {**found.tasks, **total}.items():
-        p = each.p_holm if name in found.tasks else each.p
         arrow = "" if each.higher_is_better else " ↓"
         ends = show_difference(each.interval, each.same, each.digits)
         figures = [f"{each.a:.{each.digits}f}", f"{each.difference:+.{each.digits}f}"]
-        rows.append([f"{name}{arrow}", *figures, ends, show_p(p)])
-    columns = [TableColumn(heading, right=True) for heading in ("theirs", "difference", "95 %", "p (Holm)")]
+        corrected = show_p(each.p_holm) if name in found.tasks else ""
+        rows.append([f"{name}{arrow}", *figures, ends, show_p(each.p), corrected])
+    headings = ("theirs", "difference", "95 %", "p", "p (Holm)")
+    columns = [TableColumn(heading, right=True) for heading in headings]
     print_table(out, [TableColumn("task"), *columns], rows)
 
 

@@ -24,6 +24,7 @@ from decabench.exchange.foreign_files import (
 )
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form
+from decabench.scoring import drop_results
 from decabench.submission import (
     METADATA_NAME,
     CheckReport,
@@ -33,7 +34,6 @@ from decabench.submission import (
     check_submission,
     find_predictions,
     read_metadata,
-    remove_results,
     render_metadata,
     write_predictions,
 )
@@ -438,12 +438,12 @@ def _unwritable(
 def _write(
     folder: Path, info: SubmissionInfo, task: str, split: str, lines: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Write submission.toml and the answers. What an earlier import left for the split goes first, with all results."""
+    """Write submission.toml and the answers. What an earlier import left for the split goes first, with its results."""
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
     if old is not None:
         require_within(folder, old.path)
-    remove_results(folder)
+    drop_results(folder, {(task, split)}, info)
     with storage_errors(folder):
         if old is not None:
             old.path.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ import pytest
 from decabench import evaluate, import_answers
 from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
+from decabench.scoring import read_results_file
 from decabench.submission import read_answers
 from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
@@ -367,16 +368,18 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     assert set(answers(folder, "sst").values()) == {"positive"}
 
 
-def test_answers_to_another_task_take_the_results_with_them_as_those_of_predict_do(
+def test_answers_to_another_task_leave_the_results_as_those_of_predict_do(
     bring, command, golds, home, tmp_path
 ):
-    """The manifest stayed, did not know the new answers, and `decabench verify` failed on it."""
+    """All results went; earlier, the manifest stayed, did not know the new answers, and `decabench verify` failed."""
     folder = bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv").folder
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
     (folder / "results" / "mine.csv").write_text("mine")
     bring(write_csv(tmp_path / "schema.csv", golds("schema")), "schema", "csv")
-    assert not (folder / "manifest.json").exists()
-    assert [path.name for path in (folder / "results").iterdir()] == ["mine.csv"]
+    assert list(read_results_file(folder / "results" / "validation" / "results.json").tasks) == ["sst"]
+    assert (folder / "results" / "mine.csv").read_text() == "mine"
+    done = command("verify", "--submission", folder, "--home", home)
+    assert "sst: same" in done.output and "schema: answered, but results.json has no result" in done.output
     assert command("evaluate", folder, "--tasks", "sst,schema", "--home", home).exit_code == 0
     assert command("verify", "--submission", folder, "--home", home).exit_code == 0
 
