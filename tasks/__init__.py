@@ -21,10 +21,9 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
-    require_current,
     tasks_with_split,
 )
-from decabench.tasks.references import References, read_references, require_content
+from decabench.tasks.references import References, read_references, require_content, require_current
 from decabench.tasks.registry import (
     SUITES,
     TASKS,

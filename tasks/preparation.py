@@ -19,7 +19,6 @@ from decabench.files import (
     Paths,
     as_paths,
     atomic_file,
-    file_digests,
     make_folder,
     storage_errors,
     sweep_temporary,
@@ -48,7 +47,6 @@ __all__ = [
     "prepare_all",
     "prepare_task",
     "requested_splits",
-    "require_current",
     "sample_note",
     "sample_sources",
 ]
@@ -551,24 +549,6 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
 def _place(task: Task, request: Request) -> str:
     """Return where a task's files come from; of a task that names its own, their folder."""
     return request.place if task.folder is None else str(task.folder)
-
-
-def require_current(task: Task, store: Store, split: str) -> None:
-    """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
-
-    Nothing is known of files that are not there any more, nor of tasks that are prepared from elsewhere.
-    """
-    record = store.records(task.name).get(split)
-    if task.folder is None or record is None or record.origin != "user":
-        return
-    for file in record.files:
-        path, name = task.folder / str(file["name"]), str(file["name"])
-        if path.is_file() and (
-            path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
-        ):
-            raise DataError(
-                f"{name} was changed since {task.name} was prepared from it: run decabench prepare {task.name} again."
-            )
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from decabench.errors import DataError, StorageError
-from decabench.files import atomic_file, file_digest
+from decabench.files import atomic_file, file_digest, file_digests
 from decabench.metrics import Item
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, units_line
+from decabench.tasks.task import Task
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["SCORED_SPLITS", "References", "keep_references", "read_references"]
+__all__ = [
+    "SCORED_SPLITS",
+    "References",
+    "keep_references",
+    "read_references",
+    "require_content",
+    "require_current",
+]
 
 FORMAT = "decabench.references/1"
 SCORED_SPLITS = ("validation", "test")
@@ -93,6 +101,24 @@ def require_content(store: Store, task: str, split: str) -> None:
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
+
+
+def require_current(task: Task, store: Store, split: str) -> None:
+    """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
+
+    Nothing is known of files that are not there any more, nor of tasks that are prepared from elsewhere.
+    """
+    record = store.records(task.name).get(split)
+    if task.folder is None or record is None or record.origin != "user":
+        return
+    for file in record.files:
+        path, name = task.folder / str(file["name"]), str(file["name"])
+        if path.is_file() and (
+            path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
+        ):
+            raise DataError(
+                f"{name} was changed since {task.name} was prepared from it: run decabench prepare {task.name} again."
+            )
 
 
 def _write(store: Store, task: str, split: str, facts: dict[str, str]) -> None:

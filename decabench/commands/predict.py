@@ -229,6 +229,8 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
     from decabench.prompts import load_template
     from decabench.tasks import known_tasks
 
+    if template == "default":
+        return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
         note(f"Not used, since no known task has this name: the template's prompts for {', '.join(unknown)}.")
 

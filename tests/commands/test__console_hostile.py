@@ -166,7 +166,9 @@ def test_results(place: Path, options: tuple[object, ...], tmp_path: Path) -> No
     (tmp_path / "results.json").write_text(json.dumps(content))
     (tmp_path / f"{HOSTILE}.results.json").write_text("{")
     run("verify", "--submission", place / "says", "--results", tmp_path / "results.json", *options, code=1)
-    run("leaderboard", "--submissions", tmp_path, "--output", tmp_path / "board")
+    run(
+        "leaderboard", "--submissions", tmp_path, "--output", tmp_path / "board", code=1
+    )  # none is of the suite
 
 
 def test_failures(place: Path, options: tuple[object, ...], tmp_path: Path) -> None:

@@ -76,10 +76,14 @@ def test_a_link_that_stays_inside_is_fine(scored: Path, submit: Callable[..., Pa
 
 def test_what_rests_on_the_old_answers_goes_with_them(scored: Path, submit: Callable[..., Path]) -> None:
     (scored / SIGNATURE).touch()
+    before = contents(scored / "results") | contents(scored / "predictions")
+    submit("majority", ["sst"], "s")  # the same answers
+    assert contents(scored / "results") | contents(scored / "predictions") == before
+    assert (scored / MANIFEST).exists() and (scored / SIGNATURE).exists()
     withhold(scored, "schema", "validation")
     submit("majority", ["sst"], "s")
-    assert not any((scored / name).exists() for name in (MANIFEST, SIGNATURE, "results"))
     assert (scored / "withheld" / "schema.validation.jsonl").exists()
     submit("random", ["sst"], "s")
+    assert not any((scored / name).exists() for name in (MANIFEST, SIGNATURE, "results"))
     assert not (scored / "withheld").exists() or not any((scored / "withheld").iterdir())
     assert list(find_predictions(scored)[0]) == [("sst", "validation")]

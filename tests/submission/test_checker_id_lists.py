@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.submission.checker import IdList, read_id_list, write_id_list
 
 IDS = {("squad", "test"): ["b", "a"], ("iwslt.en.de", "validation"): ("ü", '"'), ("squad", "train"): []}
@@ -119,5 +119,5 @@ def test_a_list_that_is_not_there(tmp_path):
 
 
 def test_another_suffix(tmp_path):
-    with pytest.raises(DataError, match=r"its name must end in \.json or \.json\.gz"):
+    with pytest.raises(DecabenchError, match=r"its name must end in \.json or \.json\.gz"):
         write_id_list(tmp_path / "ids.txt", IDS)

@@ -14,7 +14,8 @@ from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics.base import DecabenchError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
-from decabench.tasks.preparation import Request, is_prepared, prepare_task, require_current
+from decabench.tasks.preparation import Request, is_prepared, prepare_task
+from decabench.tasks.references import require_current
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
 from decabench.tasks.task import ContextLimit, Task

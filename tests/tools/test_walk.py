@@ -8,7 +8,7 @@ import pytest
 
 from tests.tasks.commands import ROOT
 
-LIMITS = {"prepare": 16, "predict": 22, "evaluate": 24}
+LIMITS = {"prepare": 17, "predict": 23, "evaluate": 24}
 
 
 @pytest.fixture(scope="module")
