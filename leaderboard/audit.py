@@ -132,7 +132,7 @@ def audit(
 def refusal_reason(error: Exception, submissions: Path) -> str:
     """Say why an entry is refused, in one line; of a file that cannot be read, without the folders above."""
     if isinstance(error, OSError):
-        name = os.path.relpath(os.fsdecode(error.filename or ""), submissions)
+        name = os.path.relpath(os.fsdecode(error.filename), submissions) if error.filename else "a file"
         return printable_line(f"{name} cannot be read: {error.strerror or error}", 300)
     return printable_line(str(error), 300)
 

@@ -323,6 +323,7 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES, on
         if (home, text) not in seen:
             seen.add((home, text))
             entries.append(replace(entry_from_results(results, shown), suite=suite))
+    deep = [shown for shown in deep if _is_results_file(submissions / shown, shown)]
     too_deep = sorted({submission_folder(shown) for shown in deep} - evaluated)
     evaluated.update(too_deep)
     waiting = (folder for folder in _submission_folders(submissions, only) if folder not in evaluated)
@@ -435,6 +436,15 @@ def _folded(text: str) -> str:
 
 
 # Files
+
+
+def _is_results_file(path: Path, shown: str) -> bool:
+    """Return whether a file is decabench's, and not another program's of the same name."""
+    try:
+        Results.from_json(read_bounded(path), shown)
+    except InvalidResultsError as error:
+        return error.kind.startswith("decabench.results/")
+    return True
 
 
 def _candidates(

@@ -167,13 +167,13 @@ def build_leaderboard(
 
 def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:
     """Refuse a folder without results, which is more often a typo than an empty board."""
-    if read.too_deep:
+    if read.not_evaluated:
+        found = f"{len(read.not_evaluated):,} not scored yet"
+        advice = f"decabench evaluate --submission {folder / read.not_evaluated[0]} scores one"
+    elif read.too_deep:
         deep = folder / read.too_deep[0]
         found = f"where they may lie, in <submission> or <group>/<submission>; {deep} lies deeper"
         advice = f"give the folder above it, --submissions {deep.parent}"
-    elif read.not_evaluated:
-        found = f"{len(read.not_evaluated):,} not scored yet"
-        advice = f"decabench evaluate --submission {folder / read.not_evaluated[0]} scores one"
     else:
         found = "nor a submission"
         advice = (

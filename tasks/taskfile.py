@@ -9,6 +9,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -268,15 +271,15 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _text(value: Any, column: str) -> str:
-    """Return a cell as a text. Raises DataError if it is neither a text nor a number."""
+    """Return a cell as a text. Raises DataError if it is neither a text nor a number or date."""
     if isinstance(value, str):
         return value
-    if (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and math.isfinite(value)
-    ):
+    if isinstance(value, date) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    if isinstance(value, float | Decimal) and math.isfinite(value):
         return str(value)
     kind = _KINDS.get(type(value), type(value).__name__)
-    raise DataError(f"Its {column!r} must be a text or a number, not {kind}: {value!r:.60}.")
+    raise DataError(f"Its {column!r} must be a text, a number or a date, not {kind}: {value!r:.60}.")
 
 
 _KINDS: Mapping[type, str] = {bool: "true or false", list: "a list", dict: "an object", float: "no number"}
@@ -290,7 +293,7 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
 def _check_answer(answer: str, output: Output, context: str) -> None:
     """Raise DataError for a reference that is not of the type that the task declares: it would score as wrong."""
     match output:
-        case Label(names=names) if names and fold_label(answer) not in map(fold_label, names):
+        case Label(names=names) if names and fold_label(answer) not in _folded(names):
             raise DataError(f"Its answer {answer[:60]!r} is none of the labels {', '.join(names)}.")
         case Number(low=low, high=high):
             try:
@@ -313,6 +316,11 @@ def _check_answer(answer: str, output: Output, context: str) -> None:
                 )
         case _:
             pass
+
+
+@lru_cache(64)
+def _folded(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(fold_label, names))
 
 
 def _check_head(item: str, relations: Sequence[str], words: int) -> None:
@@ -381,7 +389,9 @@ def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | 
         reader = csv.reader(file, delimiter=separator, strict=True)
         try:
             header = next(reader, [])
-            if repeated := [column for column in dict.fromkeys(header) if header.count(column) > 1]:
+            if repeated := [
+                column for column in dict.fromkeys(filter(None, header)) if header.count(column) > 1
+            ]:
                 raise DataError(
                     f"{name}, line 1: the column {repeated[0]!r} is there more than once: rename it."
                 )
@@ -391,21 +401,25 @@ def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | 
                 if not cells:
                     continue
                 fault = _fault_of_cells(cells, len(header), separator, last)
-                yield place, DataError(fault) if fault else dict(zip(header, cells, strict=True))
+                row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
+                yield place, DataError(fault) if fault else row
         except csv.Error as error:
-            raise DataError(f"{name}, line {reader.line_num:,}: it is not CSV ({error}).") from error
+            yield f"line {last + 1:,}", DataError(f"From here on it is not CSV ({error}).")
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
     """Say what is wrong with the cells of a row that ends on the line `last`; empty if nothing is."""
-    if len(cells) != columns:
+    if len(cells) < columns:
+        return f"It has {len(cells)} of the {columns} cells that the first line names: one, or a separator, is missing."
+    if len(cells) > columns:
         return (
             f"It has {len(cells)} cells, but the first line names {columns} columns: put a cell that holds the "
             "separator, a quotation mark or a line break in quotation marks."
         )
-    if separator == "\t" and any("\t" in cell and "\n" in cell for cell in cells):
+    lines = separator.join(cells).splitlines()
+    if columns > 1 and len(lines) > 1 and all(line.count(separator) == columns - 1 for line in lines):
         return (
-            f"A cell that begins with a quotation mark goes on over tabs and line breaks to line {last:,}: double the "
+            f"A cell that begins with a quotation mark goes on to line {last:,}, over what looks like rows: double the "
             "quotation marks in it and put one before and after it."
         )
     return ""

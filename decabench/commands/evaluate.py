@@ -151,7 +151,8 @@ def evaluate(
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    forms, absent = list(_other_forms(options, scored)), list(_not_left_out(options, scored))
+    forms = [*_other_forms(options, scored), *_changed_since(options, scored)]
+    absent = list(_not_left_out(options, scored))
     if is_set("json"):
         from decabench.commands._documents import EvaluationDocument
 
@@ -234,6 +235,19 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
+
+
+def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
+    """Yield which tasks of one's own were scored on data whose files were changed since they were prepared."""
+    from decabench.errors import DataError
+    from decabench.tasks import Store, home_folder, known_tasks, require_current
+
+    known, store = known_tasks(options.include), Store(home_folder(options.home))
+    for name in scored:
+        try:
+            require_current(known[name], store, options.split)
+        except DataError as error:
+            yield f"{name}: scored on the data as they were prepared. {error}"
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:

@@ -139,6 +139,8 @@ def import_(
         context.exit(done.check.exit_code)
     echo(folded(done.words))
     echo(folded(done.check.text(), indent=2), nl=False)
+    if done.removed:
+        echo(folded(f"Removed results, since their answers changed: {', '.join(done.removed)}."))
     missing = done.examples - done.imported
     if missing and not partial:
         examples = "1 example has" if missing == 1 else f"{missing:,} examples have"

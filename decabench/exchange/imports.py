@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import decabench
@@ -117,6 +118,8 @@ class ImportReport:
     """What was done, as the submission records it."""
     check: CheckReport
     """What `decabench check` says about the task's answers."""
+    removed: tuple[str, ...] = ()
+    """Results that were removed since their answers changed."""
 
 
 def import_answers(
@@ -163,13 +166,14 @@ def import_answers(
         **(earlier if isinstance(earlier, Mapping) else {}),
         key: _describe(given, matched, words, settings),
     }
+    before = info
     info = replace(
         info,
         predictor={"name": IMPORTED, "imports": imports},
         data={**info.data, key: fingerprint},
         partial=_partial(info, key, len(matched.rows), len(ids), settings.partial),
     )
-    _write(folder, info, chosen.name, split, lines)
+    removed = _write(folder, before, info, chosen.name, split, lines)
     report = check_submission(
         folder,
         {(chosen.name, split): ids},
@@ -179,7 +183,7 @@ def import_answers(
         fingerprints={(chosen.name, split): fingerprint},
     )
     return ImportReport(
-        folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report
+        folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report, removed
     )
 
 
@@ -436,17 +440,37 @@ def _unwritable(
 
 
 def _write(
-    folder: Path, info: SubmissionInfo, task: str, split: str, lines: Sequence[Mapping[str, Any]]
-) -> None:
-    """Write submission.toml and the answers. What an earlier import left for the split goes first, with its results."""
+    folder: Path,
+    before: SubmissionInfo,
+    info: SubmissionInfo,
+    task: str,
+    split: str,
+    lines: Sequence[Mapping[str, Any]],
+) -> tuple[str, ...]:
+    """Write submission.toml and the answers; return which results that removed.
+
+    What an earlier import left for the split goes first, with its results if the answers change.
+    """
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
     if old is not None:
         require_within(folder, old.path)
-    drop_results(folder, {(task, split)}, info)
+    key = f"{task}.{split}"
+    marks = [(each.data.get(key), each.partial.get(key)) for each in (before, info)]
+    is_same = old is not None and marks[0] == marks[1] and _has_lines(old.path, task, split, lines)
+    removed = drop_results(folder, () if is_same else {(task, split)}, info)
     with storage_errors(folder):
         if old is not None:
             old.path.unlink(missing_ok=True)
     with atomic_file(folder / METADATA_NAME) as file:
         file.write(metadata)
     write_predictions(folder, {(task, split): lines})
+    return removed
+
+
+def _has_lines(path: Path, task: str, split: str, lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a file of answers has just these lines."""
+    with TemporaryDirectory() as made:
+        write_predictions(Path(made), {(task, split): lines})
+        other = find_predictions(Path(made))[0][task, split].path
+        return other.name == path.name and file_digest(other) == file_digest(path)

@@ -72,7 +72,8 @@ def options(question: str) -> tuple[str, ...]:
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label that a text consists of, ignoring case, punctuation and an article; None if it is another."""
-    return _Keys.of(tuple(labels)).find(text) if text.strip() else None
+    keys = _Keys.of(tuple(labels))
+    return keys.find(keys.read(text)) if text.strip() else None
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
@@ -82,7 +83,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
     sentence asserts it and the text is `finished`: one that was cut off may have gone on to say the opposite.
     """
     keys = _Keys.of(tuple(labels))
-    by_key = keys.labels
+    by_key, text = keys.labels, keys.read(text)
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
     lines = [line for line in lines_of(text) if not _UNCHECKED.match(line)]
@@ -130,7 +131,7 @@ def _relations(text: str) -> set[str]:
     return found if len(found) == 1 else set()
 
 
-_ARTICLE = re.compile(r"^(?:an?|the)\s+")
+_ARTICLE = re.compile(r"^(?:(?:an?|the)\s+)+")
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,10 @@ class _Keys:
         """Reduce a text to what the spellings of a label share."""
         return _key(text, self.marks)
 
+    def read(self, text: str) -> str:
+        """Return a text with the minus sign of keyboards, where it tells labels apart."""
+        return text.replace("\u2212", "-") if "-" in self.marks else text
+
     def find(self, text: str) -> str | None:
         """Return the label that a text consists of; None if it is none."""
         stripped = text.strip()
@@ -181,7 +186,7 @@ def _words(marks: str) -> re.Pattern[str]:
 def _key(text: str, marks: str = "") -> str:
     """Reduce a label to what its spellings share: no case, no marks around it but some, no article."""
     if marks:
-        text = _BULLET.sub("", text.replace("\u2212", "-"))
+        text = _BULLET.sub("", text)
     words = _words(marks).search(text)
     return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
 

@@ -434,8 +434,8 @@ def _item_of(row: Mapping[str, Any], reading: _Reading) -> str | None:
 
 # Numbers
 
-_NUMBER = r"[-+\u2212]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)(?!\w|,\d)"
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = r"[-+\u2212]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)(?!\w|[.,]\d)"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _SCALE = re.compile(
     r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
     rf"{_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?",

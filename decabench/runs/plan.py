@@ -35,7 +35,16 @@ from decabench.prompts import (
 from decabench.runs.journal import JournalKey
 from decabench.runs.settings import ORACLE, make_setting, reveal_gold
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
-from decabench.tasks import AnswerForm, Question, Store, Task, Variant, read_references, require_current
+from decabench.tasks import (
+    AnswerForm,
+    Question,
+    Store,
+    Task,
+    Variant,
+    read_references,
+    require_content,
+    require_current,
+)
 from decabench.text import quoted
 
 __all__ = [
@@ -337,7 +346,8 @@ def _check(run: Run, backend: Backend) -> None:
     run.store.require([task.name for task in run.tasks], run.split)
     for task in run.tasks:
         require_current(task, run.store, run.split)
-        read_references(run.store, task.name, run.split)  # raises for data that is not that of its record
+        read = require_content if run.split == "train" else read_references
+        read(run.store, task.name, run.split)  # raises for data that are not those of their record
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):

@@ -68,7 +68,6 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     read_references,
-    require_current,
     select_suite,
 )
 from decabench.text import excerpt
@@ -235,8 +234,6 @@ def score_submission(
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(submission, opened, files, store)
-        for name, file in files.items():
-            require_current(known[name], store, file.split)
         known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
         jobs = [
             _Job(

@@ -481,7 +481,8 @@ class Interval:
         To four decimals; to more if the interval is narrower than 0.01, as of small errors, to three of its digits.
         """
         width = self.high - self.low
-        decimals = 4 if width <= 0 else max(4, 2 - math.floor(math.log10(width)))
+        is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # but for how the sums were rounded
+        decimals = 4 if is_point else max(4, 2 - math.floor(math.log10(width)))
         return round(self.low, decimals), round(self.high, decimals)
 
 

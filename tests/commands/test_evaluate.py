@@ -504,3 +504,20 @@ def test_tasks_without_confusions_are_named(command, home, submit):
     done = command("evaluate", submit("majority", ("sst", "squad")), "--home", home, "--confusion")
     assert "No confusions: the answers to squad are neither labels nor tags." in done.stdout
     assert "sst: classes" in done.stdout
+
+
+def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command, own_task, home, tmp_path):
+    """It says so; the submission was made for the data that are prepared, and other tasks keep their results."""
+    options = ("--include", own_task(["1", "2"]), "--home", tmp_path / "home")
+    assert command("prepare", "own", *options).exit_code == 0
+    folder = tmp_path / "s"
+    assert (
+        command("predict", "--predictor", "oracle", "--tasks", "own", "--output", folder, *options).exit_code
+        == 0
+    )
+    (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text() + "\n")
+    done = command("evaluate", folder, "--tasks", "own", *options)
+    assert done.exit_code == 0 and "100.00" in done.stdout
+    assert "own: scored on the data as they were prepared. rows.jsonl was changed since" in done.stdout
+    done = command("predict", "--predictor", "oracle", "--tasks", "own", "--output", tmp_path / "t", *options)
+    assert done.exit_code != 0 and "run decabench prepare own again" in done.stderr

@@ -138,6 +138,8 @@ def test_results_that_lie_too_deep_are_named(command, home, submit, scored, tmp_
     done = command("leaderboard", "--submissions", tmp_path / "deep", *options)
     assert done.exit_code == 1 and "not scored yet" not in done.stderr
     assert f"{folder} lies deeper: give the folder above it, --submissions {folder.parent}" in done.stderr
+    (other := tmp_path / "deep" / "models" / "m" / "run" / "eval" / "out").mkdir(parents=True)
+    (other / "results.json").write_text('{"acc": 1}')  # another program's
     (tmp_path / "deep" / "one").symlink_to(scored / "majority")
     done = command("leaderboard", "--submissions", tmp_path / "deep", *options)
     assert done.exit_code == 0 and f"Not read: {folder} lies too deep" in done.stderr

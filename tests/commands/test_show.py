@@ -239,7 +239,9 @@ def test_a_page_begins_with_the_filters_that_were_given(
     address = (tmp_path / "page/index.html").as_uri()
     done = command(*page, "--wrong", "--sort", "loss", "--search", "a & b", "--flag", "empty")
     assert done.stdout == f"Page: {address}#q=a%20%26%20b&kind=wrong&flag=empty&sort=loss\n"
-    assert command(*page, "--id", "x/1").stdout == f"Page: {address}#id=x%2F1\n"
+    first = next(iter(Store(home).read("squad", "validation")))["id"]
+    assert command(*page, "--id", first).stdout == f"Page: {address}#id={first}\n"
+    assert "nope" in command(*page, "--id", "nope").stderr
     for options, said in (
         (("--id", "a", "--id", "b"), "one --id and one --flag at most"),
         (("--flag", "empty", "--flag", "cut"), "one --id and one --flag at most"),
@@ -255,12 +257,13 @@ def test_a_page_against_another_begins_with_what_differs(
     """It began with all examples, where the terminal shows those that one of the two has right."""
     page = ("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
     page += ("--against", submit("majority", ["squad"]))
+    first = next(iter(Store(home).read("squad", "validation")))["id"]
     address = (tmp_path / "page/index.html").as_uri()
     for options, state in (
         ((), "kind=differ"),
         (("--wrong",), "kind=other"),
         (("--right", "--sort", "loss"), "kind=only&sort=loss"),
-        (("--id", "x"), "id=x"),
+        (("--id", first), f"id={first}"),
     ):
         assert command(*page, *options).stdout == f"Page: {address}#{state}\n"
     kinds = re.findall('<option value="(only|other|differ)">', (tmp_path / "page/index.html").read_text())

@@ -362,7 +362,10 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
     with pytest.raises(SubmissionError, match="has answers for sst, validation, already: replace them with"):
         bring(path, "sst", "csv")
-    bring(write_csv(path, dict.fromkeys(golds("sst"), "positive")), "sst", "csv", force=True)
+    assert bring(path, "sst", "csv", force=True).removed == ()  # the same answers
+    assert (folder / "results").exists()
+    changed = bring(write_csv(path, dict.fromkeys(golds("sst"), "positive")), "sst", "csv", force=True)
+    assert changed.removed == ("results/validation",)
     assert not (folder / "results").exists()  # its statistics, examples and run.json stayed
     assert not (folder / "manifest.json").exists()
     assert set(answers(folder, "sst").values()) == {"positive"}

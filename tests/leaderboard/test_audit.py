@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, find_impossible_rows
+from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, find_impossible_rows, refusal_reason
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Item
@@ -421,3 +421,13 @@ def test_numbers_beyond_floats_are_refused_and_not_the_end_of_the_board(
     assert [entry.name for entry in found.entries] == ["system-01"]
     (refusal,) = found.refused
     assert f"its statistics for {task} give" in refusal.reason
+
+
+def test_an_error_of_reading_may_name_no_file(tmp_path: Path) -> None:
+    """Those of `read` do not, and ended the board."""
+    assert (
+        refusal_reason(OSError(5, "Input/output error"), tmp_path)
+        == "a file cannot be read: Input/output error"
+    )
+    error = PermissionError(13, "Permission denied", str(tmp_path / "a" / "b.jsonl"))
+    assert refusal_reason(error, tmp_path) == "a/b.jsonl cannot be read: Permission denied"

@@ -86,7 +86,10 @@ def test_labels_that_differ_by_a_sign_or_marks_are_told_apart(labels: tuple[str,
 def test_labels_that_are_alike_but_for_an_article_count_letter_by_letter() -> None:
     labels = ("an A", "the A", "B")
     assert [find_label(text, labels) for text in ("an A", "the A", "A", "B.")] == ["an A", "the A", None, "B"]
-    assert match_label("\u22121", ("-1", "1")) == "-1"  # the minus sign of typesetters
+    for text in ("\u22121", "It is \u22121.", "\u22121, because it is bad"):  # the minus sign of typesetters
+        assert find_label(text, ("-1", "0", "1")) == "-1"
+    assert match_label("\u22121", ("-1", "1")) == "-1"
+    assert find_label("It is the A Team.", ("The A Team", "X")) == "The A Team"
 
 
 @pytest.mark.parametrize("text", ['"' * 5000 + "x", "*" * 5000, "isn't good " * 9000, "good bad " * 9000])

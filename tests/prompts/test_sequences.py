@@ -362,6 +362,10 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
         ("12,345.67", None, "12345.67"),
         ("The score is \u22122.5", None, "-2.5"),
         ("1,2,3", None, None),
+        ("1.234,56", (0.0, 5000.0), None),
+        ("4.5,3.5", None, None),
+        ("0,500", (0.0, 1000.0), "0.500"),
+        ("00,500", None, "00.500"),
     ],
 )
 def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, number: str | None) -> None:

@@ -448,6 +448,7 @@ def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_int
         ((0.000123456, 0.000323456), (0.000123, 0.000323)),
         ((0.12345678, 0.12345978), (0.12345678, 0.12345978)),
         ((0.5, 0.5), (0.5, 0.5)),
+        ((0.08999999999999965, 0.0900000000000002), (0.09, 0.09)),  # of sums that were added in another order
     ],
 )
 def test_ends_are_rounded_to_the_width_of_the_interval(ends, written):
