@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import (
-    Paths,
-    as_paths,
-    atomic_file,
-    make_folder,
-    storage_errors,
-    sweep_temporary,
-)
+from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks

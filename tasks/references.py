@@ -112,7 +112,8 @@ def require_current(task: Task, store: Store, split: str) -> None:
     if task.folder is None or record is None or record.origin != "user":
         return
     for file in record.files:
-        path, name = task.folder / str(file["name"]), str(file["name"])
+        name = str(file["name"])
+        path = task.folder / name
         if path.is_file() and (
             path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
         ):

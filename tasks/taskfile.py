@@ -381,7 +381,7 @@ def _rows(files: Files, name: str) -> Iterator[tuple[str, Mapping[str, Any] | Da
 def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
     """Yield the rows of a table with its columns in the first line, or that a row could be misread.
 
-    Raises DataError if the rest cannot be read.
+    Raises DataError for a column that is named twice, and for what is not UTF-8.
     """
     csv.field_size_limit(sys.maxsize)
     separator = "\t" if name.endswith(".tsv") else ","

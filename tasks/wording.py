@@ -268,6 +268,11 @@ class Variant:
     labels: Mapping[str, str] = field(default_factory=dict)
     """From its label words to the dataset's; empty if they are the same."""
 
+    @property
+    def words(self) -> dict[str, str]:
+        """From the dataset's labels to its label words."""
+        return {label: word for word, label in self.labels.items()}
+
     def relabel(self, answer: str) -> str:
         """Return the dataset's label for one of its label words, in any case; other answers unchanged."""
         folded = {word.casefold(): label for word, label in self.labels.items()}

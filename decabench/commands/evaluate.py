@@ -324,7 +324,7 @@ def _all_scores(name: str, task: TaskResult) -> str:
     from decabench.commands._console import headline_name
     from decabench.scoring import score_digits
 
-    digits = max(2, score_digits(name, task.metric))
+    digits = score_digits(name, task.metric, least=2)
     shown = {
         headline_name(task) if key == task.headline else key: value for key, value in task.scores.items()
     }
@@ -347,7 +347,7 @@ def _print_without(results: Results) -> None:
         return
     rows = []
     for name, task in fewer.items():
-        digits, rest = max(2, score_digits(name, task.metric)), task.without
+        digits, rest = score_digits(name, task.metric, least=2), task.without
         cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest['score']:.{digits}f}"]
         ends = show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric))
         rows.append([name, *cells, ends, f"{rest['n']:,}", f"{len(rest['ids']):,}"])

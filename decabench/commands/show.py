@@ -135,7 +135,8 @@ def show(
     other = find_examples(against, name, options) if against else None
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
-        browse_examples(shown, Chosen(ids=ids))  # raises for ids that are not there
+        if ids:
+            browse_examples(shown, Chosen(ids=ids))  # raises for ids that are not there
         _write_page(shown, other, output, as_page, port, _page_state(chosen, other is not None))
         return
     found = browse_examples(shown, chosen, other)

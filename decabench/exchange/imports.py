@@ -32,6 +32,7 @@ from decabench.submission import (
     Fault,
     Limits,
     SubmissionInfo,
+    changed_answers,
     check_submission,
     find_predictions,
     read_metadata,
@@ -455,10 +456,10 @@ def _write(
     old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
     if old is not None:
         require_within(folder, old.path)
-    key = f"{task}.{split}"
-    marks = [(each.data.get(key), each.partial.get(key)) for each in (before, info)]
-    is_same = old is not None and marks[0] == marks[1] and _has_lines(old.path, task, split, lines)
-    removed = drop_results(folder, () if is_same else {(task, split)}, info)
+    with TemporaryDirectory() as made:
+        write_predictions(Path(made), {(task, split): lines})
+        changed = changed_answers((folder, before), (Path(made), info), [(task, split)])
+    removed = drop_results(folder, changed, info)
     with storage_errors(folder):
         if old is not None:
             old.path.unlink(missing_ok=True)
@@ -466,11 +467,3 @@ def _write(
         file.write(metadata)
     write_predictions(folder, {(task, split): lines})
     return removed
-
-
-def _has_lines(path: Path, task: str, split: str, lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a file of answers has just these lines."""
-    with TemporaryDirectory() as made:
-        write_predictions(Path(made), {(task, split): lines})
-        other = find_predictions(Path(made))[0][task, split].path
-        return other.name == path.name and file_digest(other) == file_digest(path)

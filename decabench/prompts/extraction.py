@@ -25,6 +25,7 @@ from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
+from decabench.text import well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form"]
 
@@ -87,11 +88,9 @@ def extract(
             return Extracted("", "+".join([*rules, "unparseable"]))
         text = kept
     answer, more = reading.find(text)
-    answer = _HALF_PAIR.sub("\ufffd", answer)  # which an escape in JSON may be, and no file can hold
-    return Extracted(answer, "+".join([*rules, *more]) or "as-is")
+    # an escape in JSON may be half of a surrogate pair, which no file can hold
+    return Extracted(well_formed(answer), "+".join([*rules, *more]) or "as-is")
 
-
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 _Found = tuple[str, list[str]]
 """An answer and the rules that produced it."""

@@ -408,8 +408,8 @@ def _plan_task(
     prompting = build_prompting(run, task, wording) if backend.prompted else None
     form = None
     if _extracts(run, backend):
-        words = {label: word for word, label in wording.labels.items()} if wording else {}
-        form = settle_form(prompting.form if prompting else task.answer_form, task.output, words)
+        own = prompting.form if prompting else task.answer_form
+        form = settle_form(own, task.output, wording.words if wording else {})
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records
     content = {
@@ -452,7 +452,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
     prompting = make_prompting(task, load_template(run.prompts.template), run.prompts.system, shots)
     if wording is None:
         return prompting
-    words = {label: word for word, label in wording.labels.items()}
+    words = wording.words
     reworded = tuple(
         replace(shot, question=wording.rewrite(shot.question), answer=words.get(shot.answer, shot.answer))
         for shot in prompting.shots

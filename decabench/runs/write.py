@@ -18,7 +18,6 @@ from decabench.errors import DecabenchError
 from decabench.files import (
     Paths,
     atomic_file,
-    file_digest,
     lock_file,
     make_folder,
     require_within,
@@ -39,7 +38,7 @@ from decabench.runs.ask import (
 )
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import FRESH, Journal
-from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, plan_run
+from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, Selection, plan_run
 from decabench.submission import (
     FOLDER,
     MANIFEST,
@@ -48,6 +47,7 @@ from decabench.submission import (
     VARIANTS,
     WITHHELD,
     SubmissionInfo,
+    changed_answers,
     file_name,
     read_metadata,
     remove_if_empty,
@@ -252,6 +252,8 @@ def occupied_by(plan: Plan) -> str:
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
     """Say how many answers to the same data a run would replace by fewer, as with --limit; empty if by none."""
     run, fewer = plan.run, []
+    if run.selection == Selection():  # of all examples: no need to count them
+        return ""
     for task in run.tasks:
         key, record = f"{task.name}.{run.split}", run.store.record(task.name, run.split)
         if old.data.get(key) != record.fingerprint:
@@ -313,31 +315,8 @@ def _remove_stale_results(
         return ()
     from decabench.scoring import drop_results  # loads what most runs do not need
 
-    changed = {
-        (task.name, split)
-        for task in plan.run.tasks
-        if old.data.get(f"{task.name}.{split}") != new.data.get(f"{task.name}.{split}")
-        or _marks(old, task.name, split) != _marks(new, task.name, split)
-        or _digests(output, file_name(task.name, split)) != _digests(half, file_name(task.name, split))
-    }
-    return drop_results(output, changed, new)
-
-
-def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mark]]:
-    """Return what a submission.toml says of a split's answers, other wordings included."""
-    marks = (*info.partial.items(), *info.incomplete.items())
-    name = f"{task}.{split}"
-    return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]
-
-
-def _digests(folder: Path, name: str) -> dict[str, str]:
-    """Return the sha256 of each file of a split's answers, packed or not, other wordings included."""
-    return {
-        path.relative_to(folder).as_posix(): file_digest(path)
-        for pattern in (f"{FOLDER}/{name}*", f"{VARIANTS}/*/{FOLDER}/{name}*")
-        for path in folder.glob(pattern)
-        if path.is_file()
-    }
+    pairs = [(task.name, split) for task in plan.run.tasks]
+    return drop_results(output, changed_answers((output, old), (half, new), pairs), new)
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:

@@ -300,13 +300,8 @@ def _compare_task(
         ),
         higher_is_better=_sample(a).metric.higher_is_better,
         units=a.result.units,
-        digits=_digits(score_digits(_sample(a).name, a.result.metric)),
+        digits=score_digits(_sample(a).name, a.result.metric, least=2),
     )
-
-
-def _digits(headline: int) -> int:
-    """Return how many decimals to print of differences, given those of the headline: differences are small."""
-    return max(2, headline)
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
@@ -353,7 +348,7 @@ def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) 
         a_wins=None,  # an example has a score on its task alone
         b_wins=None,
         higher_is_better=directions != {False},
-        digits=_digits(a.total_digits),
+        digits=max(2, a.total_digits),
     )
 
 

@@ -57,7 +57,7 @@ class Inspected:
     @property
     def digits(self) -> int:
         """How many decimals to print of scores: more than two on short scales and unbounded ones."""
-        return max(2, score_digits(self.head.task, self.head.metric))
+        return score_digits(self.head.task, self.head.metric, least=2)
 
 
 def find_examples(submission: str | Path, task: str, options: ScoringOptions) -> Inspected:

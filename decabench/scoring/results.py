@@ -344,10 +344,10 @@ def without_defaults(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def score_digits(task: str, metric: str) -> int:
-    """Return how many decimals to print of a task's headline: 1 for long scales, 3 for short and unbounded ones."""
+def score_digits(task: str, metric: str, least: int = 1) -> int:
+    """Return how many decimals to print of a headline: `least` for long scales, 3 for short and unbounded ones."""
     low, high = _score_range(task, metric)
-    return 1 if 20 <= high - low < math.inf else 3
+    return least if 20 <= high - low < math.inf else 3
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError, UnknownNameError, require_name
-from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within, storage_errors
+from decabench.files import (
+    SUFFIXES,
+    Compression,
+    atomic_file,
+    file_digest,
+    is_within,
+    require_within,
+    storage_errors,
+)
 from decabench.submission.answers import (
     FOLDER,
     VARIANTS,
@@ -44,6 +52,7 @@ __all__ = [
     "WITHHELD",
     "Scope",
     "Submission",
+    "changed_answers",
     "file_name",
     "find_files",
     "find_predictions",
@@ -380,6 +389,37 @@ def write_predictions(
         for other, suffix in SUFFIXES.items():
             if other != compress:
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
+
+
+def changed_answers(
+    old: tuple[Path, SubmissionInfo], new: tuple[Path, SubmissionInfo], pairs: Iterable[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return those of some (task, split) pairs whose answers, data or marks differ between two folders."""
+    (folder, info), (other, other_info) = old, new
+    return {
+        (task, split)
+        for task, split in pairs
+        if info.data.get(f"{task}.{split}") != other_info.data.get(f"{task}.{split}")
+        or _marks(info, task, split) != _marks(other_info, task, split)
+        or _digests(folder, file_name(task, split)) != _digests(other, file_name(task, split))
+    }
+
+
+def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what a submission.toml says of a split's answers, other wordings included."""
+    marks = (*info.partial.items(), *info.incomplete.items())
+    name = f"{task}.{split}"
+    return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]
+
+
+def _digests(folder: Path, name: str) -> dict[str, str]:
+    """Return the sha256 of each file of a split's answers, packed or not, other wordings included."""
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for pattern in (f"{FOLDER}/{name}*", f"{VARIANTS}/*/{FOLDER}/{name}*")
+        for path in folder.glob(pattern)
+        if path.is_file()
+    }
 
 
 def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
