@@ -175,7 +175,7 @@ def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
             split=plan.run.split,
             tasks=asked,
             failed=report.failed,
-            remarks=_remarks(plan, report)[2:],
+            remarks=_remarks(plan, report),
         )
     )
 
@@ -460,8 +460,12 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     ]
     out = console()
     print_table(out, columns, [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()])
-    about, memory, *others = _remarks(plan, report)
-    for sentence in (about, *([] if is_set("quiet") else [memory]), *others):
+    run = plan.run
+    tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
+    out.print(folded(f"Wrote {plan.predictor['name']}'s answers to {tasks} to {run.output}."))
+    if not is_set("quiet"):
+        out.print(folded(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}."))
+    for sentence in _remarks(plan, report):
         out.print(folded(sentence))
 
 
@@ -483,12 +487,9 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
 
 
 def _remarks(plan: Plan, report: Report) -> list[str]:
+    """Say what the answers lack, and which results no longer hold."""
     run = plan.run
-    tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
-    remarks = [
-        f"Wrote {plan.predictor['name']}'s answers to {tasks} to {run.output}.",
-        f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.",
-    ]
+    remarks = []
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
     totals = {  # a tally has the name of its wording
         planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)

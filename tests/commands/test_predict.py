@@ -345,11 +345,11 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     )
 
 
-def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
+def test_the_name_in_the_report_is_that_of_the_submission(tmp_path, capsys):
     """A label leaves out what is not part of a model's name, such as a server's address."""
     from types import SimpleNamespace
 
-    from decabench.commands.predict import _remarks
+    from decabench.commands.predict import print_report
 
     run = SimpleNamespace(
         tasks=[],
@@ -359,8 +359,8 @@ def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
         store=None,
     )
     plan = SimpleNamespace(run=run, predictor={"name": "openai:m"}, tasks=[])
-    remarks = _remarks(plan, SimpleNamespace(tallies=[], removed=()))
-    assert remarks[0].startswith("Wrote openai:m's answers")
+    print_report(plan, SimpleNamespace(tallies=[], removed=()), SimpleNamespace())
+    assert "Wrote openai:m's answers to 0 tasks" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
