@@ -90,7 +90,7 @@ def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | N
             for part in (scored, without) if measure.suite and without is not None else (scored,):
                 tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
                 found.append((contrast, name, part is without, tested))
-    p_values = {  # what is planned and has no p as yet counts too, so that a p can only fall as runs are added
+    p_values = {  # what is planned and has no p as yet counts too: to run more of the plan does not correct for more
         str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
         for at, (_, _, is_part, tested) in enumerate(found)
         if not is_part
