@@ -178,8 +178,9 @@ def _count_words(item: Item) -> int:
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Batch rows of similar length, with at most `batch_tokens` padded tokens each.
+    """Batch rows of similar length, with at most `batch_tokens` tokens each if all rows were as long as the longest.
 
+    A row's length is that of all its texts; texts that are padded apart can have more padding than this counts.
     The longest come first, so that a batch too large for memory fails at once.
     """
     batch: list[int] = []

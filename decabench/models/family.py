@@ -248,6 +248,8 @@ class TextReader:
     def context(self, text: str) -> Ids:
         """Number the tokens of a context, truncated to the run's `cut_context`, between <init> and <eos>."""
         self._cut_end = _end_of_tokens
+        if self._skip is not None and self._cut is not None:  # what is too long is so before it is truncated
+            self._check_length(len(tokenize(text)))
         found = self._encode(text, self._cut)
         self._check_length(len(found) - 2)
         return found
@@ -261,6 +263,14 @@ class TextReader:
         tokens = (text.lower() if lower else text).split()
         self._check_length(len(tokens))
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
+
+    def all_words(self, texts: Sequence[str]) -> list[Ids]:
+        """Number all words of the parts of a context, with their capitals and without what is no part of them."""
+        found = [split_words(text) for text in texts]
+        self._check_length(sum(map(len, found)))
+        return [
+            np.array(self.lexicon.number(f" {word} " for word in words), dtype=np.int32) for words in found
+        ]
 
     def first_tokens(self, text: str) -> Ids:
         """Number the lower-cased words of a context, truncated to the run's `cut_context`."""

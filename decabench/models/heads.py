@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from decabench.errors import DataError
 from decabench.models.decoding import beam_search, greedy
 from decabench.models.family import Item, Losses, ModelReply, TextReader
-from decabench.models.layers import token_mask
+from decabench.models.layers import linear_in_full, token_mask
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from decabench.tasks import Label, Number, Output, Tags, Tree
@@ -425,11 +425,11 @@ class GeneratorPast:
         context = (weights[:, None] @ self.x).squeeze(1)
         fed = head.combine(torch.cat([context, h], 1)).tanh()
         self.state = (h, c, fed)
-        return cast(Tensor, head.score(fed))
+        return linear_in_full(head.score, fed)
 
     def step(self, last: Tensor) -> Tensor:
         """Return p(w) of the next word, (B, v), zero for words that cannot occur in an answer."""
-        p = self.advance(last).float().softmax(1)
+        p = self.advance(last).softmax(1)
         p[:, [PAD, UNKNOWN, INIT]] = 0
         return p
 

@@ -45,7 +45,7 @@ from decabench.models.heads import (
 )
 from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
 from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, Vectors, WordTable, ngrams
-from decabench.models.words import PAD, SPECIALS, UNKNOWN, Ids, Lexicon, split_words
+from decabench.models.words import PAD, SPECIALS, UNKNOWN, Lexicon
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
 
 __all__ = ["FAMILY", "ChunkHead", "JointManyTask", "JointManyTaskConfig", "RatingHead", "TagHead"]
@@ -172,13 +172,7 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
         tokens = reader.tokens(question.context, lower=False)
         texts = {"tokens": tokens}
     else:
-        texts = dict(
-            zip(
-                ("tokens", "second"),
-                (_number(text, reader.lexicon) for text in _split(question, task)),
-                strict=True,
-            )
-        )
+        texts = dict(zip(("tokens", "second"), reader.all_words(_split(question, task)), strict=True))
         tokens = texts["tokens"]
     return texts if answer is None else {**texts, **encode_target(answer, task.output, reader, len(tokens))}
 
@@ -208,12 +202,6 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         for match, text in zip(quoted, (first, second), strict=True)
     ]
     return found[0], found[1]
-
-
-def _number(text: str, lexicon: Lexicon) -> Ids:
-    """Number the tokens of plain text in the form of whitespace tokens."""
-    words = (f" {word} " for word in split_words(text))
-    return np.frombuffer(lexicon.number(words), dtype=np.int32)
 
 
 # Words (section 2.1) -----------------------------------------------------------------------------------------------

@@ -118,7 +118,8 @@ class Decoded:
         """The weights of the context and question pointers, (B, n) each: lambda and 1 - lambda."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
-        return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
+        gate = in_full(self.context_gate)  # rounded to half precision, the two would not sum to 1
+        return gate.sigmoid(), (-gate).sigmoid()
 
 
 class Coattention(nn.Module):

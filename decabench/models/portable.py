@@ -222,7 +222,7 @@ def write_vectors(
             known = (rows != 0).any(axis=1)
             has_vector |= known
             own = [word for word, has in zip(wanted, known, strict=True) if has]
-            for values in _split_columns(rows[known].astype(kind), _text_size(own), limit):
+            for values in _split_columns(_as_kind(rows[known], kind), _text_size(own), limit):
                 names.append(f"vectors-{len(names) + 1}.npy")
                 write_matrix(folder / names[-1], own, values)
             continue
@@ -255,13 +255,20 @@ def _write_ngrams(
         raise DecabenchError(
             "None of the n-grams of the model's words has a vector: train n-gram vectors again."
         )
-    values = vectors.matrix[[vectors.index[gram] for gram in grams]].astype(kind)
+    values = _as_kind(vectors.matrix[[vectors.index[gram] for gram in grams]], kind)
     names: list[str] = []
     for own in _split_columns(values, 2 * _text_size(grams), limit):
         names.append(f"ngrams-{number + len(names) + 1}.safetensors")
         index = {gram: row for row, gram in enumerate(grams)}
         write_ngram_vectors(folder / names[-1], NgramVectors(np.ascontiguousarray(own), index, ""))
     return names
+
+
+def _as_kind(values: npt.NDArray[np.floating[Any]], kind: type[Any]) -> npt.NDArray[np.floating[Any]]:
+    """Convert numbers to half precision if they fit, as `_halve` does with weights."""
+    with np.errstate(over="ignore"):
+        made = values.astype(kind)
+    return made if np.isfinite(made).all() else values
 
 
 def _text_size(texts: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models.family import SPLITS, ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads
+from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads, part_name
 from decabench.models.layers import (
     WordEmbedding,
     add_l2,
@@ -347,7 +347,7 @@ class ConvolutionNetwork(TextClassifier):
         )
         self.vocabulary_rows = (
             "embed.table",
-            *(f"heads.{task.replace('.', '/')}.embed.table" for task in outputs),
+            *(f"heads.{part_name(task)}.embed.table" for task in outputs),
         )
         self.draw_weights()
 

@@ -59,10 +59,13 @@ _FAULTS = (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeErr
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Load the tensors of a safetensors file, in full precision. Raises DataError for NaN and infinity too."""
+    """Load the tensors of a safetensors file, those in half precision as single precision.
+
+    Raises DataError for NaN and infinity too.
+    """
     try:
         found = {
-            name: value.float() if value.is_floating_point() else value
+            name: value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
             for name, value in load_file(path).items()
         }
     except _FAULTS as error:

@@ -89,7 +89,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The settings of a training run. Defaults follow Appendix D of the decathlon paper where it gives a value."""
+    """The settings of a training run. Defaults follow Appendix D of the decathlon paper where it gives a value.
+
+    But for the vectors: the paper's are too large to come with a package.
+    """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
     """The model to train: the `[model]` table."""
@@ -169,7 +172,8 @@ class TrainConfig:
     """Words that occur less often in the training examples are not in the vocabulary. With 2, a model whose unknown
     words share a vector learns it from the words that occur once."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
-    """Truncate contexts to this many tokens, by task, in training and prediction."""
+    """Truncate contexts to this many tokens, by task, in training and prediction. Models that tag or parse every token,
+    or compare two sentences, read them whole."""
     optimizer: str = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: float = 0.9

@@ -219,9 +219,14 @@ class BatchStream:
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )
 
+    def begin(self, epoch: int) -> None:
+        """Go to the beginning of a pass: what is left of the one before is left out."""
+        if epoch != self.epoch:
+            self._batches = self._cut(epoch)
+        self.epoch, self.batch = epoch, 0
+
     def __next__(self) -> Integers:
         if self.batch == len(self._batches):
-            self.epoch, self.batch = self.epoch + 1, 0
-            self._batches = self._cut(self.epoch)
+            self.begin(self.epoch + 1)
         self.batch += 1
         return self._batches[self.batch - 1]

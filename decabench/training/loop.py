@@ -60,6 +60,7 @@ from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     apply_freezes,
     clip_gradients,
+    fixed_parameters,
     learning_rate,
     make_optimizer,
     optimizer_state,
@@ -253,7 +254,7 @@ def plan_training(
 def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
-    Ctrl-C and SIGTERM end the run after the step with a checkpoint.
+    Ctrl-C and SIGTERM end the run after the next step with a checkpoint.
 
     Raises DecabenchError; errors in the configuration are raised before any data is read. Raises TrainingInterrupted,
     a KeyboardInterrupt, if the run was interrupted and can be continued.
@@ -276,7 +277,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
 
 
 def steps_to_read(device: torch.device) -> int:
-    """Return after how many steps their losses are read: a GPU would stand still each time."""
+    """Return how many steps to take between reads of their losses: each read has a GPU stand still."""
     return 1 if device.type == "cpu" else 50
 
 
@@ -313,8 +314,9 @@ def check_run(run: TrainingRun) -> None:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
         network = family.build(config.model, outputs, WordTable(Lexicon(), join_vectors(config.vectors)))
+        fixed = fixed_parameters(network)
         for phase in phases:
-            apply_freezes(network, (*config.freeze, *phase.freeze))
+            apply_freezes(network, (*config.freeze, *phase.freeze), fixed)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -355,7 +357,9 @@ class _Interruption:
     def _ask(self, number: int, frame: object) -> None:
         self.signal = number
         self._restore()
-        self._say("Interrupted: a checkpoint is written after this step; interrupt again to stop at once.")
+        self._say(
+            "Interrupted: a checkpoint is written after the next step; interrupt again to stop at once."
+        )
 
     def _restore(self) -> None:
         for each, handler in self._before.items():
@@ -443,7 +447,8 @@ class _Trainer:
             self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
-        apply_freezes(self.network, config.freeze)
+        self.fixed = fixed_parameters(self.network)
+        apply_freezes(self.network, config.freeze, self.fixed)
         self.network.to(self.group.device)
         self.optimizer = make_optimizer(config, self.network)
         if saved is not None:
@@ -586,7 +591,7 @@ class _Trainer:
         """Take one optimizer step and return its row of the log, of which the values stay on the device."""
         config, group, step = self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
-        shares = [self._take_share(task) for task in tasks] if self.ahead is None else self.ahead.result()
+        shares = self._take_shares(step - 1) if self.ahead is None else self.ahead.result()
         self.ahead = self._begin_next()
         # Seeded anew at each step: what a step draws must not depend on the steps before it.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
@@ -647,8 +652,7 @@ class _Trainer:
         waits = step == self.schedule.steps or self._is_due_at(step) or self.is_late
         if waits or self.config.model.name not in FAMILIES:
             return None
-        tasks = self.schedule.tasks_at(step)
-        return self.thread.submit(lambda: [self._take_share(task) for task in tasks])
+        return self.thread.submit(self._take_shares, step)
 
     def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...], shares: list[_Share]) -> None:
         if self.state.step == stretch.start:
@@ -664,7 +668,14 @@ class _Trainer:
     def _freeze(self, stretch: Stretch) -> None:
         """Freeze the parts that the phase freezes, in addition to those frozen for the whole run."""
         if stretch.plan.freeze or len(self.schedule.phases) > 1:
-            apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze))
+            apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze), self.fixed)
+
+    def _take_shares(self, step: int) -> list[_Share]:
+        """Build this process's shares of the batches of a step, counted from 0."""
+        stretch, tasks = self.schedule.stretch_at(step), self.schedule.tasks_at(step)
+        if stretch.start == step and stretch.whole_pass is not None:
+            self.streams[tasks[0]].begin(stretch.whole_pass)
+        return [self._take_share(task) for task in tasks]
 
     def _take_share(self, task: str) -> _Share:
         """Build this process's share of a task's next batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
 import torch
@@ -15,6 +15,7 @@ from decabench.training.config import TrainConfig
 __all__ = [
     "apply_freezes",
     "clip_gradients",
+    "fixed_parameters",
     "is_within",
     "learning_rate",
     "make_optimizer",
@@ -108,14 +109,22 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
     return rate * min(1.0, left / (config.cooldown + 1))
 
 
-def apply_freezes(network: nn.Module, parts: tuple[str, ...]) -> None:
-    """Freeze the parameters within the named parts and unfreeze all others. Raises DecabenchError for unknown parts."""
+def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
+    """Freeze the parameters within the named parts and those that are `fixed`, by name, and unfreeze all others.
+
+    Raises DecabenchError for unknown parts, and if nothing is left to train.
+    """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
     for name, parameter in network.named_parameters():
-        parameter.requires_grad_(not (parts and is_within(name, parts)))
+        parameter.requires_grad_(name not in fixed and not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise DecabenchError("Everything is frozen: leave a part to train.")
+
+
+def fixed_parameters(network: nn.Module) -> frozenset[str]:
+    """Return the names of the parameters that a network, as its family built it, does not train."""
+    return frozenset(name for name, parameter in network.named_parameters() if not parameter.requires_grad)
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:

@@ -113,6 +113,8 @@ class Stretch:
     """Whether it is the first of its epoch."""
     plan: Phase
     """Its tasks and their order."""
+    whole_pass: int | None = None
+    """The number of the pass that it is, from 0, if it is a task's whole pass."""
 
 
 class Schedule:
@@ -139,23 +141,34 @@ class Schedule:
         self._seed = config.seed
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
         passes = dict.fromkeys(config.tasks, 0)
+        begun = dict(
+            passes
+        )  # with the passes that steps in another order may have begun, and left unfinished
         epoch = 0
+
+        def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
+            self._add(phase, steps, number, epoch, first, new_epoch)
+            for task in phase.tasks:
+                begun[task] += steps // max(1, self._sizes[task]) + 1
+
         for number, phase in enumerate(self.phases, 1):
             if phase.steps:
-                self._add(phase, phase.steps, number, 0, True, False)
+                mix(phase, phase.steps, 0, True, False)
             for within in range(phase.epochs):
                 epoch += 1
                 distinct = tuple(dict.fromkeys(phase.tasks))
+                if phase.order in ORDERS_BY_PASS:
+                    for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
+                        own, whole = Phase((task,), epochs=1, freeze=phase.freeze), begun[task]
+                        steps = count_batches(task, whole)
+                        self._add(own, steps, number, epoch, within == at == 0, at == 0, whole)
+                        passes[task] = begun[task] = whole + 1
+                    continue
                 counts = {task: count_batches(task, passes[task]) for task in distinct}
                 for task in distinct:
                     passes[task] += 1
-                if phase.order in ORDERS_BY_PASS:
-                    for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
-                        own = Phase((task,), epochs=1, freeze=phase.freeze)
-                        self._add(own, counts[task], number, epoch, within == at == 0, at == 0)
-                else:
-                    own_steps = max(counts.values()) if phase.together else sum(counts.values())
-                    self._add(phase, config.epoch_steps or own_steps, number, epoch, within == 0, True)
+                steps = max(counts.values()) if phase.together else sum(counts.values())
+                mix(phase, config.epoch_steps or steps, epoch, within == 0, True)
         self._starts = [stretch.start for stretch in self.stretches]
 
     def _order_passes(self, tasks: tuple[str, ...], order: str, epoch: int) -> list[str]:
@@ -164,8 +177,17 @@ class Schedule:
             return list(tasks)
         return [tasks[at] for at in np.random.default_rng([self._seed, epoch, 2]).permutation(len(tasks))]
 
-    def _add(self, plan: Phase, steps: int, phase: int, epoch: int, first: bool, new_epoch: bool) -> None:
-        self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan))
+    def _add(
+        self,
+        plan: Phase,
+        steps: int,
+        phase: int,
+        epoch: int,
+        first: bool,
+        new_epoch: bool,
+        whole_pass: int | None = None,
+    ) -> None:
+        self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan, whole_pass))
 
     @property
     def steps(self) -> int:

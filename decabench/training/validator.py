@@ -135,5 +135,5 @@ class Validator:
 
 _METRIC_FAULT = (
     "The metric {task.metric} of {task.name} {fault} for the answers to the validation sample. There is a checkpoint "
-    "of this step: mend the metric, and go on with --resume."
+    "of this step: fix the metric, and go on with --resume."
 )

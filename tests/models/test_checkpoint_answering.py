@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numpy as np
+from torch.nn import functional as F
 
 from decabench.models.checkpoint import TrainedModel, batch_by_length
 from decabench.models.devices import autocast, pick_device
@@ -74,6 +75,26 @@ def test_half_precision_is_near(kit):
     valid = batch.target > 0
     assert (near - exact)[valid].abs().mean() < 0.15
     assert not torch.equal(near, exact)
+
+
+def test_half_precision_loses_no_probability(kit):
+    """The switch between the two pointers was rounded to bfloat16, so that all words together had 0.998 to 1.002."""
+    made = kit("mqan")
+    made.model.eval()
+    batch = made.batch()
+    with torch.no_grad(), autocast(torch.device("cpu"), "bfloat16"):
+        encoded = made.model.encoder(batch)
+        decoder = made.model.decoder
+        a_self = decoder.self_attend(decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded)
+        decoded = decoder.point(a_self, *decoder.recur(a_self, encoded), encoded)
+        assert decoded.context_gate.dtype == torch.bfloat16  # what is rounded
+        context, question = decoded.pointers
+        trained = made.model.log_probability(decoded, batch)
+        p = made.model.distribution(decoded, batch)
+    torch.testing.assert_close(context + question, torch.ones_like(context), rtol=0, atol=1e-6)
+    valid = batch.target > 0
+    answered = p.gather(2, batch.target[..., None]).squeeze(2).log()
+    torch.testing.assert_close(answered[valid], trained[valid], rtol=0, atol=1e-4)
 
 
 def test_devices():

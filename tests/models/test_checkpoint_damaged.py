@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.portable import export_checkpoint
+from decabench.models.tensors import load_tensors
 from decabench.tasks import TASKS, Store
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.resume import RunState, restore
@@ -284,3 +285,21 @@ def test_a_copy_that_lacks_a_file(saved: Path, folder: Path, name: str) -> None:
     for use in (Checkpoint.digest, Checkpoint.load, Checkpoint.check_files):
         with pytest.raises(DataError, match=f"lacks {name}: use a complete copy of the checkpoint"):
             use(Checkpoint.open(folder))
+
+
+def test_numbers_in_double_precision_are_kept(tmp_path: Path) -> None:
+    """They were read in single precision, so that a resumed run went on from other numbers."""
+    path = tmp_path / "model.safetensors"
+    given = {
+        "double": torch.tensor([2 / 3], dtype=torch.float64),
+        "half": torch.tensor([0.1], dtype=torch.float16),
+        "whole": torch.tensor([3]),
+    }
+    save_file(given, path)
+    found = load_tensors(path)
+    assert {name: value.dtype for name, value in found.items()} == {
+        "double": torch.float64,
+        "half": torch.float32,
+        "whole": torch.int64,
+    }
+    assert torch.equal(found["double"], given["double"])

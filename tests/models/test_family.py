@@ -104,6 +104,16 @@ def test_questions_are_read_where_they_vary(family):
         assert reader.count_kept(question.context) == len("Two words")
 
 
+def test_a_context_is_too_long_before_it_is_truncated():
+    reader = TextReader(POS, Lexicon(), cut=2, skip=3)
+    assert len(reader.context("a b c")) == len(reader.first_tokens("a b c")) + 2 == 4
+    for read in (reader.context, reader.first_tokens, lambda text: reader.all_words([text[:4], text[4:]])):
+        with pytest.raises(TooLongError):
+            read("a b c d")
+    first, second = reader.all_words(["A b", "c"])
+    assert [reader.lexicon.words[number] for number in (*first, *second)] == [" A ", " b ", " c "]
+
+
 def test_long_contexts_are_left_out():
     reader = TextReader(POS, Lexicon(), skip=2)
     assert len(reader.tokens("a b")) == 2 and len(reader.context("a b")) == 4

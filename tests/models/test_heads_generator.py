@@ -71,6 +71,14 @@ FAMILY = Family(
 )
 
 
+def test_words_are_scored_in_full_precision(head):
+    """In bfloat16 the scores of 5,000 words tie."""
+    state = head.start(torch.randn(2, 4, 5), LENGTHS)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = state.advance(ANSWERS[:, 0])
+    assert scores.dtype == torch.float32 and not torch.equal(scores, scores.bfloat16().float())
+
+
 @pytest.fixture
 def head():
     torch.manual_seed(0)

@@ -20,7 +20,7 @@ from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.mqan_batch import MQANConfig
 from decabench.models.ngrams import NgramTraining, train_ngrams
-from decabench.models.portable import export_checkpoint
+from decabench.models.portable import export_checkpoint, write_vectors
 from decabench.models.tensors import StoredWeights
 from decabench.models.vector_files import (
     PACKAGES,
@@ -100,6 +100,17 @@ def test_a_weight_too_large_for_half_precision_is_kept(saved, tmp_path):
     forget_digests(saved.folder)
     export_checkpoint(Checkpoint.open(saved.folder), tmp_path / "half", half=True)
     assert torch.equal(load_weights(tmp_path / "half")["generate.bias"], largest)
+
+
+def test_a_vector_too_large_for_half_precision_is_kept(tmp_path):
+    """It was written as infinity, so that the copy could not be read as vectors."""
+    path = tmp_path / "large.npy"
+    values = np.array([[70_000.0, 1.0], [0.1, 2.0]], dtype=np.float32)
+    write_matrix(path, ["large", "small"], values)
+    (tmp_path / "out").mkdir()
+    made = write_vectors(tmp_path / "out", join_vectors([str(path)]), ["large", "small"])
+    copy = join_vectors([str(tmp_path / "out" / name) for name in made.names])
+    np.testing.assert_array_equal(copy.rows([" large ", " small "]), values)
 
 
 def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypatch):

@@ -374,3 +374,11 @@ def test_the_bag_of_a_long_text_does_not_saturate_the_hidden_layer():
     assert SharedMemoryConfig(name="mt-dnn").is_mean
     assert not SharedMemoryConfig(name="nbow").is_mean, "the paper: the sum"
     assert not SharedMemoryConfig(name="mt-dnn", bag="sum").is_mean
+
+
+def test_rows_of_words_are_found_by_the_names_of_parameters():
+    """A task whose name torch has another use for, such as `type`, has another in parameters."""
+    label = Label(names=("bad", "good"))
+    model = build(SharedMemoryConfig(name="mt-cnn"), {"type": label, "dvd.s": label}, make_words())
+    names = {name.removesuffix(".weight") for name, _ in model.named_parameters()}
+    assert set(model.vocabulary_rows) <= names and len(model.vocabulary_rows) == 3

@@ -1,5 +1,6 @@
 """Training data: the vocabulary, the token rule, and streams that go on from where they were."""
 
+import zlib
 from collections import Counter
 from dataclasses import replace
 
@@ -119,6 +120,27 @@ def test_batches_of_a_small_task_are_full(encoded, grouping):
     batches = cut_batches(data, FAMILY, BatchRule(budget, grouping=grouping, count_marks=True), 0, 0)
     fills = [FAMILY.sizes(data.lengths)[rows].sum() / budget for rows in batches]
     assert np.median(fills) > 0.85
+
+
+@pytest.mark.parametrize(("examples", "pool"), [(8_000, 1_000), (2_400, 800), (800, 800), (20_000, 2_500)])
+def test_lengths_are_alike_within_an_eighth_of_a_pass_but_at_least_eight_batches(examples, pool):
+    """Each example has another length, so that the batches of one pool do not overlap in length, and others do."""
+    sizes = np.random.default_rng(0).permutation(np.arange(1, examples + 1))
+    data = made_up(
+        {"context": sizes * 0 + 4, "question": sizes * 0 + 3, "answer": sizes * 0 + 3, "spread": sizes}
+    )
+    family = replace(
+        FAMILY, columns={**FAMILY.columns, "spread": "words"}, order=lambda found: [found["spread"]]
+    )
+    rule = BatchRule(100, "examples")
+    batches = cut_batches(data, family, rule, seed=0, epoch=0)
+    own = np.random.default_rng([0, zlib.crc32(b"squad"), 0]).permutation(examples)
+    expected = set()
+    for start in range(0, examples, pool):
+        rows = own[start : start + pool]
+        rows = rows[np.argsort(sizes[rows], kind="stable")]
+        expected |= {frozenset(rows[at : at + 100].tolist()) for at in range(0, len(rows), 100)}
+    assert {frozenset(rows.tolist()) for rows in batches} == expected
 
 
 def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():

@@ -149,6 +149,23 @@ def test_phases_in_their_order(make_run):
     assert validated == {"2", "8", "11"}  # 0 validates at the end of each epoch or phase
 
 
+def test_what_a_family_fixed_itself_stays(make_run, monkeypatch):
+    """Freezing no part had unfrozen what a family had fixed when it built its network."""
+    fixed = "heads.sst.score.bias"
+
+    def build(config, outputs, words):
+        network = Classifier(config, outputs, words)
+        network.get_parameter(fixed).requires_grad_(False).fill_(7.0)
+        return network
+
+    monkeypatch.setattr("tests.training.test_loop_phases.FAMILY", replace(FAMILY, build=build))
+    phases = (Phase(("sst",), steps=2, freeze=("encoder",)), Phase(("sst",), steps=2))
+    for settings in ({"steps": 3}, {"phases": phases}):
+        name = "-".join(settings)
+        run_training(make_run(name, model=HookedConfig(dimension=8), tasks=("sst",), **settings))
+        assert weights(make_run(name).output)[fixed].tolist() == [7.0, 7.0]
+
+
 def test_what_a_phase_freezes(make_run):
     frozen = (Phase(("sst",), steps=2, freeze=("encoder", "heads.sst.score.bias")),)
     run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
@@ -224,3 +241,16 @@ def test_fixed_vectors_have_no_table_and_trained_ones_do(make_run):
         run = make_run(name, model=ClassifierConfig(dimension=8, train_embeddings=trained), tasks=("sst",))
         run_training(run)
         assert ("embed.table.weight" in weights(run.output)) is trained
+
+
+def test_tasks_that_train_together_are_clipped_at_the_lower_of_their_limits(make_run):
+    together = {"model": SMALL, "tasks": TWO, "phases": (Phase(steps=1, together=True),)}
+    together |= {"optimizer": "sgd", "warmup": 1}
+    for name, clips in {"low": {"sst": 0.01}, "both": {"sst": 0.01, "multinli.in.out": 9.0}}.items():
+        run_training(make_run(name, **together, learning_rate=1.0, clip=9.0, clips=clips))
+    run_training(make_run("before", **together, learning_rate=0.0))
+    before = weights(make_run("before").output)
+    for name in ("low", "both"):
+        after = weights(make_run(name).output)
+        moved = sum(float((after[key] - before[key]).pow(2).sum()) for key in before) ** 0.5
+        assert moved == pytest.approx(0.01, rel=1e-3)

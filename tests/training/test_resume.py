@@ -355,7 +355,7 @@ def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, in
     ) as caught:
         run_training(run)
     assert caught.value.exit_code == code and signal.getsignal(number) == before
-    assert any("a checkpoint is written after this step" in line for line in said)
+    assert any("a checkpoint is written after the next step" in line for line in said)
     run_training(make_run("interrupted", resume=True, **settings))  # from step 3
     assert Checkpoint.open(run.output).digest() == Checkpoint.open(whole.output).digest()
 

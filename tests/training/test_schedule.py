@@ -132,6 +132,44 @@ def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
     assert shown(plan(Phase(epochs=60, order="shuffled"), seed=4)) != shown(schedule)
 
 
+@pytest.mark.parametrize(
+    "before", [Phase(steps=3), Phase(epochs=1), Phase(("a",), steps=7), Phase(epochs=1, order="sequence")]
+)
+def test_a_whole_pass_after_steps_in_another_order_is_a_new_one(before):
+    """What a mixed phase had left of a pass was taken for the next one's beginning."""
+    sizes = {"a": [3, 5, 4, 3, 6, 5, 3, 4], "b": [2, 1, 2, 3, 1, 2, 1, 2]}  # batches of each pass
+    schedule = Schedule(
+        TrainConfig(tasks=("a", "b"), phases=(before, Phase(epochs=2, order="sequence"))),
+        lambda task, epoch: sizes[task][epoch],
+    )
+    streams = {task: [0, 0] for task in sizes}  # pass and batch, as BatchStream has them
+    met = {}
+    for step in range(schedule.steps):
+        stretch = schedule.stretch_at(step)
+        for task in schedule.tasks_at(step):
+            if stretch.start == step and stretch.whole_pass is not None:
+                assert stretch.whole_pass >= streams[task][0] + (
+                    streams[task][1] == sizes[task][streams[task][0]]
+                )
+                streams[task] = [stretch.whole_pass, 0]
+            number, batch = streams[task]
+            if batch == sizes[task][number]:
+                number, batch = number + 1, 0
+            streams[task] = [number, batch + 1]
+            if stretch.whole_pass is not None:
+                met.setdefault((stretch.epoch, task, number), []).append(batch)
+    assert len(met) >= 4
+    for (_, task, number), batches in met.items():
+        assert batches == list(range(sizes[task][number]))
+
+
+def test_the_steps_of_an_epoch_are_those_of_its_own_pass():
+    sizes = [3, 5, 4]
+    for phase in (Phase(epochs=3, order="sequence"), Phase(epochs=3)):
+        schedule = Schedule(TrainConfig(tasks=("a",), phases=(phase,)), lambda task, epoch: sizes[epoch])
+        assert [stretch.steps for stretch in schedule.stretches] == sizes
+
+
 def test_phases_follow_each_other_and_count_epochs_on():
     schedule = plan(Phase(("a",), epochs=2), Phase(steps=2), Phase(("b",), epochs=1))
     assert shown(schedule) == ["a a a a a a a b b"]
