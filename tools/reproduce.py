@@ -349,12 +349,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             place.lock("page").open("ab").close()  # before hours of training
     except DecabenchError as error:
         sys.exit(str(error))
-    failed = []
+    failed, bad = [], set[tuple[str, int]]()
     for run, seed in asked:
         try:
             complete(plan, run, seed, place, train_it=not given.page_only)
         except DecabenchError as error:  # the others can still be trained, and the page written
             failed.append(f"{run.name}, seed {seed}: {error}")
+            bad.add((run.name, seed))
             print(failed[-1], file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print(
@@ -362,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 file=sys.stderr,
             )
             sys.exit(130)
-    done = sum(is_done(plan, run, seed, place) for run, seed in asked)
+    done = sum(is_done(plan, run, seed, place) and (run.name, seed) not in bad for run, seed in asked)
     print(f"{done} of {len(asked)} runs that were asked for are done, in {given.output} or as records.")
     try:
         with FileLock(place.lock("page")):  # another process may write the same

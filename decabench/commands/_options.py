@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "FiniteRange",
     "SectionedCommand",
     "chosen_tasks",
     "complete_metric",
@@ -164,7 +166,18 @@ def _type_of(info: Any, kind: Any) -> Any:
         return {int: int, float: float}.get(kind, str)
     least = info.at_least if info.above is None else info.above
     bounds = {"min": least, "max": info.at_most, "min_open": info.above is not None}
-    return click.IntRange(**bounds) if kind is int else click.FloatRange(**bounds)
+    return click.IntRange(**bounds) if kind is int else FiniteRange(**bounds)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers without infinity, and without NaN, which is on neither side of a bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a number."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return found
 
 
 class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only

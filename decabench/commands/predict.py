@@ -29,6 +29,7 @@ from decabench.commands._console import (
     write_run_file,
 )
 from decabench.commands._options import (
+    FiniteRange,
     SectionedCommand,
     complete_task,
     fill,
@@ -70,7 +71,7 @@ def _options() -> list[Any]:
 
     questions = section("Questions")
     running = section("The run")
-    price = click.FloatRange(min=0)
+    price = FiniteRange(min=0)
     return [
         options_of(Run, "predictor"),
         tasks_option,

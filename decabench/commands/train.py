@@ -8,6 +8,7 @@ import click
 
 from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
 from decabench.commands._options import (
+    FiniteRange,
     home_option,
     include_option,
     log_option,
@@ -68,7 +69,7 @@ __all__ = ["train"]
 )
 @click.option(
     "--stop-after",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="MINUTES",
     help="Write a checkpoint and stop after this many minutes, to be continued with --resume.",
 )
@@ -112,10 +113,10 @@ def train(
     from shlex import quote
 
     folder = output or bundle
-    if folder is None or (output and bundle):
-        raise click.UsageError(
-            "Give a folder for the run as --output, or for its data alone as --bundle, not both."
-        )
+    if folder is None:
+        raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
+    if output and bundle:
+        raise click.UsageError("--output and --bundle exclude each other: give one of the two.")
     if bundle and (resume or stop_after):
         raise click.UsageError("--bundle trains nothing: leave out --resume and --stop-after.")
     require_torch()
@@ -123,8 +124,10 @@ def train(
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON
-    from decabench.training import plan_training, run_training, show_score, write_bundle
+    from decabench.training import plan_training, require_free, run_training, show_score, write_bundle
 
+    if bundle is not None:
+        require_free(bundle)
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:
@@ -193,6 +196,9 @@ def train(
         place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
         names = ",".join(run.config.tasks)
         trusted = f"{TRUSTED}={quote(run.config.model.name)} " if ":" in run.config.model.name else ""
+        same = "".join(f" --include {quote(str(path))}" for path in include)
+        same += f" --home {quote(str(home))}" if home else ""
         echo(
-            f"Answer with it: {trusted}decabench predict --predictor trained:{place} --tasks {names} --output {answers}"
+            f"Answer with it: {trusted}decabench predict --predictor trained:{place} --tasks {names}{same} "
+            f"--output {answers}"
         )

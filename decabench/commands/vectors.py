@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from decabench.commands._console import echo, is_chatty, is_set, note, print_json
-from decabench.commands._options import home_option, include_option, require_torch, tasks_option
+from decabench.commands._options import FiniteRange, home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
     from decabench.models import Corpus, WordVectors
@@ -53,7 +53,7 @@ def _refuse(force: bool, *paths: Path) -> None:
 
 def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[Command], Command]:
     whole = isinstance(default, int)
-    kind = click.IntRange(min=least) if whole else click.FloatRange(min=0, min_open=bool(least))
+    kind = click.IntRange(min=least) if whole else FiniteRange(min=0, min_open=bool(least))
     return click.option(
         name, type=kind, default=default, show_default=True, metavar="N" if whole else "X", help=text
     )

@@ -290,7 +290,8 @@ def _read_pointer(pointer: Path) -> Path | None:
         return None
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder."
+            f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder, or, to resume the "
+            f"run, delete {LATEST} and {BEST}, and the newest checkpoint is taken."
         ) from error
 
 
@@ -352,6 +353,15 @@ class _Record:
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
+def _check_numbers(record: _Record) -> None:
+    """Raise ValueError for numbers that no run writes."""
+    if record.step < 0:
+        raise ValueError(f"its step is {record.step}")
+    for task, limit in record.config.cut_context.items():
+        if limit < 1:
+            raise ValueError(f"its cut_context of {task[:60]} is {limit}")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint on disk. `load` loads its weights."""
@@ -374,7 +384,7 @@ class Checkpoint:
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         try:
             record = read_json(folder / RECORD, format=FORMAT)
-            msgspec.convert(record, _Record)
+            _check_numbers(msgspec.convert(record, _Record))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
         table = record["config"].get("model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.word_vectors import NgramVectors, ngrams
 from decabench.models.words import SPECIALS, Ids, Lexicon
 from decabench.tasks import Store
@@ -103,13 +104,21 @@ class NgramTraining:
     seed: int = 0
     """The random seed: the same seed gives the same bytes."""
 
+    def __post_init__(self) -> None:
+        """Raise DecabenchError for numbers that torch does not take."""
+        if not 0 < self.learning_rate < math.inf:
+            raise DecabenchError(f"learning_rate is {self.learning_rate}: give a finite number above 0.")
+        if not 0 <= self.seed < 2**63:
+            raise DecabenchError(f"seed is {self.seed}: give 0 to {2**63 - 1}.")
+
 
 def train_ngrams(
     words: Sequence[str], text: Ids, settings: NgramTraining | None = None, show_bar: bool = False
 ) -> NgramVectors:
     """Train with skip-gram on a corpus: the mean of a word's n-grams predicts the words around it.
 
-    `show_bar` shows progress on standard error. Raises DataError if the text is too short.
+    `show_bar` shows progress on standard error. Raises DataError if the text is too short, DecabenchError if the
+    vectors grow beyond all numbers.
     """
     how = settings or NgramTraining()
     random = np.random.default_rng(how.seed)
@@ -138,6 +147,11 @@ def train_ngrams(
         optimizer.zero_grad()
         (-F.logsigmoid(scores * signs).sum(1).mean()).backward()  # type: ignore[no-untyped-call]
         optimizer.step()  # type: ignore[no-untyped-call]
+    if not inner.weight.isfinite().all():
+        raise DecabenchError(
+            f"After {how.steps:,} steps the vectors are no finite numbers any more: give a lower learning rate than "
+            f"{how.learning_rate:g}."
+        )
     return NgramVectors(inner.weight.detach()[:-1].numpy().copy(), index, "trained")
 
 

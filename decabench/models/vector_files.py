@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+_LARGEST_DIMENSION = 100_000
+
+
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
     """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises."""
     return JoinedVectors(tuple(open_vectors(name) for name in names))
@@ -48,13 +51,15 @@ def open_vectors(name: str) -> Vectors:
     name beside it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
     `decabench vectors ngrams`. Raises MissingDataError, DataError.
     """
-    if name.startswith("none:") and name[5:].isdigit() and int(name[5:]) > 0:
+    if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
         return NoVectors(int(name[5:]))
     if name in PACKAGES:
         return PACKAGES[name]()
     path = Path(name).expanduser()
     if not path.is_file():
-        kinds = f"a file's path, none:DIMENSION with 1 or more, or one of {', '.join(PACKAGES)}"
+        kinds = (
+            f"a file's path, none:DIMENSION with 1 to {_LARGEST_DIMENSION:,}, or one of {', '.join(PACKAGES)}"
+        )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
             raise MissingDataError(f"There is no file of word vectors {name!r} here: give {kinds}.{made}")
@@ -102,11 +107,16 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
     """Read GloVe's text format, or fastText's, which begins with a line of two counts. Raises DataError."""
     words: list[str] = []
     rows: list[Matrix] = []
-    width = 0
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file):
+    width = stated = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file):
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(f"{path}, line {number + 1}, is not UTF-8: {error.reason}.") from error
             fields = line.rstrip("\n ").split(" ")
             if number == 0 and len(fields) == 2:
+                stated = int(fields[0]) if fields[0].isdecimal() else 0
                 continue
             width = width or len(fields) - 1
             if width < 1:
@@ -119,9 +129,18 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 )
             # GloVe's own files contain words with spaces, so the numbers are the last fields.
             words.append(" ".join(fields[:-width]))
-            rows.append(np.array(fields[-width:], dtype=np.float32))
+            try:
+                rows.append(np.array(fields[-width:], dtype=np.float32))
+            except ValueError as error:
+                raise DataError(
+                    f"{path}, line {number + 1}: {error}; its last {width} fields should be numbers."
+                ) from error
     if not rows:
         raise DataError(f"{path} is empty: each line should have a word and its numbers.")
+    if len(rows) < stated:
+        raise DataError(
+            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy."
+        )
     return _finite(np.stack(rows)), _index_words(words)
 
 
@@ -150,14 +169,25 @@ def _read_wink(path: Path) -> WordVectors:
     Reads row by row, because as Python numbers the whole file would take ten times its size in memory.
     """
     text = path.read_text(encoding="utf-8")
-    head = re.search(r'"dimensions":(\d+)', text[:1000])
-    if head is None:
-        raise DataError(f"{path} does not state its dimensions: it is not a file of wink's vectors.")
+    head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
+    if head is None or start < 0:
+        raise DataError(
+            f"{path} does not state its dimensions, or no vectors: it is not a file of wink's vectors."
+        )
+    size = re.search(r'"size":(\d+)', text[:1000])
     found: dict[str, Matrix] = {}
-    for row in _WINK_ROW.finditer(text, text.index('"vectors":{') + len('"vectors":{')):
+    for row in _WINK_ROW.finditer(text, start + len('"vectors":{')):
         word = parse_json(row.group(1), surrogates=True)
         if word != "unkVector":
             found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
+    if not text.rstrip().endswith("}") or len(found) < (int(size.group(1)) if size else 1):
+        raise DataError(
+            f"{path} ends in the middle, after {len(found):,} words: use a complete copy."
+            if found
+            else f"{path} has no words with numbers."
+        )
+    if len({len(row) for row in found.values()}) > 1:
+        raise DataError(f"{path} has rows of different lengths: use an unchanged copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
         raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than it states")
@@ -168,6 +198,9 @@ def _read_wink(path: Path) -> WordVectors:
 def _read_ngrams(path: Path) -> NgramVectors:
     with safe_open(path, framework="numpy") as file:
         grams = msgspec.json.decode((file.metadata() or {}).get("ngrams", "[]"), type=list[str])
+        kind = str(file.get_slice("vectors").get_dtype())
+        if kind not in ("F32", "F16"):
+            raise DataError(f"{path} contains numbers of the kind {kind}: train the vectors again.")
         matrix = file.get_tensor("vectors")
     if matrix.ndim != 2 or matrix.dtype not in (np.float32, np.float16):
         raise DataError(
@@ -201,6 +234,12 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
         values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
         raise ValueError(f"its header is damaged: {error}") from error
+    except ValueError as error:
+        if "pickle" in str(error) or "Python objects" in str(error):
+            raise ValueError(
+                "it holds pickled objects, which are never loaded: save an array of numbers"
+            ) from error
+        raise
     if not isinstance(values, np.ndarray):
         values.close()
         raise DataError(f"{matrix} is an archive of arrays: vectors are one array.")

@@ -175,4 +175,6 @@ class Lexicon:
             raise DataError(
                 f"{path} is not a vocabulary ({error}): use an unchanged copy of the checkpoint."
             ) from error
+        if len({*SPECIALS, *words}) < len(SPECIALS) + len(words):
+            raise DataError(f"{path} has a word twice: use an unchanged copy of the checkpoint.")
         return cls(words)

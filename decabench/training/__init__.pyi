@@ -1,6 +1,7 @@
 from .bundle import Bundle as Bundle
 from .bundle import WrittenBundle as WrittenBundle
 from .bundle import compare_losses as compare_losses
+from .bundle import require_free as require_free
 from .bundle import write_bundle as write_bundle
 from .config import TrainConfig as TrainConfig
 from .config import from_mapping as from_mapping
@@ -27,6 +28,7 @@ __all__ = [
     "is_unstarted",
     "plan_training",
     "read_config",
+    "require_free",
     "run_training",
     "show_score",
     "train",

@@ -16,8 +16,10 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import shutil
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,7 +57,7 @@ from decabench.training.encoding import check_target_forms, encode_tasks, finger
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
 
-__all__ = ["Bundle", "WrittenBundle", "compare_losses", "write_bundle"]
+__all__ = ["Bundle", "WrittenBundle", "compare_losses", "require_free", "write_bundle"]
 
 FORMAT = "decabench.bundle/1"
 _RECORD, _WORDS, _CODE = "bundle.json", "words.json.xz", "code.zip"
@@ -267,8 +269,9 @@ def write_bundle(
     report("encoding the validation questions ...")
     asked, questions = _encode_validation(store, config, tasks, family, data.lexicon)
     make_folder(folder)
-    _write_code(folder / _CODE)
-    fitted = _write_to_fit(folder, config, data, asked, questions, vectors, limit)
+    with _emptied_by_failure(folder):
+        _write_code(folder / _CODE)
+        fitted = _write_to_fit(folder, config, data, asked, questions, vectors, limit)
     code = file_digest(folder / _CODE)
     record = {
         "format": FORMAT,
@@ -351,7 +354,7 @@ def _write_to_fit(
         room = limit - state - limit // 40  # for what a state has besides weights
         if room < limit // 20:
             raise DecabenchError(
-                f"The weights alone take {state / 1e6:.1f} of {limit / 1e6:.1f} MB: give a smaller model.vocabulary "
+                f"The weights alone take {state / 1e6:.3g} of {limit / 1e6:.3g} MB: give a smaller model.vocabulary "
                 "or model.dimension, or a larger --bundle-size."
             )
         scale = QUICK_SCALE if quick else 1.0
@@ -397,8 +400,27 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
         raise DecabenchError("A bundle's run begins with random weights: leave --init out.")
     if not find_family(config.model.name).has_fixed_vectors(config.model):
         raise DecabenchError("A bundle's vectors are fixed: leave model.train_embeddings out.")
+    require_free(folder)
+
+
+def require_free(folder: Path) -> None:
+    """Raise DecabenchError if a folder for a bundle has anything in it."""
     if folder.exists() and any(folder.iterdir()):
         raise DecabenchError(f"{folder} is not empty: name another folder for the bundle.")
+
+
+@contextmanager
+def _emptied_by_failure(folder: Path) -> Iterator[None]:
+    """Remove what was written to a folder, which was empty, if writing fails: the same command can be given again."""
+    try:
+        yield
+    except BaseException:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        raise
 
 
 def _encode_validation(

@@ -41,6 +41,7 @@ __all__ = [
 
 BATCH_RULES = ("sum", "padded")
 _LARGEST_SEED = 2**63 - 1  # torch takes no larger one
+_MOST_STEPS = 10**9
 _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
@@ -268,9 +269,10 @@ class TrainConfig:
             raise DecabenchError(f"temperature is {self.temperature}: give a number above 0.")
         for key in ("learning_rate", "epsilon"):
             if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
-        if self.seed > _LARGEST_SEED:
-            raise DecabenchError(f"seed is {self.seed}: give at most {_LARGEST_SEED}.")
+                raise DecabenchError(f"{key} is {getattr(self, key)}: give a finite number of 0 or more.")
+        for key, most in {"seed": _LARGEST_SEED, "steps": _MOST_STEPS, "epochs": _MOST_STEPS}.items():
+            if getattr(self, key) > most:
+                raise DecabenchError(f"{key} is {str(getattr(self, key))[:30]}: give at most {most:,}.")
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
                 f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
@@ -331,7 +333,7 @@ class TrainConfig:
         for key in ("weights", "loss_weights", "clips"):
             for name, value in getattr(self, key).items():
                 if not 0 <= value < math.inf:
-                    raise DecabenchError(f"{key} of {name} is {value}: give a number of 0 or more.")
+                    raise DecabenchError(f"{key} of {name} is {value}: give a finite number of 0 or more.")
         for name, value in self.targets.items():
             if not 0 < value < math.inf:
                 raise DecabenchError(f"targets of {name} is {value}: give a score above 0.")
@@ -371,6 +373,8 @@ def _read_table_file(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
+    if ":" in (named := _named_by(content)):
+        find_family(named, str(path))  # which may not choose what is run
     try:
         return from_mapping(content, base)
     except DecabenchError as error:
@@ -478,8 +482,14 @@ def combine_settings(
 def named_model(path: Path | None, settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
     """Return the model that arguments name: `model`, the settings or the file; empty if none does."""
     tables = [_as_tables(settings), {} if path is None else _read_table_file(path)]
-    named = [table["model"].get("name") for table in tables if isinstance(table.get("model"), Mapping)]
-    return next((name for name in (model, *named) if isinstance(name, str) and name), "")
+    return next(filter(None, (model, *map(_named_by, tables))), "")
+
+
+def _named_by(table: Mapping[str, Any]) -> str:
+    """Return the model that a table of settings names; empty if it names none."""
+    model = table.get("model")
+    name = model.get("name") if isinstance(model, Mapping) else None
+    return name if isinstance(name, str) else ""
 
 
 def task_alone(config: TrainConfig, task: str) -> TrainConfig:

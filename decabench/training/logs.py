@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, storage_errors
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows", "running_mean"]
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
+_NOT_A_LOG = "{path} is not the log of a run ({error}): move it away, and resume the run without it."
 _COLUMNS = {
     STEPS: ("step", "task", "loss", "learning_rate", "gradient_norm", "examples", "tokens", "seconds"),
     VALIDATION: ("step", "task", "score"),
@@ -24,11 +26,14 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the rows of a CSV file; an empty list if the file does not exist."""
+    """Read the rows of a CSV file; an empty list if the file does not exist. Raises DataError."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(_NOT_A_LOG.format(path=path, error=error)) from error
 
 
 def has_steps(output: Path) -> bool:
@@ -40,7 +45,7 @@ def has_steps(output: Path) -> bool:
 class TrainingLog:
     """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind.
 
-    Raises StorageError.
+    Raises DataError for files of these names that are no logs, and StorageError.
     """
 
     def __init__(
@@ -50,19 +55,22 @@ class TrainingLog:
         self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
-            kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
+            rows = read_rows(output / name)
+            if rows and "step" not in rows[0]:
+                raise DataError(_NOT_A_LOG.format(path=output / name, error="it has no column step"))
+            kept = [row for row in rows if _is_whole(row) and int(row["step"]) <= step]
             text = io.StringIO()
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(kept)
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
+        self._board = _open_board(output / "tensorboard", step)
         # Line-buffered, so that a run can be watched.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
             for name in self._columns
         }
-        self._board = _open_board(output / "tensorboard", step)
 
     def step(self, row: Mapping[str, Any]) -> None:
         """Log one optimizer step."""
@@ -108,7 +116,12 @@ def _open_board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:  # it comes with another extra; the CSV files have the same numbers
         return None
-    return SummaryWriter(str(folder), purge_step=step + 1)
+    try:
+        return SummaryWriter(str(folder), purge_step=step + 1)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be a folder of logs ({error.strerror or error}): move it away, and resume the run."
+        ) from error
 
 
 class ProgressReport:

@@ -7,6 +7,7 @@ in its data. A resumed run therefore ends with the weights of an uninterrupted o
 from __future__ import annotations
 
 import math
+import re
 import signal
 import threading
 import time
@@ -48,7 +49,6 @@ from decabench.training.bundle import Bundle
 from decabench.training.config import (
     TrainConfig,
     combine_settings,
-    from_record,
     named_model,
     to_mapping,
     to_toml,
@@ -71,6 +71,7 @@ from decabench.training.resume import (
     check_same_course,
     check_same_run,
     check_vectors,
+    config_of,
     copy_weights,
     describe_run,
     is_unstarted,
@@ -203,8 +204,8 @@ def plan_training(
 ) -> TrainingRun:
     """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder, path = Path(output), Path(config) if config else None
-    if ":" in (named := named_model(path, settings, model)):
-        find_family(named)  # imported before a checkpoint names it, which may not choose what is run
+    if ":" in (named := named_model(None, settings, model)):
+        find_family(named)  # imported before a file names it, which may not choose what is run
     if folder.exists() and not folder.is_dir():
         raise DecabenchError(f"{folder} is a file: name a folder for the run.")
     if folder.exists() and not is_unstarted(folder):
@@ -274,6 +275,23 @@ def run_training(run: TrainingRun) -> FinishedRun:
                 raise  # nothing was trained that could be continued: the same command begins it again
             lost = "; what came after it is lost"
             raise TrainingInterrupted(run.output, saved.record["step"], signal.SIGINT, lost) from None
+
+
+def _build(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork:
+    """Build a network. Raises DecabenchError if it is larger than memory, or than numbers of sizes."""
+    try:
+        return build()
+    except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
+        text = str(error)
+        if isinstance(error, MemoryError) or re.search(
+            "alloc|[Oo]verflow|negative dimension|storage size", text
+        ):
+            first = text.splitlines()[0][:200] if text else "out of memory"
+            raise DecabenchError(
+                f"The network of these settings is too large for this machine ({first}): give smaller sizes, such as "
+                "model.dimension."
+            ) from error
+        raise
 
 
 def steps_to_read(device: torch.device) -> int:
@@ -435,7 +453,7 @@ class _Trainer:
                 f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
             )
         if saved is not None:
-            before = self._schedule(from_record(saved.record["config"]))
+            before = self._schedule(config_of(saved))
             check_same_course(saved, config, before, self.schedule)
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
@@ -444,7 +462,9 @@ class _Trainer:
         torch.manual_seed(config.seed)
         bounds = nullcontext() if origin is None else origin.bounded(self.data.lexicon.size)
         with bounds:  # sizes may be a stranger's
-            self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
+            self.network: MultitaskNetwork = _build(
+                lambda: self.family.build(config.model, outputs, self.words)
+            )
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
         self.fixed = fixed_parameters(self.network)
@@ -782,9 +802,14 @@ class _UnreadStep:
         """Read the values, for which a GPU has to be waited for. Raises DecabenchError if one is not finite."""
         value, norm = sum(map(float, self.losses)), float(self.norm)
         if not math.isfinite(value) or not math.isfinite(norm):
+            where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
+            if self.row["step"] == 1:  # before a rate has changed anything
+                raise DecabenchError(
+                    f"{where}: are the numbers of its word vectors, or of its weights, too large?"
+                )
             raise DecabenchError(
-                f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}: "
-                "start again with a lower learning_rate or clip, from the last checkpoint with --init if you like."
+                f"{where}: start again with a lower learning_rate or clip, from the last checkpoint with --init if you "
+                "like."
             )
         return {
             **self.row,

@@ -133,6 +133,17 @@ def describe_run(
     return record
 
 
+def config_of(checkpoint: Checkpoint) -> TrainConfig:
+    """Return the configuration that a checkpoint was trained with. Raises DataError."""
+    try:
+        return from_record(checkpoint.record["config"])
+    except DecabenchError as error:
+        raise DataError(
+            f"{checkpoint.folder} has settings that this version of decabench does not take ({error}): continue the "
+            f"run with version {checkpoint.record.get('versions', {}).get('decabench', 'of before')}."
+        ) from error
+
+
 @dataclass
 class RunState:
     """The progress of a run: what a checkpoint stores besides weights and optimizer state."""
@@ -153,7 +164,7 @@ class RunState:
     @classmethod
     def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
         """Read a checkpoint's state; the best score is kept only if `best_by` is the same in `config`."""
-        before = from_record(checkpoint.record["config"])
+        before = config_of(checkpoint)
         comparable = (before.best_by, before.validation_examples) == (
             config.best_by,
             config.validation_examples,
@@ -222,7 +233,7 @@ def changed_settings(
 
     Raises DecabenchError.
     """
-    before, now = to_mapping(from_record(checkpoint.record["config"])), to_mapping(config)
+    before, now = to_mapping(config_of(checkpoint)), to_mapping(config)
     may_change = _MAY_CHANGE | free
     if config.needs_scores:  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}
@@ -246,9 +257,20 @@ def check_same_run(
             f"{record['processes']}: resume with the same number, on which the position in the data depends."
         )
     if checkpoint.record["data"] != record["data"] or checkpoint.lexicon().words != vocabulary:
-        raise DecabenchError(
-            f"The prepared data is not the data that {checkpoint.folder} was trained on: start a new run."
-        )
+        raise DecabenchError(_describe_other_data(checkpoint, record["data"]))
+
+
+def _describe_other_data(checkpoint: Checkpoint, data: Mapping[str, str]) -> str:
+    """Say which splits are not those that a checkpoint was trained on."""
+    before = checkpoint.record["data"]
+    other = [split for split in {**before, **data} if before.get(split) != data.get(split)]
+    which = ", ".join(
+        name.replace(".train", " (train)").replace(".validation", " (validation)") for name in other
+    )
+    return (
+        f"The prepared data is not the data that {checkpoint.folder} was trained on: "
+        f"{which or 'the vocabulary'} differs. Give the --home of before, or start a new run."
+    )
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
@@ -259,7 +281,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
             f"{checkpoint.folder} is at step {step} of {before.steps}, and a run of {now.steps} steps would have "
             "trained its tasks in a different order until now: keep steps and epochs unchanged."
         )
-    cooldown = from_record(checkpoint.record["config"]).cooldown
+    cooldown = config_of(checkpoint).cooldown
     if (before.steps, cooldown) != (now.steps, config.cooldown):
         ends = ((before.steps, cooldown), (now.steps, config.cooldown))
         begins = [end - cool for end, cool in ends if cool]
@@ -276,7 +298,8 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     if fixed and checkpoint.record["vectors"] != words.vectors.digest:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are "
-            "different: give the same ones with --set vectors=..."
+            "different: give the same ones with --set vectors=..., or, to resume, with --config and the run's "
+            "config.toml."
         )
 
 

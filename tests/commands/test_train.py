@@ -83,7 +83,8 @@ def test_the_command_to_answer_with_can_be_pasted(run, command, home, tmp_path):
     line = done.output.rstrip().splitlines()[-1]
     (said, _, rest) = line.partition("decabench predict ")
     assert said == "Answer with it: "
-    answered = command("predict", "--home", home, *shlex.split(rest))
+    assert f" --home {home} " in rest
+    answered = command("predict", *shlex.split(rest))
     assert answered.exit_code == 0, answered.output
     assert (tmp_path / "run-answers" / "submission.toml").is_file()
 
@@ -124,7 +125,10 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
         (("--set", "stepps=3"), "Did you mean steps"),
         (("--tasks", "squid"), "Did you mean squad"),
         (("--init", "nowhere"), "There is no folder nowhere"),
-        (("--bundle", "data"), "not both"),
+        (("--bundle", "data"), "exclude each other"),
+        (("--stop-after", "nan"), "'nan' is not a finite number"),
+        (("--set", "model.dimension=100000000"), "is too large for this machine"),
+        (("--set", "model.hidden=999999999999999999999"), "is too large for this machine"),
         (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks first"),
     ],
 )

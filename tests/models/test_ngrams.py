@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError
+from decabench.errors import DataError, DecabenchError
 from decabench.models.ngrams import NgramTraining, _thin, train_ngrams
 from decabench.models.vector_files import open_vectors, write_ngram_vectors
 from decabench.models.word_vectors import ngrams
@@ -80,3 +80,17 @@ def test_what_trains_nothing(trained, changes):
     lexicon, ids, how, _ = trained
     with pytest.raises(DataError, match="are left to train on: give a longer text"):
         train_ngrams(lexicon.words, ids, replace(how, **changes))
+
+
+def test_vectors_without_end_are_not_written():
+    words = [f" word{n} " for n in range(40)]
+    lexicon = Lexicon(words)
+    text = np.array(list(range(4, 44)) * 5, dtype=np.int32)
+    how = NgramTraining(dimension=4, steps=5, batch=16, frequent=0.0, learning_rate=1e38)
+    with pytest.raises(
+        DecabenchError, match="no finite numbers any more: give a lower learning rate than 1e\\+38"
+    ):
+        train_ngrams(lexicon.words, text, how)
+    for wrong in ({"learning_rate": float("nan")}, {"seed": 2**63}):
+        with pytest.raises(DecabenchError, match=f"{min(wrong)} is .*: give"):
+            NgramTraining(**wrong)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from safetensors.torch import save_file
 
 from decabench.errors import DataError, MissingDataError
 from decabench.models.vector_files import open_vectors
@@ -68,27 +69,60 @@ def test_every_form_says_the_same(make, tmp_path):
     assert make is not glove or open_vectors(str(path)).digest != before
 
 
+WINK = '{"size":4,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
+
+
 @pytest.mark.parametrize(
     ("name", "content", "error", "words"),
     [
         ("x.txt", "", DataError, "is empty: each line"),
         ("x.txt", "A text.\nAnother\n", DataError, "is not a file of word vectors: line 2 has no numbers"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers; expected 2"),
-        ("x.txt", "a 1 x\n", DataError, "cannot|no vectors that can be read"),
+        (
+            "x.txt",
+            "a 1 2\nb 1 x\n",
+            DataError,
+            "line 2: could not convert .* its last 2 fields should be numbers",
+        ),
+        ("x.txt", b"a 1 2\n\xe9 1 2\n", DataError, "line 2, is not UTF-8"),
+        (
+            "x.vec",
+            "3 2\na 1 2\nb 1 2\n",
+            DataError,
+            "has 2 of the 3 words that its first line states: use a complete",
+        ),
+        ("x.json", '{"dimensions":2}', DataError, "no vectors: it is not a file of wink"),
+        ("x.json", WINK, DataError, "ends in the middle, after 2 words: use a complete copy"),
+        ("x.json", WINK + ',"c":[1,2]},"unkVector":[0,0]}', DataError, "after 3 words"),
+        ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
+        ("x.json", '{"dimensions":2,"vectors":{}}', DataError, "has no words with numbers"),
         ("x.json", "{}", DataError, "dimensions"),
         ("x.npy", "", MissingDataError, "has no index"),
     ],
 )
 def test_damaged_files(tmp_path, name, content, error, words):
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(error, match=words):
         open_vectors(str(tmp_path / name))
+
+
+def test_numbers_of_another_kind_are_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "x.safetensors"
+    save_file({"vectors": torch.ones(1, 2, dtype=torch.bfloat16)}, path, {"ngrams": '["2gram-ab"]'})
+    with pytest.raises(DataError, match="numbers of the kind BF16: train the vectors again"):
+        open_vectors(str(path))
+
+
+def test_pseudo_random_vectors_of_any_size_are_not_made():
+    with pytest.raises(MissingDataError, match="none:DIMENSION with 1 to 100,000"):
+        open_vectors("none:999999999999")
 
 
 def test_no_pickle_is_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "x.txt").write_text("a\n")
-    with pytest.raises(DataError, match="cannot be read as word vectors"):
+    with pytest.raises(DataError, match="it holds pickled objects, which are never"):
         open_vectors(str(tmp_path / "x.npy"))
 
 

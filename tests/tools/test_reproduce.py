@@ -369,7 +369,8 @@ def _count_right(submission, task, golds):
         ('baseline = "single"', "baseline = []", "of 'joint' needs a baseline"),
         ('baseline = "single"', 'baseline = ["single", "single"]', "of 'joint' needs a baseline"),
         ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds \[0, 0\] of joint"),
-        ("seeds = [0, 1]", "seeds = [-1, 0]", r"seeds \[-1, 0\] of joint"),
+        ("seeds = [0, 1]", "seeds = [-1, 0]", "has the seed -1: give 0 or more"),
+        ('name = "joint"', 'name = "../joint"', "'../joint' cannot be a run's name"),
         ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in it"),
         ('{ suite = "small", digits', '{ suite = "small", score = "em", digits', "combines headlines"),
         ('[measures]\n"SST" = { task = "sst", score = "em" }', "[[measures]]\n", "measures are tables"),
@@ -515,14 +516,16 @@ def test_which_answers_are_left_out(task, bound):
 
 
 @pytest.mark.slow
-def test_a_record_without_results_is_told_and_the_others_go_on(one_run, tmp_path):
+def test_a_record_without_results_is_told_and_the_others_go_on(one_run, tmp_path, capsys):
     reproduce.main(one_run)
     record = tmp_path / "records" / "one-sst-seed-0.zip"
     content = {name: part for name, part in read_archive(record).items() if not name.startswith("results/")}
     write_archive(record, content)
     one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
+    capsys.readouterr()
     with pytest.raises(SystemExit, match="has no results/: restore it, or delete it"):
         reproduce.main(one_run)
+    assert "\n0 of 1 runs that were asked for are done" in f"\n{capsys.readouterr().out}"
 
 
 def test_missing_data_and_devices_are_told_before_any_is_trained(home, tmp_path, capsys):

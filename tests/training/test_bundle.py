@@ -235,6 +235,7 @@ def test_what_no_bundle_can_hold(
 ) -> None:
     with pytest.raises(DecabenchError, match=reason):
         write(replace(config, **changes), home, tmp_path / "out")
+    assert not list(tmp_path.glob("out/*"))  # the same folder can be named again
 
 
 def test_a_bundle_of_a_family_with_several_kinds_of_outputs(home: Path, tmp_path: Path) -> None:
@@ -1085,6 +1086,8 @@ def test_the_command(home: Path, config: TrainConfig, tmp_path: Path) -> None:
     assert "in half precision the weights will be" in done.output
     assert f"--trust {trust(tmp_path / 'b')[1]} --out one" in " ".join(done.output.split())
     assert Bundle.open(tmp_path / "b").record["examples"] == {"sst": [20, 20]}
+    again = CliRunner().invoke(cli, [*arguments, "--bundle", str(tmp_path / "b")])
+    assert again.exit_code == 2 and "is not empty: name another folder for the bundle" in again.output
     neither = CliRunner().invoke(cli, arguments)
     assert neither.exit_code == 2
     assert "Give a folder for the run as --output" in neither.output

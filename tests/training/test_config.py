@@ -1,5 +1,7 @@
 """Configurations: TOML there and back, settings from the command line, refusals."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("torch")
@@ -19,6 +21,7 @@ from decabench.training.config import (
     to_toml,
     with_settings,
 )
+from decabench.training.loop import plan_training
 from decabench.training.schedule import Schedule, plan_phases
 from tests.sources import ROOT
 from tests.training.conftest import TINY
@@ -118,14 +121,14 @@ def test_a_file_that_is_no_toml(tmp_path):
     [
         ("train_examples=-1", "train_examples is -1: give 0 or more"),
         ("seed=-3", "seed is -3: give 0 or more"),
-        ("seed=9223372036854775808", "seed is 9223372036854775808: give at most 9223372036854775807"),
+        ("seed=9223372036854775808", "seed is 9223372036854775808: give at most 9,223,372,036,854,775,807"),
         ('tasks=["sst", "schema", "sst"]', "tasks has sst more than once: name it once, and set iterations"),
         ("epoch_steps=5", "epoch_steps is 5, but the run is counted in steps: set epochs, or leave it out"),
         ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
         ("clip=-0.1", "clip is -0.1: give 0 or more"),
         ("beta1=2.0", "beta1 is 2.0: give a number of at least 0 and below 1"),
-        ("learning_rate=-0.1", "learning_rate is -0.1: give a number of 0 or more"),
-        ("learning_rate=nan", "learning_rate is nan: give a number of 0 or more"),
+        ("learning_rate=-0.1", "learning_rate is -0.1: give a finite number of 0 or more"),
+        ("learning_rate=nan", "learning_rate is nan: give a finite number of 0 or more"),
         ("cooldown=200000", "cooldown is 200000: give 0 to 100000, the number of steps"),
         ("cooldown=-5", "cooldown is -5: give a number of steps, 0 or more"),
         ("cut_context.sst=-3", "cut_context of sst is -3: give 1 or more tokens"),
@@ -309,3 +312,29 @@ def test_a_configuration_is_tried_for_some_steps(config):
     begins = first.tasks or config.tasks
     assert schedule.tasks_at(0) == (begins if first.together else begins[:1])
     assert not config.phases or schedule.phases[0].freeze == first.freeze
+
+
+def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
+    """Its model was imported: a stranger's config.toml could run any module in the folder."""
+    (tmp_path / "brought_along.py").write_text("open('ran', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "settings.toml"
+    path.write_text('tasks = ["sst"]\n[model]\nname = "brought_along:FAMILY"\n')
+    for read in (read_config, lambda path: plan_training(tmp_path / "run", config=path)):
+        with pytest.raises(
+            DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, and no file may"
+        ):
+            read(path)
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(UnknownNameError, match="brought_along has no 'FAMILY'"):  # the user names it too
+        plan_training(tmp_path / "run", model="brought_along:FAMILY", config=path)
+    assert (tmp_path / "ran").exists()
+    sys.modules.pop("brought_along", None)
+
+
+@pytest.mark.parametrize("setting", ["steps=0x10000000000000", "epochs=9999999999"])
+def test_runs_without_end(setting):
+    with pytest.raises(DecabenchError, match="give at most 1,000,000,000"):
+        with_settings(TrainConfig(), [setting])

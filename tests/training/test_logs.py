@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from decabench.errors import DataError, StorageError
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves, read_rows
 
 
@@ -101,3 +102,22 @@ def test_trackers_get_the_losses_and_scores(tmp_path):
         ({"loss/sst": 0.5, "gradient_norm/sst": 1.0, "learning_rate": 0.1}, 1),
         ({"score/sst": 50.0, "score/total": 50.0}, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"step;task\n1;sst\n", "no column step"), (b"step,task\n\xff,sst\n", "utf-8"), (None, "directory")],
+)
+def test_what_is_no_log_is_told_by_its_name(tmp_path, content, why):
+    """A spreadsheet had saved it with semicolons: the run could not be resumed, and nothing said why."""
+    path = tmp_path / "train.csv"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(DataError, match=f"train.csv is not the log of a run .*{why}.*: move it away"):
+        TrainingLog(tmp_path, 1)
+
+
+def test_a_file_in_the_place_of_tensorboards_folder(tmp_path):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "tensorboard").write_text("")
+    with pytest.raises(StorageError, match="tensorboard cannot be a folder of logs"):
+        TrainingLog(tmp_path, 1)

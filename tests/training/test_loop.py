@@ -470,6 +470,7 @@ def test_each_process_and_each_step_draws_its_own_dropout(make_run, home, monkey
     from noting import NotingConfig
 
     sizes = {key: getattr(run.config.model, key) for key in ("dimension", "hidden", "heads", "layers")}
+    monkeypatch.setenv("DECABENCH_MODELS", "noting:FAMILY")
     train_in_two_processes(replace(run, config=replace(run.config, model=NotingConfig(**sizes))), home)
     drawn = [(run.output.parent / f"drawn-{rank}").read_text().split() for rank in (0, 1)]
     assert [len(own) for own in drawn] == [3, 3]

@@ -145,7 +145,10 @@ def test_other_data_is_refused(run, make_run):
     change_record(
         latest_checkpoint(run.output).folder, lambda record: record["data"].update({"sst.train": "sha256:0"})
     )
-    with pytest.raises(DecabenchError, match=r"is not the data that .* was trained on: start a new run"):
+    with pytest.raises(
+        DecabenchError,
+        match=r"is not the data that .* was trained on: sst \(train\) differs\. Give the --home",
+    ):
         run_training(make_run(resume=True, steps=8))
 
 

@@ -369,6 +369,13 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
                 task_of(task, tuple(include))
         if plan.overlap_by not in ("exact", "normalised"):
             raise ValueError(f"overlap_by is {plan.overlap_by!r}: exact or normalised")
+        for run in plan.runs:
+            if not re.fullmatch(r"\w[\w.+-]*", run.name):
+                raise ValueError(
+                    f"{run.name!r} cannot be a run's name, which its folders have: use letters, digits and . _ + -"
+                )
+            if negative := [seed for seed in plan.seeds_of(run) if seed < 0]:
+                raise ValueError(f"{run.name} has the seed {negative[0]}: give 0 or more")
         for split in plan.splits:
             if split not in ("train", "validation", "test"):
                 raise ValueError(f"split is {split!r}: train, validation or test")
