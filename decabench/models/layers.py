@@ -116,11 +116,11 @@ def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
     return largest.masked_fill(largest.isinf(), 0.0)
 
 
-def positions(length: int, dimension: int, start: int = 0) -> Tensor:
+def positions(length: int, dimension: int) -> Tensor:
     """(length, d): PE[t, k] = sin(t / 10000^(k/2d)) for even k, cos(t / 10000^((k-1)/2d)) for odd k (before Eq. 3)."""
     k = torch.arange(dimension)
     even = (k - k % 2).to(torch.float64)
-    t = torch.arange(start, start + length, dtype=torch.float64)[:, None]
+    t = torch.arange(length, dtype=torch.float64)[:, None]
     angle = t / 10_000 ** (even / (2 * dimension))
     return torch.where(k % 2 == 0, angle.sin(), angle.cos()).float()
 

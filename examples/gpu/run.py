@@ -613,9 +613,10 @@ def grow(kept: dict[str, Any], weights: dict[str, Any], optimizer: str) -> dict[
             state[bare] = value[:, None] * columns[None, :] / value.mean().clamp_min(1e-30)
         elif not name.endswith(MEANS[1]):
             state[name] = value
-    momentum = {"adam": "exp_avg", "sgd": "momentum_buffer"}.get(optimizer)
-    for name in {name.rpartition("/")[0] for name in state} if momentum else ():
-        state[f"{name}/{momentum}"] = torch.zeros_like(weights[name])
+    for name in (
+        {name.rpartition("/")[0] for name in state} if optimizer == "adam" else ()
+    ):  # SGD begins anew by itself
+        state[f"{name}/exp_avg"] = torch.zeros_like(weights[name])
     return state
 
 
@@ -842,7 +843,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         (run / "train.csv").write_text(log, encoding="utf-8")
     elif options.last:
         raise SystemExit(
-            "Nothing to end: give the folder that the command joint wrote as --state, or leave --last out."
+            "There is no run to finish: give the folder that the command joint wrote as --state, or leave --last out."
         )
     precision, compiled, graphs = MODES.get(
         options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)

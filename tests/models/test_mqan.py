@@ -184,7 +184,6 @@ def test_positions():
     assert table[0].tolist() == [0.0, 1.0, 0.0, 1.0]
     expected = [0.8414709848, 0.5403023059, 0.0998334166, 0.9950041653]  # sin 1, cos 1, sin .1, cos .1
     assert table[1].tolist() == pytest.approx(expected)
-    assert torch.equal(positions(1, 4, start=2), table[2:])
 
 
 def test_dropout_on_the_inputs_of_lstms_is_a_setting_of_its_own(kit):

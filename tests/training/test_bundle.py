@@ -1021,7 +1021,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
 
     # Once more, to its end: a cooldown of as many steps as fit.
     ended = tmp_path / "ended"
-    with pytest.raises(AssertionError, match="Nothing to end"):
+    with pytest.raises(AssertionError, match="There is no run to finish"):
         start(site, "joint", bundle, "--out", str(ended), "--last")
     start(site, "joint", bundle, "--out", str(ended), "--state", str(three), "--minutes", "0.5", "--last")
     check_out(ended)
