@@ -59,13 +59,13 @@ _FAULTS = (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeErr
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Load the tensors of a safetensors file, those in half precision as single precision.
+    """Load the tensors of a safetensors file, those of less than single precision in that.
 
     Raises DataError for NaN and infinity too.
     """
     try:
         found = {
-            name: value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
+            name: value.float() if value.is_floating_point() and value.dtype != torch.float64 else value
             for name, value in load_file(path).items()
         }
     except _FAULTS as error:

@@ -139,7 +139,8 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
         raise DataError(f"{path} is empty: each line should have a word and its numbers.")
     if len(rows) < stated:
         raise DataError(
-            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy."
+            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy, or, of "
+            f"a file that was cut on purpose, write {len(rows)} there."
         )
     return _finite(np.stack(rows)), _index_words(words)
 
@@ -175,17 +176,17 @@ def _read_wink(path: Path) -> WordVectors:
             f"{path} does not state its dimensions, or no vectors: it is not a file of wink's vectors."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
-    found: dict[str, Matrix] = {}
+    found, listed = dict[str, Matrix](), 0
     for row in _WINK_ROW.finditer(text, start + len('"vectors":{')):
+        listed += 1
         word = parse_json(row.group(1), surrogates=True)
         if word != "unkVector":
             found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
-    if not text.rstrip().endswith("}") or len(found) < (int(size.group(1)) if size else 1):
-        raise DataError(
-            f"{path} ends in the middle, after {len(found):,} words: use a complete copy."
-            if found
-            else f"{path} has no words with numbers."
-        )
+    if not text.rstrip().endswith("}"):
+        raise DataError(f"{path} ends in the middle, after {listed:,} words: use a complete copy.")
+    if not found or (size and listed < int(size.group(1))):
+        stated = int(size.group(1)) if size else 1
+        raise DataError(f"{path} has {listed:,} of {stated:,} words with numbers: use a complete copy.")
     if len({len(row) for row in found.values()}) > 1:
         raise DataError(f"{path} has rows of different lengths: use an unchanged copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))

@@ -272,31 +272,31 @@ def write_bundle(
     with _emptied_by_failure(folder):
         _write_code(folder / _CODE)
         fitted = _write_to_fit(folder, config, data, asked, questions, vectors, limit)
-    code = file_digest(folder / _CODE)
-    record = {
-        "format": FORMAT,
-        "decabench": decabench.__version__,
-        "config": {**to_mapping(config), "vectors": list(fitted.files), "best_by": "last"},
-        "code": code,
-        "vocabulary": fitted.lexicon.size - len(SPECIALS),
-        "outputs": {task: output_record(output) for task, output in data.outputs.items()},
-        "columns": {task: sorted(own.columns) for task, own in data.tasks.items()},
-        "data": {
-            **fingerprints(store, config.tasks, "train"),
-            **fingerprints(store, config.tasks, "validation"),
-        },
-        "vectors": {
-            "digest": fitted.digest,
-            "made_from": vectors.digest,
-            "words": fitted.words,
-            "of": len(fitted.lexicon),
-        },
-        "examples": {task: [fitted.examples[task], len(own)] for task, own in data.tasks.items()},
-    }
-    _write_record(folder, record)
-    report("computing losses on the CPU, to compare with ...")
-    losses = compare_losses(Bundle.open(folder, whole=False), torch.device("cpu"), "float32")
-    _write_record(folder, {**record, "losses": losses})
+        code = file_digest(folder / _CODE)
+        record = {
+            "format": FORMAT,
+            "decabench": decabench.__version__,
+            "config": {**to_mapping(config), "vectors": list(fitted.files), "best_by": "last"},
+            "code": code,
+            "vocabulary": fitted.lexicon.size - len(SPECIALS),
+            "outputs": {task: output_record(output) for task, output in data.outputs.items()},
+            "columns": {task: sorted(own.columns) for task, own in data.tasks.items()},
+            "data": {
+                **fingerprints(store, config.tasks, "train"),
+                **fingerprints(store, config.tasks, "validation"),
+            },
+            "vectors": {
+                "digest": fitted.digest,
+                "made_from": vectors.digest,
+                "words": fitted.words,
+                "of": len(fitted.lexicon),
+            },
+            "examples": {task: [fitted.examples[task], len(own)] for task, own in data.tasks.items()},
+        }
+        _write_record(folder, record)
+        report("computing losses on the CPU, to compare with ...")
+        losses = compare_losses(Bundle.open(folder, whole=False), torch.device("cpu"), "float32")
+        _write_record(folder, {**record, "losses": losses})
     cut = [
         f"{task}: {fitted.examples[task]:,} of {len(own):,} training examples"
         for task, own in data.tasks.items()

@@ -42,6 +42,7 @@ __all__ = [
 BATCH_RULES = ("sum", "padded")
 _LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST_STEPS = 10**9
+_MOST = {"steps": _MOST_STEPS, "epochs": 10**6}
 _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
@@ -51,6 +52,13 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders that give each task whole passes."""
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
+
+
+def _check_most(settings: Any, most: Mapping[str, int]) -> None:
+    """Raise DecabenchError for settings above what a run could take."""
+    for key, limit in most.items():
+        if getattr(settings, key) > limit:
+            raise DecabenchError(f"{key} is {str(getattr(settings, key))[:30]}: give at most {limit:,}.")
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class Phase:
             raise DecabenchError(
                 f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
             )
+        _check_most(self, _MOST)
         if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
                 f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
@@ -270,9 +279,7 @@ class TrainConfig:
         for key in ("learning_rate", "epsilon"):
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give a finite number of 0 or more.")
-        for key, most in {"seed": _LARGEST_SEED, "steps": _MOST_STEPS, "epochs": _MOST_STEPS}.items():
-            if getattr(self, key) > most:
-                raise DecabenchError(f"{key} is {str(getattr(self, key))[:30]}: give at most {most:,}.")
+        _check_most(self, {"seed": _LARGEST_SEED, "epoch_steps": _MOST_STEPS, **_MOST})
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
                 f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
@@ -435,9 +442,11 @@ def combine_settings(
     it has too. Returns also the names of the others, which are left out. Raises DecabenchError, UnknownNameError.
     """
     content = {} if path is None else _read_table_file(path)
-    if path is not None:
-        _from_file(path, content, base)  # its own faults are told as its own
     given = _as_tables(settings)
+    if path is not None:  # its own faults are told as its own
+        other, own = model or _named_by(given), _named_by(content)
+        replaced = ":" in own and other not in ("", own)  # by a model of the user's choice: it is not run
+        _from_file(path, {key: content[key] for key in content if not replaced or key != "model"}, base)
     if model:
         if not isinstance(table := given.get("model", {}), Mapping):
             raise DecabenchError(

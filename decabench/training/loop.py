@@ -331,7 +331,8 @@ def check_run(run: TrainingRun) -> None:
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
-        network = family.build(config.model, outputs, WordTable(Lexicon(), join_vectors(config.vectors)))
+        words = WordTable(Lexicon(), join_vectors(config.vectors))
+        network = _build(lambda: family.build(config.model, outputs, words))
         fixed = fixed_parameters(network)
         for phase in phases:
             apply_freezes(network, (*config.freeze, *phase.freeze), fixed)
@@ -805,7 +806,8 @@ class _UnreadStep:
             where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
             if self.row["step"] == 1:  # before a rate has changed anything
                 raise DecabenchError(
-                    f"{where}: are the numbers of its word vectors, or of its weights, too large?"
+                    f"{where}: the numbers of its word vectors, of the checkpoint that it began with, or in the "
+                    "settings weights and loss_weights may be too large."
                 )
             raise DecabenchError(
                 f"{where}: start again with a lower learning_rate or clip, from the last checkpoint with --init if you "

@@ -27,7 +27,11 @@ __all__ = [
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
     """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate."""
-    free = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    free = [
+        parameter
+        for name, parameter in network.named_parameters()
+        if not (config.freeze and is_within(name, config.freeze))
+    ]
     decay = config.weight_decay
     match config.optimizer:
         case "adam":
@@ -87,8 +91,10 @@ def restore_optimizer(
                 f"The optimizer's state has an entry for {parameter}, a parameter that the network does not have."
             )
         own = parameters[parameter]
-        stays = key == "step" and not counts_on_device
-        optimizer.state[own][key] = value if stays else value.to(own.device)
+        if key == "step":
+            optimizer.state[own][key] = value.to(own.device) if counts_on_device else value
+        else:
+            optimizer.state[own][key] = value.to(own.device, own.dtype)
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
@@ -110,14 +116,16 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
-    """Freeze the parameters within the named parts and those that are `fixed`, by name, and unfreeze all others.
+    """Freeze the parameters within the named parts, and unfreeze all others but those that the family `fixed`, by name.
 
-    Raises DecabenchError for unknown parts, and if nothing is left to train.
+    These stay as they are: a family may train them later, from a hook. Raises DecabenchError for unknown parts, and if
+    nothing is left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
     for name, parameter in network.named_parameters():
-        parameter.requires_grad_(name not in fixed and not (parts and is_within(name, parts)))
+        if name not in fixed:
+            parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise DecabenchError("Everything is frozen: leave a part to train.")
 

@@ -140,7 +140,7 @@ def config_of(checkpoint: Checkpoint) -> TrainConfig:
     except DecabenchError as error:
         raise DataError(
             f"{checkpoint.folder} has settings that this version of decabench does not take ({error}): continue the "
-            f"run with version {checkpoint.record.get('versions', {}).get('decabench', 'of before')}."
+            f"run with {_version(checkpoint) or 'the version of before'}."
         ) from error
 
 
@@ -262,15 +262,22 @@ def check_same_run(
 
 def _describe_other_data(checkpoint: Checkpoint, data: Mapping[str, str]) -> str:
     """Say which splits are not those that a checkpoint was trained on."""
-    before = checkpoint.record["data"]
+    before, version = checkpoint.record["data"], _version(checkpoint)
     other = [split for split in {**before, **data} if before.get(split) != data.get(split)]
-    which = ", ".join(
-        name.replace(".train", " (train)").replace(".validation", " (validation)") for name in other
-    )
+    named = (f"{task} ({split})" for task, _, split in (name.rpartition(".") for name in other))
+    which = ", ".join(named) or "the vocabulary"
+    older = f", use {version}" if version not in ("", f"decabench {decabench.__version__}") else ""
     return (
-        f"The prepared data is not the data that {checkpoint.folder} was trained on: "
-        f"{which or 'the vocabulary'} differs. Give the --home of before, or start a new run."
+        f"The prepared data is not the data that {checkpoint.folder} was trained on: {which} differs. Give the --home "
+        f"of before{older}, or start a new run."
     )
+
+
+def _version(checkpoint: Checkpoint) -> str:
+    """Return the version that wrote a checkpoint; empty if its record does not say."""
+    versions = checkpoint.record.get("versions")
+    found = versions.get("decabench") if isinstance(versions, Mapping) else None
+    return f"decabench {found}" if isinstance(found, str) else ""
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:

@@ -149,7 +149,9 @@ class Schedule:
         def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
             self._add(phase, steps, number, epoch, first, new_epoch)
             for task in phase.tasks:
-                begun[task] += steps // max(1, self._sizes[task]) + 1
+                begun[task] += (
+                    2 * (steps // max(1, self._sizes[task])) + 2
+                )  # more than enough: passes differ little
 
         for number, phase in enumerate(self.phases, 1):
             if phase.steps:

@@ -128,6 +128,7 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
         (("--bundle", "data"), "exclude each other"),
         (("--stop-after", "nan"), "'nan' is not a finite number"),
         (("--set", "model.dimension=100000000"), "is too large for this machine"),
+        (("--freeze", "encoder", "--set", "model.dimension=100000000"), "is too large for this machine"),
         (("--set", "model.hidden=999999999999999999999"), "is too large for this machine"),
         (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks first"),
     ],

@@ -325,6 +325,7 @@ def test_numbers_in_double_precision_are_kept(tmp_path: Path) -> None:
     given = {
         "double": torch.tensor([2 / 3], dtype=torch.float64),
         "half": torch.tensor([0.1], dtype=torch.float16),
+        "quarter": torch.tensor([0.5]).to(torch.float8_e4m3fn),
         "whole": torch.tensor([3]),
     }
     save_file(given, path)
@@ -332,6 +333,7 @@ def test_numbers_in_double_precision_are_kept(tmp_path: Path) -> None:
     assert {name: value.dtype for name, value in found.items()} == {
         "double": torch.float64,
         "half": torch.float32,
+        "quarter": torch.float32,
         "whole": torch.int64,
     }
     assert torch.equal(found["double"], given["double"])

@@ -69,7 +69,7 @@ def test_every_form_says_the_same(make, tmp_path):
     assert make is not glove or open_vectors(str(path)).digest != before
 
 
-WINK = '{"size":4,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
+WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ WINK = '{"size":4,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
         ),
         ("x.json", '{"dimensions":2}', DataError, "no vectors: it is not a file of wink"),
         ("x.json", WINK, DataError, "ends in the middle, after 2 words: use a complete copy"),
-        ("x.json", WINK + ',"c":[1,2]},"unkVector":[0,0]}', DataError, "after 3 words"),
+        ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has 4 of 5 words with numbers"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
-        ("x.json", '{"dimensions":2,"vectors":{}}', DataError, "has no words with numbers"),
+        ("x.json", '{"dimensions":2,"vectors":{}}', DataError, "has 0 of 1 words with numbers"),
         ("x.json", "{}", DataError, "dimensions"),
         ("x.npy", "", MissingDataError, "has no index"),
     ],

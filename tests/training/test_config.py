@@ -327,6 +327,8 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
             DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, and no file may"
         ):
             read(path)
+    made, _ = combine_settings(TrainConfig(), path, (), "classifier")  # which is run in its place
+    assert made.model.name == "classifier" and made.tasks == ("sst",)
     assert not (tmp_path / "ran").exists()
     with pytest.raises(UnknownNameError, match="brought_along has no 'FAMILY'"):  # the user names it too
         plan_training(tmp_path / "run", model="brought_along:FAMILY", config=path)
@@ -334,7 +336,15 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     sys.modules.pop("brought_along", None)
 
 
-@pytest.mark.parametrize("setting", ["steps=0x10000000000000", "epochs=9999999999"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "steps=0x10000000000000",
+        "epochs=9999999999",
+        "phases=[{epochs=9999999}]",
+        "phases=[{steps=99999999999}]",
+    ],
+)
 def test_runs_without_end(setting):
-    with pytest.raises(DecabenchError, match="give at most 1,000,000,000"):
+    with pytest.raises(DecabenchError, match="give at most 1,000,000"):
         with_settings(TrainConfig(), [setting])

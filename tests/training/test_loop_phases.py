@@ -166,6 +166,29 @@ def test_what_a_family_fixed_itself_stays(make_run, monkeypatch):
         assert weights(make_run(name).output)[fixed].tolist() == [7.0, 7.0]
 
 
+def test_what_a_family_unfreezes_later_is_trained_from_then_on(make_run, monkeypatch):
+    class Gradual(Hooked):
+        def begin_epoch(self, epoch):
+            super().begin_epoch(epoch)
+            self.encoder.requires_grad_(epoch > 1)
+
+    def build(config, outputs, words):
+        network = Gradual(config, outputs, words)
+        network.encoder.requires_grad_(False)
+        return network
+
+    monkeypatch.setattr("tests.training.test_loop_phases.FAMILY", replace(FAMILY, build=build))
+    phases = (Phase(("sst",), epochs=1), Phase(("sst",), epochs=2))
+    shared = {"model": HookedConfig(dimension=8), "tasks": ("sst",), "batch_examples": 6, "validate_every": 0}
+    for name, own in {"before": phases[:1], "after": phases}.items():
+        run_training(make_run(name, phases=own, **shared))
+    before, after = (weights(make_run(name).output) for name in ("before", "after"))
+    moved = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert "encoder" in moved
+    norms = [float(row["gradient_norm"]) for row in read_rows(make_run("after").output / "train.csv")]
+    assert max(norms) < 3 * min(norms)  # none is added to that of the step before
+
+
 def test_what_a_phase_freezes(make_run):
     frozen = (Phase(("sst",), steps=2, freeze=("encoder", "heads.sst.score.bias")),)
     run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))

@@ -133,11 +133,19 @@ def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
 
 
 @pytest.mark.parametrize(
-    "before", [Phase(steps=3), Phase(epochs=1), Phase(("a",), steps=7), Phase(epochs=1, order="sequence")]
+    "before",
+    [
+        Phase(steps=3),
+        Phase(epochs=1),
+        Phase(("a",), steps=7),
+        Phase(("a",), steps=25),
+        Phase(epochs=1, order="sequence"),
+    ],
 )
-def test_a_whole_pass_after_steps_in_another_order_is_a_new_one(before):
+@pytest.mark.parametrize("first", [[3, 5, 4, 3, 6, 5, 3, 4], [5]])
+def test_a_whole_pass_after_steps_in_another_order_is_a_new_one(before, first):
     """What a mixed phase had left of a pass was taken for the next one's beginning."""
-    sizes = {"a": [3, 5, 4, 3, 6, 5, 3, 4], "b": [2, 1, 2, 3, 1, 2, 1, 2]}  # batches of each pass
+    sizes = {"a": first + [3] * 30, "b": [2, 1, 2, 3] + [1, 2] * 20}  # batches of each pass
     schedule = Schedule(
         TrainConfig(tasks=("a", "b"), phases=(before, Phase(epochs=2, order="sequence"))),
         lambda task, epoch: sizes[task][epoch],
