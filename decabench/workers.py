@@ -64,16 +64,26 @@ class _Pool(ProcessPoolExecutor):
             return super().submit(_run, fn, *args, **kwargs)
 
 
+_in_function = False
+"""Whether this worker is within a function that may have to clean up."""
+
+
 def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    global _in_function
     try:
+        _in_function = True
         return function(*args, **kwargs)
     except SystemExit:
         # The function has cleaned up. The pool would report the exit as its result and hand out more work.
         os._exit(_TERMINATED)
+    finally:
+        _in_function = False
 
 
 def _exit_on_sigterm() -> None:
     def exit_once(signum: int, frame: FrameType | None) -> None:
+        if not _in_function:  # an exception would be a result for the pool, which goes on
+            os._exit(_TERMINATED)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may interrupt the cleaning up
         sys.exit(_TERMINATED)
 

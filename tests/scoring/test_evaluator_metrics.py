@@ -121,7 +121,11 @@ def test_rows_of_many_examples_take_no_more_memory_than_their_numbers():
 
 @pytest.mark.slow
 def test_interrupted_workers_are_silent():
-    """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks."""
+    """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks.
+
+    The parent only sleeps: in about one of 150 runs the signal came while it asked a future, whose lock Python then
+    leaves taken, so that the pool never ends. A second Ctrl-C ends it.
+    """
     code = (
         "import time\n"
         "from decabench.scoring.evaluator import worker_pool\n"
@@ -130,7 +134,7 @@ def test_interrupted_workers_are_silent():
         "        with worker_pool(2, 1_000_000) as pool:\n"
         "            waiting = [pool.submit(time.sleep, 60) for _ in range(4)]\n"
         "            print('begun', flush=True)\n"
-        "            waiting[0].result()\n"
+        "            time.sleep(60)\n"
         "    except KeyboardInterrupt:\n"
         "        print('interrupted')\n"
     )
