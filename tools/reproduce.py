@@ -349,21 +349,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             place.lock("page").open("ab").close()  # before hours of training
     except DecabenchError as error:
         sys.exit(str(error))
-    failed, bad = [], set[tuple[str, int]]()
+    failed = dict[tuple[str, int], str]()
     for run, seed in asked:
         try:
             complete(plan, run, seed, place, train_it=not given.page_only)
         except DecabenchError as error:  # the others can still be trained, and the page written
-            failed.append(f"{run.name}, seed {seed}: {error}")
-            bad.add((run.name, seed))
-            print(failed[-1], file=sys.stderr, flush=True)
+            failed[run.name, seed] = f"{run.name}, seed {seed}: {error}"
+            print(failed[run.name, seed], file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print(
-                "\n".join(["", *failed, "Interrupted: the same command goes on where it was."]),
+                "\n".join(["", *failed.values(), "Interrupted: the same command goes on where it was."]),
                 file=sys.stderr,
             )
             sys.exit(130)
-    done = sum(is_done(plan, run, seed, place) and (run.name, seed) not in bad for run, seed in asked)
+    done = sum(is_done(plan, run, seed, place) and (run.name, seed) not in failed for run, seed in asked)
     print(f"{done} of {len(asked)} runs that were asked for are done, in {given.output} or as records.")
     try:
         with FileLock(place.lock("page")):  # another process may write the same
@@ -375,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except DecabenchError as error:
         sys.exit(str(error))
     if failed:
-        sys.exit("\n".join(["Not done:", *failed]))
+        sys.exit("\n".join(["Not done:", *failed.values()]))
 
 
 if __name__ == "__main__":

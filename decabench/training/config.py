@@ -33,6 +33,7 @@ __all__ = [
     "in_steps",
     "named_model",
     "read_config",
+    "require_named_model",
     "task_alone",
     "to_mapping",
     "to_toml",
@@ -380,8 +381,7 @@ def _read_table_file(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
-    if ":" in (named := _named_by(content)):
-        find_family(named, str(path))  # which may not choose what is run
+    require_named_model(content, path)
     try:
         return from_mapping(content, base)
     except DecabenchError as error:
@@ -488,10 +488,15 @@ def combine_settings(
     return from_mapping(content, base), left_out
 
 
-def named_model(path: Path | None, settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
-    """Return the model that arguments name: `model`, the settings or the file; empty if none does."""
-    tables = [_as_tables(settings), {} if path is None else _read_table_file(path)]
-    return next(filter(None, (model, *map(_named_by, tables))), "")
+def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
+    """Return the model that the user names, as `model` or in the settings; empty if neither does."""
+    return model or _named_by(_as_tables(settings))
+
+
+def require_named_model(content: Mapping[str, Any], path: Path) -> None:
+    """Raise DecabenchError if a file's content names a model of somebody's own that the user has not named too."""
+    if ":" in (named := _named_by(content)):
+        find_family(named, str(path))  # no file may choose what is run
 
 
 def _named_by(table: Mapping[str, Any]) -> str:

@@ -204,7 +204,7 @@ def plan_training(
 ) -> TrainingRun:
     """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder, path = Path(output), Path(config) if config else None
-    if ":" in (named := named_model(None, settings, model)):
+    if ":" in (named := named_model(settings, model)):
         find_family(named)  # imported before a file names it, which may not choose what is run
     if folder.exists() and not folder.is_dir():
         raise DecabenchError(f"{folder} is a file: name a folder for the run.")

@@ -32,7 +32,7 @@ from decabench.models import (
     part_name,
 )
 from decabench.tasks import Output
-from decabench.training.config import TrainConfig, from_record, named_model, to_mapping, to_toml
+from decabench.training.config import TrainConfig, from_record, require_named_model, to_mapping, to_toml
 from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
@@ -100,9 +100,9 @@ def is_unstarted(output: Path) -> bool:
     try:
         if has_steps(output):
             return True
-        if ":" in (model := named_model(written, ())):
-            find_family(model, str(written))  # which may not choose what is run
-        return to_toml(from_record(read_toml(written))) == written.read_text(encoding="utf-8")
+        content = read_toml(written)
+        require_named_model(content, written)
+        return to_toml(from_record(content)) == written.read_text(encoding="utf-8")
     except (DecabenchError, OSError, ValueError):
         return False
 

@@ -141,17 +141,14 @@ class Schedule:
         self._seed = config.seed
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
         passes = dict.fromkeys(config.tasks, 0)
-        begun = dict(
-            passes
-        )  # with the passes that steps in another order may have begun, and left unfinished
+        # The next pass that nothing has begun: steps in another order may leave one unfinished.
+        begun = dict(passes)
         epoch = 0
 
         def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
             self._add(phase, steps, number, epoch, first, new_epoch)
-            for task in phase.tasks:
-                begun[task] += (
-                    2 * (steps // max(1, self._sizes[task])) + 2
-                )  # more than enough: passes differ little
+            for task in phase.tasks:  # more than enough: passes differ little in size
+                begun[task] += 2 * (steps // max(1, self._sizes[task])) + 2
 
         for number, phase in enumerate(self.phases, 1):
             if phase.steps:

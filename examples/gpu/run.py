@@ -613,9 +613,8 @@ def grow(kept: dict[str, Any], weights: dict[str, Any], optimizer: str) -> dict[
             state[bare] = value[:, None] * columns[None, :] / value.mean().clamp_min(1e-30)
         elif not name.endswith(MEANS[1]):
             state[name] = value
-    for name in (
-        {name.rpartition("/")[0] for name in state} if optimizer == "adam" else ()
-    ):  # SGD begins anew by itself
+    # SGD begins anew by itself.
+    for name in {name.rpartition("/")[0] for name in state} if optimizer == "adam" else ():
         state[f"{name}/exp_avg"] = torch.zeros_like(weights[name])
     return state
 
