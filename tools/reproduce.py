@@ -46,13 +46,13 @@ import argparse
 import faulthandler
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from reproduction.boards import build_boards, score
 from reproduction.page import write_page
-from reproduction.plan import Place, Plan, Run, measured_tasks, read_plan, task_of
+from reproduction.plan import Place, Plan, Run, SeededRun, measured_tasks, read_plan, seeded_runs, task_of
 from reproduction.records import (
     has_changed,
     has_ended,
@@ -60,7 +60,6 @@ from reproduction.records import (
     has_same_weights,
     keep_record,
     mark_ended,
-    record_file,
     record_has_more,
     refuse_other_record,
     restore_run,
@@ -74,69 +73,63 @@ from decabench.scoring import find_metric, read_results_file
 from decabench.tasks import Store, home_folder
 
 
-def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
+def train(one: SeededRun) -> None:
     """Train a run to its end, and before it the one that it starts from if there is only a record of that."""
-    if has_ended(place, run, seed):
+    if has_ended(one):
         return
-    if (first := plan.first_of(run, seed)) is not None:
-        with FileLock(place.lock(first.name, seed)):  # another process may train it: wait for that
-            if not has_ended(place, first, seed):
-                print(f"{first.name}, seed {seed}, for its weights", flush=True)
-                train(plan, first, seed, place)
+    if (first := one.first) is not None:
+        with FileLock(first.lock):  # another process may train it: wait for that
+            if not has_ended(first):
+                print(f"{first.title}, for its weights", flush=True)
+                train(first)
+    plan, run, place = one.plan, one.run, one.place
     config = run.config or plan.config
     decabench.train(
-        place.run(run.name, seed),
+        one.folder,
         run.tasks,
-        settings={**plan.settings, **run.settings, "seed": seed},
+        settings={**plan.settings, **run.settings, "seed": one.seed},
         config=place.plan.parent / config if config else None,
-        init=_origin(plan, run, seed, place),
+        init=one.origin,
         home=place.home,
         device=place.device,
         resume=True,
         include=place.include,
         report=lambda text: print(f"  {text}", flush=True),
     )
-    mark_ended(plan, run, seed, place)
+    mark_ended(one)
 
 
-def _origin(plan: Plan, run: Run, seed: int, place: Place) -> Path | str:
-    """Return the checkpoint, or the folder of a run, whose weights a run starts from; nothing for random ones."""
-    if published := plan.checkpoint_of(run, seed):
-        return (place.plan.parent / published).resolve()
-    return place.run(run.init, seed) if run.init else ""
-
-
-def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
+def left_to_answer(one: SeededRun) -> list[str]:
     """Return the splits that a run has no results of, if the weights are here that it was answered with before.
 
     A measure of another split may have joined the plan after the run was recorded: without its weights, it stays empty.
     """
-    if not has_ended(place, run, seed):
+    if not has_ended(one):
         return []
-    splits = plan.splits_of(run)
-    left = [split for split in splits if not place.results(plan, run, seed, split).exists()]
-    return left if left and has_same_weights(place, run, seed) else []
+    left = [split for split in one.splits if not one.results(split).exists()]
+    return left if left and has_same_weights(one) else []
 
 
-def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
+def answer(one: SeededRun) -> None:
     """Answer what a run's tasks are measured by, and score what is left of it.
 
     New answers take older results with them, so all is answered before any is scored (what has been answered already
     is not asked again), the plan's split last: its results say that a run is done.
     """
-    for split in plan.splits_of(run):
-        measured = measured_tasks(plan, split, place.include)
+    place = one.place
+    for split in one.splits:
+        measured = measured_tasks(one.plan, split, place.include)
         decabench.predict(
-            f"trained:{place.run(run.name, seed)}",
-            place.submission(run.name, seed),
-            [task for task in run.tasks if task in measured],
+            f"trained:{one.folder}",
+            one.submission,
+            [task for task in one.run.tasks if task in measured],
             split,
             place.home,
             place.include,
             options=ModelOptions(device=place.device),
         )
-    for split in reversed(left_to_answer(plan, run, seed, place)):
-        score(plan, run.suite or plan.suite, place.submission(run.name, seed), place, split)
+    for split in reversed(left_to_answer(one)):
+        score(one.plan, one.suite, one.submission, place, split)
 
 
 def describe_scores(results: Path) -> str:
@@ -152,46 +145,43 @@ def describe_scores(results: Path) -> str:
     return f"{', '.join(scores) or 'no scores'} ({results})"
 
 
-def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+def is_done(one: SeededRun) -> bool:
     """Whether a run has been answered and scored, or has a record of these settings."""
     try:
-        if place.results(plan, run, seed).exists():
-            return not left_to_answer(plan, run, seed, place)
-        return has_record(plan, run, seed, place)
+        return not left_to_answer(one) if one.is_scored else has_record(one)
     except SubmissionError:  # a damaged record, which `complete` tells of
         return False
 
 
-def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
+def complete(one: SeededRun, train_it: bool = True) -> None:
     """Train, answer and score one run, unless another process trains it, or it is done or recorded; record it."""
     if (
-        place.results(plan, run, seed).exists()
-        and (place.records is None or has_record(plan, run, seed, place))
-        and not record_has_more(plan, run, seed, place)
-        and not left_to_answer(plan, run, seed, place)
+        one.is_scored
+        and (one.record is None or has_record(one))
+        and not record_has_more(one)
+        and not left_to_answer(one)
     ):
         return
     try:
-        with FileLock(place.lock(run.name, seed), timeout=0):
-            known = place.results(plan, run, seed).exists()
-            if not known or record_has_more(plan, run, seed, place):
-                known = restore_run(plan, run, seed, place)
+        with FileLock(one.lock, timeout=0):
+            known = one.is_scored
+            if not known or record_has_more(one):
+                known = restore_run(one)
             if not known:
-                refuse_other_record(plan, run, seed, place)
+                refuse_other_record(one)
                 if not train_it:
                     return
-                print(f"{run.name}, seed {seed}", flush=True)
-                train(plan, run, seed, place)
-            told = bool(train_it and left_to_answer(plan, run, seed, place))
+                print(one.title, flush=True)
+                train(one)
+            told = bool(train_it and left_to_answer(one))
             if told:
-                answer(plan, run, seed, place)
-            keep_record(plan, run, seed, place)
-            for split in plan.splits_of(run) if told else ():
-                scores = describe_scores(place.results(plan, run, seed, split))
-                print(f"  {run.name}, seed {seed}: {scores}", flush=True)
+                answer(one)
+            keep_record(one)
+            for split in one.splits if told else ():
+                print(f"  {one.title}: {describe_scores(one.results(split))}", flush=True)
     except Timeout:
         if train_it:
-            print(f"{run.name}, seed {seed}: another process trains it", flush=True)
+            print(f"{one.title}: another process trains it", flush=True)
 
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
@@ -233,18 +223,11 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             yield f"{run.name}: {fault}"
 
 
-def changes(plan: Plan, seeds: Sequence[int], place: Place) -> Iterator[str]:
+def changes(runs: Iterable[SeededRun]) -> Iterator[str]:
     """Yield what to delete of runs that are done, but had other settings than the plan's of today."""
-    for run in plan.runs:
-        for seed in chosen_seeds(plan, run, seeds):
-            if has_changed(plan, run, seed, place):
-                folders = place.submission(run.name, seed), place.run(run.name, seed)
-                yield "{}, seed {}: delete {} and {}".format(run.name, seed, *folders)
-
-
-def chosen_seeds(plan: Plan, run: Run, seeds: Sequence[int]) -> list[int]:
-    """Return the seeds of a run, or those of them that were asked for."""
-    return [seed for seed in plan.seeds_of(run) if not seeds or seed in seeds]
+    for one in runs:
+        if has_changed(one):
+            yield f"{one.title}: delete {one.submission} and {one.folder}"
 
 
 def read_seeds(text: str) -> list[int]:
@@ -315,12 +298,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.page_only and place.records is not None and not place.records.exists():
         parser.error(f"--records: there is no folder {place.records}")
     chosen = [run for run in plan.runs if not only or run.name in only]
-    asked = [(run, seed) for run in chosen for seed in chosen_seeds(plan, run, given.seeds)]
+    asked = seeded_runs(plan, place, chosen, given.seeds)
     if not asked:
         own = {run.name: ", ".join(map(str, plan.seeds_of(run))) for run in chosen}
         parser.error("--seeds: " + "; ".join(f"{name} has the seeds {them}" for name, them in own.items()))
     try:
-        changed = list(changes(plan, given.seeds, place))
+        changed = list(changes(seeded_runs(plan, place, seeds=given.seeds)))
     except DecabenchError as error:
         sys.exit(str(error))
     if changed:
@@ -331,38 +314,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     left = [
         run
         for run in chosen
-        if not given.page_only
-        and not all(is_done(plan, run, seed, place) for own, seed in asked if own is run)
+        if not given.page_only and not all(is_done(one) for one in asked if one.run is run)
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
     if place.records is not None and (left or given.page_only):
-        records = [record_file(place, run.name, seed) for run, seed in asked]
         if not place.records.exists():
             print(
                 f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
             )
-        elif not any(path and path.exists() for path in records):
+        elif not any(one.record and one.record.exists() for one in asked):
             print(f"{place.records} has no record of the runs that were asked for.")
     try:
         with storage_errors(given.output):
             place.lock("page").open("ab").close()  # before hours of training
     except DecabenchError as error:
         sys.exit(str(error))
-    failed = dict[tuple[str, int], str]()
-    for run, seed in asked:
+    failed = dict[str, str]()
+    for one in asked:
         try:
-            complete(plan, run, seed, place, train_it=not given.page_only)
+            complete(one, train_it=not given.page_only)
         except DecabenchError as error:  # the others can still be trained, and the page written
-            failed[run.name, seed] = f"{run.name}, seed {seed}: {error}"
-            print(failed[run.name, seed], file=sys.stderr, flush=True)
+            failed[one.name] = f"{one.title}: {error}"
+            print(failed[one.name], file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             print(
                 "\n".join(["", *failed.values(), "Interrupted: the same command goes on where it was."]),
                 file=sys.stderr,
             )
             sys.exit(130)
-    done = sum(is_done(plan, run, seed, place) and (run.name, seed) not in failed for run, seed in asked)
+    done = sum(is_done(one) and one.name not in failed for one in asked)
     print(f"{done} of {len(asked)} runs that were asked for are done, in {given.output} or as records.")
     try:
         with FileLock(place.lock("page")):  # another process may write the same

@@ -750,8 +750,8 @@ def test_an_interruption_ends_with_what_failed_before(home, tmp_path, capsys, mo
     (tmp_path / "plan.toml").write_text(PLAN)
     (tmp_path / "small.toml").write_text(SUITE)
 
-    def train(plan, run, seed, place):
-        if run.name != "one-sst":
+    def train(one):
+        if one.run.name != "one-sst":
             raise KeyboardInterrupt
         raise decabench.DecabenchError("the disk is full")
 

@@ -46,7 +46,17 @@ from reproduction.page import (
     plot_curves,
     results_table,
 )
-from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
+from reproduction.plan import (
+    Contrast,
+    Measure,
+    Place,
+    Plan,
+    Run,
+    SeededRun,
+    Table,
+    read_plan,
+    seeded_runs,
+)
 from reproduction.records import (
     asked_for,
     has_changed,
@@ -283,13 +293,17 @@ def test_published_weights_stand_for_the_first_seed_alone():
     second = Run("second", init="first", checkpoint="weights/first", seeds=(0, 3))
     alone = Run("alone", checkpoint="weights/first", seeds=(0,))
     plan = Plan("T", "P", "products", {"mean": MEAN}, (first, second, alone))
-    assert plan.first_of(second, 3) is None and plan.checkpoint_of(second, 3) == "weights/first"
-    assert plan.first_of(second, 0) is first and plan.checkpoint_of(second, 0) == ""
-    assert plan.first_of(alone, 0) is None and plan.checkpoint_of(alone, 0) == "weights/first"
-    assert [asked_for(plan, second, seed, PLACE)["init"] for seed in (3, 0)] == [
-        "weights/first",
-        asked_for(plan, first, 0, PLACE),
-    ]
+    third, zeroth, only = (
+        SeededRun(plan, run, seed, PLACE) for run, seed in ((second, 3), (second, 0), (alone, 0))
+    )
+    assert third.first is None and third.checkpoint == "weights/first"
+    assert third.origin == Path("weights/first").resolve()
+    assert zeroth.first == SeededRun(plan, first, 0, PLACE) and zeroth.checkpoint == ""
+    assert zeroth.origin == Path("out/runs/first-seed-0")
+    assert only.first is None and only.checkpoint == "weights/first"
+    assert zeroth.first.origin == ""
+    assert asked_for(third)["init"] == "weights/first"
+    assert asked_for(zeroth)["init"] == asked_for(zeroth.first)
 
 
 def test_rows_that_clearly_vary_unlike_have_their_own_variance():
@@ -745,22 +759,23 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
     place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu", tmp_path / "records")
     run = Run("a", PRODUCTS, settings={"epochs": 12})
     plan = Plan("T", "P", "products", {"mean": MEAN}, (run,))
-    place.run("a", 0).mkdir(parents=True)
-    assert not has_ended(place, run, 0) and not has_changed(plan, run, 0, place)
-    mark_ended(plan, run, 0, place)
-    assert has_ended(place, run, 0) and not has_changed(plan, run, 0, place)
-    later = replace(run, settings={"epochs": 20})
-    assert has_changed(plan, later, 0, place)  # before there are answers, or a record
-    results = place.results(plan, run, 0)
+    one = SeededRun(plan, run, 0, place)
+    one.folder.mkdir(parents=True)
+    assert not has_ended(one) and not has_changed(one)
+    mark_ended(one)
+    assert has_ended(one) and not has_changed(one)
+    later = replace(one, run=replace(run, settings={"epochs": 20}))
+    assert has_changed(later)  # before there are answers, or a record
+    results = one.results()
     results.parent.mkdir(parents=True)
     results.write_text('{"submission": {"predictor": {"backend": {"step": 1}}}}')
-    metadata = place.submission("a", 0) / "submission.toml"
+    metadata = one.submission / "submission.toml"
     metadata.write_text("[predictor.backend.config]\nepochs = 12\nseed = 0\n")
-    read_training(plan, later, 0, place)
-    assert has_changed(plan, later, 0, place) and not has_changed(plan, run, 0, place)
+    read_training(later)
+    assert has_changed(later) and not has_changed(one)
 
-    keep_record(plan, run, 0, place)
-    assert has_record(plan, run, 0, place) and not has_record(plan, later, 0, place)
+    keep_record(one)
+    assert has_record(one) and not has_record(later)
     file = tmp_path / "records" / "a-seed-0.zip"
     whole = file.read_bytes()
     for other, fault in (("epochs = 13\nseed = 0", "epochs = 13, not 12"), ("seed = 1", "seed = 1, not 0")):
@@ -769,23 +784,23 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
         with pytest.raises(
             SubmissionError, match=f"no record of a run .it was answered by a model with {fault}"
         ):
-            keep_record(plan, run, 0, place)
-            has_record(plan, run, 0, place)
+            keep_record(one)
+            has_record(one)
     file.write_bytes(whole)
-    (place.submission("a", 0) / "training.json").unlink()
-    mark_ended(plan, later, 0, place)
+    (one.submission / "training.json").unlink()
+    mark_ended(later)
     with pytest.raises(SubmissionError, match=r"of other settings than the plan's. It is kept: delete it"):
-        keep_record(plan, later, 0, place)
+        keep_record(later)
     assert file.read_bytes() == whole
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("training.json", "{}")
     for damaged in (file.read_bytes(), whole[:100], b""):
         file.write_bytes(damaged)
         with pytest.raises(SubmissionError, match="delete it to train the run again"):
-            has_record(plan, run, 0, place)
-    (place.submission("a", 0) / "training.json").write_text("{")
+            has_record(one)
+    (one.submission / "training.json").write_text("{")
     with pytest.raises(SubmissionError, match="is damaged"):
-        has_changed(plan, run, 0, place)
+        has_changed(one)
 
 
 @pytest.mark.parametrize(
@@ -810,16 +825,17 @@ def test_a_record_is_compared_as_the_run_notes_its_settings(tmp_path, asked, use
     place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu", tmp_path / "records")
     run = Run("a", PRODUCTS, config="config.toml")
     plan = Plan("T", "P", "products", {"mean": MEAN}, (run,))
-    place.run("a", 0).mkdir(parents=True)
-    mark_ended(plan, run, 0, place)
-    results = place.results(plan, run, 0)
+    one = SeededRun(plan, run, 0, place)
+    one.folder.mkdir(parents=True)
+    mark_ended(one)
+    results = one.results()
     results.parent.mkdir(parents=True)
     results.write_text('{"submission": {"predictor": {"backend": {"step": 1}}}}')
-    metadata = place.submission("a", 0) / "submission.toml"
+    metadata = one.submission / "submission.toml"
     metadata.write_text(f"[predictor.backend.config]\nseed = 0\n{used}\n")
-    read_training(plan, run, 0, place)
-    keep_record(plan, run, 0, place)
-    assert has_record(plan, run, 0, place)
+    read_training(one)
+    keep_record(one)
+    assert has_record(one)
 
 
 def test_cells_of_a_table_may_have_bars():
@@ -878,7 +894,8 @@ def make_done(tmp_path, runs, scores):
     )  # fmt: skip
     for run in runs:
         for seed in (0, 1):
-            folder, results = place.run(run.name, seed), place.results(plan, run, seed)
+            one = SeededRun(plan, run, seed, place)
+            folder, results = one.folder, one.results()
             folder.mkdir(parents=True)
             results.parent.mkdir(parents=True)
             results.write_text('{"submission": {"predictor": {"backend": {"step": 90}}}}')
@@ -897,11 +914,12 @@ def test_a_record_has_what_a_model_logged_at_the_end(tmp_path):
     plan, place = make_done(tmp_path, [Run("a", PRODUCTS)], lambda *_: 50)
     lines = ["step,seconds,loss,loss.label,loss.encoder_open"]
     lines += [f"{step},0.5,9,{step / 100},{'' if step % 2 else 0.25}" for step in range(1, 301)]
-    (place.run("a", 0) / "train.csv").write_text("\n".join(lines) + "\n")
-    training = read_training(plan, plan.runs[0], 0, place)
+    first, second = seeded_runs(plan, place)
+    (first.folder / "train.csv").write_text("\n".join(lines) + "\n")
+    training = read_training(first)
     assert training.terms == {"loss.label": pytest.approx(2.005), "loss.encoder_open": 0.25}
     assert (training.steps, training.seconds, training.step_seconds) == (300, 150, 0.5)
-    assert read_training(plan, plan.runs[0], 1, place).terms == {}
+    assert read_training(second).terms == {}
 
 
 def test_the_curve_of_a_sum_is_a_sum(tmp_path):
@@ -931,7 +949,7 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     ]
     learned = replace(plan, settings={"learn_validation": True})  # whose scores say nothing
     assert not [panel for panel in make_panels(learned, place, plan.tables[0]) if panel.curves]
-    place.results(plan, runs[0], 1).unlink()  # a row that lacks a task has no mean
+    SeededRun(plan, runs[0], 1, place).results().unlink()  # a row that lacks a task has no mean
     panels = list(make_panels(plan, place, plan.tables[0]))
     assert len(panels[0].curves["single"]) == 1
     pytest.importorskip("matplotlib")
@@ -958,12 +976,11 @@ def test_what_rows_bring_and_cost(tmp_path, monkeypatch):
     plan, place = make_done(tmp_path, runs, lambda run, task, seed, epoch: 50)
     contrasts = (Contrast("shared", ("single",), ("mean",)), Contrast("shared", ("other",), ("mean",)))
     plan = replace(plan, costs="mean", contrasts=contrasts)
-    for run in runs:
-        for seed in (0, 1):
-            seconds = "\n".join(
-                ["step,seconds", *[f"{at},60" for at in range(6 if run.name == "shared" else 2)]]
-            )
-            (place.run(run.name, seed) / "train.csv").write_text(seconds + "\n")
+    for one in seeded_runs(plan, place):
+        steps = range(6 if one.run.name == "shared" else 2)
+        (one.folder / "train.csv").write_text(
+            "\n".join(["step,seconds", *[f"{at},60" for at in steps]]) + "\n"
+        )
     quality = {"single": 0.7, "shared": 0.9, "other": 0.8}
     scored, _ = make_rows(np.random.default_rng(5), quality, (0, 1))
     single, shared, other = read_costs(plan, scored, place)

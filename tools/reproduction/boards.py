@@ -12,7 +12,7 @@ from typing import Any
 
 from decabench.errors import DecabenchError
 from decabench.submission import FOLDER, METADATA_NAME, SubmissionInfo, open_submission, render_metadata
-from reproduction.plan import BOARDS, Place, Plan
+from reproduction.plan import BOARDS, Place, Plan, seeded_runs
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
@@ -37,26 +37,21 @@ def folder_names(rows: Sequence[str]) -> dict[str, str]:
 
 def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: Path) -> bool:
     """Write the answers of a row's runs of a suite with a seed as one submission; return whether there are any."""
-    runs = [
-        run
-        for run in plan.runs_of(row)
-        if (run.suite or plan.suite) == suite
-        and seed in plan.seeds_of(run)
-        and place.results(plan, run, seed).exists()
-    ]
+    every = seeded_runs(plan, place, plan.runs_of(row), {seed})
+    runs = [one for one in every if one.suite == suite and one.is_scored]
     if not runs:
         return False
     data: dict[str, str] = {}
     predictor: dict[str, dict[str, Any]] = {}
     (folder / FOLDER).mkdir(parents=True)
-    for run in runs:
-        with open_submission(place.submission(run.name, seed)) as opened:
+    for one in runs:
+        with open_submission(one.submission) as opened:
             for (task, split), file in opened.files.items():
                 if split == plan.split:
                     shutil.copyfile(file.path, folder / FOLDER / file.path.name)
                     data[f"{task}.{split}"] = opened.info.data[f"{task}.{split}"]
             backend = opened.info.predictor.get("backend", {})
-            predictor[run.name] = {
+            predictor[one.run.name] = {
                 key: backend[key] for key in ("model", "weights", "vectors", "step") if key in backend
             }
     count = f"{len(runs)} model{'s' if len(runs) > 1 else ''}"

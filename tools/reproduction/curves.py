@@ -9,7 +9,7 @@ from statistics import mean
 from textwrap import fill
 from typing import Any
 
-from reproduction.plan import Measure, Place, Plan, Run, Table, tasks_of
+from reproduction.plan import Measure, Place, Plan, SeededRun, Table, seeded_runs, tasks_of
 from reproduction.records import asked_for, read_training
 from reproduction.scores import combine
 
@@ -53,11 +53,11 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}
     epochs = True
-    for run in plan.runs_of(row):
-        training = read_training(plan, run, seed, place) if seed in plan.seeds_of(run) else None
-        if training is None or _learns_validation(plan, run, place):
+    for one in seeded_runs(plan, place, plan.runs_of(row), {seed}):
+        training = read_training(one)
+        if training is None or _learns_validation(one):
             continue
-        for task in set(run.tasks) & set(tasks):
+        for task in set(one.run.tasks) & set(tasks):
             points = [(step, score) for step, own, score in training.validations if own == task]
             found[task] = (
                 [(at, score) for at, (_, score) in enumerate(points, 1)] if training.by_epoch else points
@@ -73,8 +73,8 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
     return "epoch" if epochs else "step", points
 
 
-def _learns_validation(plan: Plan, run: Run, place: Place) -> bool:
-    asked = asked_for(plan, run, plan.seeds_of(run)[0], place)
+def _learns_validation(one: SeededRun) -> bool:
+    asked = asked_for(one)
     return bool({**asked["config"], **asked["settings"]}.get("learn_validation"))
 
 

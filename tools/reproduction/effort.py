@@ -9,8 +9,8 @@ from statistics import median
 
 from decabench.files import by_dotted_key
 from decabench.plugins import load_object
-from reproduction.plan import Count, Place, Plan, Run
-from reproduction.records import read_training
+from reproduction.plan import Count, Place, Plan, Run, seeded_runs
+from reproduction.records import Training, read_training
 
 
 def count_parameters(count: Count) -> int:
@@ -44,10 +44,13 @@ class Effort:
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
     """Read what the runs of a row took from their logs or records."""
     runs = plan.runs_of(row)
-    seeds = sorted({seed for run in runs for seed in plan.seeds_of(run)})
-    found = {seed: [own for run in runs if (own := read_training(plan, run, seed, place))] for seed in seeds}
-    every = [one for own in found.values() for one in own]
-    logged = [one for one in every if one.steps]
+    seeded = sorted(seeded_runs(plan, place, runs), key=lambda one: one.seed)
+    found: dict[int, list[Training]] = {one.seed: [] for one in seeded}
+    for one in seeded:
+        if (training := read_training(one)) is not None:
+            found[one.seed].append(training)
+    every = [training for own in found.values() for training in own]
+    logged = [training for training in every if training.steps]
     whole = [own for own in found.values() if own and len(own) == len(runs)]
     minutes = [sum(one.seconds for one in own) / 60 for own in whole]
     weights = [one.weights for one in whole[0]] if whole else []

@@ -15,7 +15,7 @@ from reproduction.contrasts import LEGEND, contrast_table, find_contrasts, lower
 from reproduction.costs import cost_lines, plot_costs, read_costs
 from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
-from reproduction.plan import Measure, Place, Plan, Run, Table
+from reproduction.plan import Measure, Place, Plan, Run, Table, seeded_runs
 from reproduction.scores import (
     LeftOut,
     Scored,
@@ -212,8 +212,8 @@ def describe_progress(plan: Plan, place: Place) -> str:
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
     parts, whole = [], True
     for seed in seeds:
-        runs = [run for run in plan.runs if seed in plan.seeds_of(run)]
-        done = sum(place.results(plan, run, seed).exists() for run in runs)
+        runs = seeded_runs(plan, place, seeds={seed})
+        done = sum(one.is_scored for one in runs)
         whole = whole and done == len(runs)
         parts.append(f"{done} of {len(runs)} with seed {seed}")
     fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)

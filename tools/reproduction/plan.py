@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -232,16 +232,8 @@ class Plan:
     def seeds_of(self, run: Run) -> tuple[int, ...]:
         return run.seeds or self.seeds
 
-    def first_of(self, run: Run, seed: int) -> Run | None:
-        """Return the run whose weights a run starts from with a seed, if it does."""
-        return None if self.checkpoint_of(run, seed) else self._origin_of(run)
-
-    def checkpoint_of(self, run: Run, seed: int) -> str:
-        """Return the published weights that a run starts from with a seed; empty if it does not."""
-        first = self._origin_of(run)
-        return run.checkpoint if first is None or seed == self.seeds_of(first)[0] else ""
-
-    def _origin_of(self, run: Run) -> Run | None:
+    def origin_of(self, run: Run) -> Run | None:
+        """Return the run whose weights a run starts from, if it does."""
         return next((one for one in self.runs if one.name == run.init), None)
 
     @property
@@ -289,19 +281,105 @@ class Place:
     records: Path | None = None
     """The folder of records."""
 
-    def run(self, name: str, seed: int) -> Path:
-        return self.output / RUNS / f"{name}-seed-{seed}"
-
-    def lock(self, name: str, seed: int | None = None) -> Path:
-        lock = self.output / LOCKS / (name if seed is None else f"{name}-seed-{seed}")
+    def lock(self, name: str) -> Path:
+        """Return the file that whoever writes what is so named locks, in a folder that is there."""
+        lock = self.output / LOCKS / name
         lock.parent.mkdir(parents=True, exist_ok=True)
         return lock
 
-    def submission(self, name: str, seed: int) -> Path:
-        return self.output / SUBMISSIONS / f"{name}-seed-{seed}"
 
-    def results(self, plan: Plan, run: Run, seed: int, split: str = "") -> Path:
-        return results_file(self.submission(run.name, seed), run.suite or plan.suite, split or plan.split)
+@dataclass(frozen=True)
+class SeededRun:
+    """A run of a plan with one of its seeds: what is trained, answered, scored and recorded."""
+
+    plan: Plan
+    """The plan."""
+    run: Run
+    """One of its runs."""
+    seed: int
+    """One of its seeds."""
+    place: Place
+    """Where its files are."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folders and of its record."""
+        return f"{self.run.name}-seed-{self.seed}"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.run.name}, seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where it is trained."""
+        return self.place.output / RUNS / self.name
+
+    @property
+    def submission(self) -> Path:
+        """The folder of its answers and results."""
+        return self.place.output / SUBMISSIONS / self.name
+
+    @property
+    def record(self) -> Path | None:
+        """Where its record is kept; None where no records are."""
+        return self.place.records / f"{self.name}.zip" if self.place.records else None
+
+    @property
+    def lock(self) -> Path:
+        """The file that whoever trains it locks."""
+        return self.place.lock(self.name)
+
+    @property
+    def suite(self) -> str:
+        """The suite that it is scored on."""
+        return self.run.suite or self.plan.suite
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that it answers, the plan's first."""
+        return self.plan.splits_of(self.run)
+
+    def results(self, split: str = "") -> Path:
+        """Return where its results are, of the plan's split or another: those of the plan's say that it is done."""
+        return results_file(self.submission, self.suite, split or self.plan.split)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it has results of the plan's split."""
+        return self.results().exists()
+
+    @property
+    def checkpoint(self) -> str:
+        """The published weights that it starts from, as the plan names them; empty if it does not."""
+        first = self.plan.origin_of(self.run)
+        return self.run.checkpoint if first is None or self.seed == self.plan.seeds_of(first)[0] else ""
+
+    @property
+    def first(self) -> SeededRun | None:
+        """The run whose weights it starts from, if it does."""
+        origin = None if self.checkpoint else self.plan.origin_of(self.run)
+        return None if origin is None else SeededRun(self.plan, origin, self.seed, self.place)
+
+    @property
+    def origin(self) -> Path | str:
+        """The checkpoint, or the folder of a run, whose weights it starts from; empty for random ones."""
+        if self.checkpoint:
+            return (self.place.plan.parent / self.checkpoint).resolve()
+        return self.first.folder if self.first else ""
+
+
+def seeded_runs(
+    plan: Plan, place: Place, runs: Iterable[Run] | None = None, seeds: Collection[int] = ()
+) -> list[SeededRun]:
+    """Return the plan's runs, or some of them, with each of their seeds, or those of these that are named."""
+    return [
+        SeededRun(plan, run, seed, place)
+        for run in (plan.runs if runs is None else runs)
+        for seed in plan.seeds_of(run)
+        if not seeds or seed in seeds
+    ]
 
 
 def results_file(submission: Path, suite: str, split: str) -> Path:

@@ -27,7 +27,7 @@ from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
 from decabench.untrusted import parse_json, parse_toml
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
-from reproduction.plan import Place, Plan, Run, task_of
+from reproduction.plan import SeededRun, task_of
 
 TRAINING = "training.json"
 ENDED = "ended"
@@ -62,31 +62,31 @@ class Training:
     """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
 
 
-def asked_for(plan: Plan, run: Run, seed: int, place: Place) -> dict[str, Any]:
+def asked_for(one: SeededRun) -> dict[str, Any]:
     """Return what decides about a run: its tasks, settings, the configuration file and where it starts from."""
-    config, first = run.config or plan.config, plan.first_of(run, seed)
+    config = one.run.config or one.plan.config
+    path = one.place.plan.parent / config
     return {
-        "tasks": list(run.tasks),
-        "settings": {**plan.settings, **run.settings},
-        "config": tomllib.loads((place.plan.parent / config).read_text(encoding="utf-8")) if config else {},
-        "split": plan.split,
-        "init": asked_for(plan, first, seed, place) if first else plan.checkpoint_of(run, seed) or None,
+        "tasks": list(one.run.tasks),
+        "settings": {**one.plan.settings, **one.run.settings},
+        "config": tomllib.loads(path.read_text(encoding="utf-8")) if config else {},
+        "split": one.plan.split,
+        "init": asked_for(one.first) if one.first else one.checkpoint or None,
     }
 
 
-def read_training(plan: Plan, run: Run, seed: int, place: Place) -> Training | None:
+def read_training(one: SeededRun) -> Training | None:
     """Return what is known of a run's training; None unless it is done. It is read from the logs once, and noted."""
-    if not place.results(plan, run, seed).exists():
+    if not one.is_scored:
         return None
-    note = place.submission(run.name, seed) / TRAINING
+    note = one.submission / TRAINING
     if not note.exists():
-        asked = _asked_at_end(place, run, seed) or asked_for(plan, run, seed, place)
-        content = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked}
+        content = {**asdict(_read_logs(one.folder)), "asked": _asked_at_end(one) or asked_for(one)}
         del content["kept"]  # the results say it
         with atomic_file(note) as file:
             file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     training = msgspec.json.decode(note.read_bytes(), type=Training)
-    return replace(training, kept=_kept_epoch(training, place.results(plan, run, seed)))
+    return replace(training, kept=_kept_epoch(training, one.results()))
 
 
 def _kept_epoch(training: Training, results: Path) -> int | None:
@@ -123,12 +123,7 @@ def _read_logs(folder: Path) -> Training:
     )
 
 
-def record_file(place: Place, name: str, seed: int) -> Path | None:
-    """Return where the record of a run is kept; None where no records are."""
-    return place.records / f"{name}-seed-{seed}.zip" if place.records else None
-
-
-def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
+def keep_record(one: SeededRun) -> None:
     """Write the record of a run that is done, the same bytes for the same run.
 
     One of its settings is left as it is, unless it lacks the results of a split and is of the same weights. Answers
@@ -136,26 +131,24 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
 
     Raises SubmissionError if there is one of other settings.
     """
-    file = record_file(place, run.name, seed)
-    if file is None or read_training(plan, run, seed, place) is None:
+    file, submission = one.record, one.submission
+    if file is None or read_training(one) is None:
         return
-    results = [place.results(plan, run, seed, split) for split in plan.splits_of(run)]
-    results = [path for path in results if path.exists()]
-    results += list(_statistics_to_keep(plan, run, seed, place))
-    names = {path.relative_to(place.submission(run.name, seed)).as_posix() for path in results}
-    if has_record(plan, run, seed, place):
-        kept_names = _names_of_same_weights(file, place.submission(run.name, seed))
+    results = [path for split in one.splits if (path := one.results(split)).exists()]
+    results += list(_statistics_to_keep(one))
+    names = {path.relative_to(submission).as_posix() for path in results}
+    if has_record(one):
+        kept_names = _names_of_same_weights(file, submission)
         if not kept_names or names <= kept_names:
             return
-    refuse_other_record(plan, run, seed, place)
-    submission = place.submission(run.name, seed)
+    refuse_other_record(one)
     with TemporaryDirectory() as folder:
         public = Path(folder) / submission.name
         for path in [*submission.glob(f"{FOLDER}/*"), *results, *submission.glob("*.*")]:
             if path.is_file():
                 shutil.copyfile(path, make_folder((public / path.relative_to(submission)).parent) / path.name)
         for task, split in find_predictions(public)[0]:
-            if task_of(task, place.include).withholds_answers:
+            if task_of(task, one.place.include).withholds_answers:
                 withhold(public, task, split)
         with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
             for path in sorted(path for path in public.rglob("*") if path.is_file()):
@@ -165,18 +158,18 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
                 archive.writestr(entry, path.read_bytes(), compresslevel=9)
 
 
-def _statistics_to_keep(plan: Plan, run: Run, seed: int, place: Place) -> Iterator[Path]:
+def _statistics_to_keep(one: SeededRun) -> Iterator[Path]:
     """Yield the statistics of a run's scores whose answers a record leaves out."""
-    for task, split in find_predictions(place.submission(run.name, seed))[0]:
-        if task_of(task, place.include).withholds_answers:
-            path = statistics_path(place.results(plan, run, seed, split).parent, task)
+    for task, split in find_predictions(one.submission)[0]:
+        if task_of(task, one.place.include).withholds_answers:
+            path = statistics_path(one.results(split).parent, task)
             if path.is_file():
                 yield path
 
 
-def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+def has_record(one: SeededRun) -> bool:
     """Whether there is a record of a run with the plan's settings. Raises SubmissionError for a damaged one."""
-    file = record_file(place, run.name, seed)
+    file = one.record
     if file is None or not file.exists():
         return False
     try:
@@ -185,12 +178,12 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
             if any(note.file_size > LARGEST_NOTE for note in notes):
                 raise ValueError("its notes are too large")
             asked = _read_asked(archive.read(notes[0]))
-            _check_answered_by(archive.read(notes[1]), asked, seed)
+            _check_answered_by(archive.read(notes[1]), asked, one.seed)
     except (OSError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise SubmissionError(
             f"{file} is no record of a run ({error}): delete it to train the run again."
         ) from None
-    return bool(asked == asked_for(plan, run, seed, place))
+    return bool(asked == asked_for(one))
 
 
 def _check_answered_by(metadata: bytes, asked: Mapping[str, Any], seed: int) -> None:
@@ -228,18 +221,16 @@ def _is_noted_as(key: str, asked: Any, used: Any) -> bool:
     return bool(asked == used)
 
 
-def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+def record_has_more(one: SeededRun) -> bool:
     """Whether a run's record has results, of the same weights as those that are here, of a split that has none here.
 
     It may have gained them from another output folder. Raises SubmissionError for a damaged record.
     """
-    file = record_file(place, run.name, seed)
-    splits = [split for split in plan.splits_of(run) if not place.results(plan, run, seed, split).exists()]
-    if file is None or not splits or not has_record(plan, run, seed, place):
+    missing = [path for split in one.splits if not (path := one.results(split)).exists()]
+    if one.record is None or not missing or not has_record(one):
         return False
-    submission = place.submission(run.name, seed)
-    names = {place.results(plan, run, seed, split).relative_to(submission).as_posix() for split in splits}
-    return bool(names & _names_of_same_weights(file, submission))
+    names = {path.relative_to(one.submission).as_posix() for path in missing}
+    return bool(names & _names_of_same_weights(one.record, one.submission))
 
 
 def _names_of_same_weights(record: Path, submission: Path) -> set[str]:
@@ -249,50 +240,47 @@ def _names_of_same_weights(record: Path, submission: Path) -> set[str]:
     return names if _weights_of(metadata) == _weights_of((submission / METADATA_NAME).read_bytes()) else set()
 
 
-def refuse_other_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
+def refuse_other_record(one: SeededRun) -> None:
     """Raise SubmissionError if there is a record of other settings than the plan's, which is never overwritten."""
-    file = record_file(place, run.name, seed)
-    if file is not None and file.exists() and not has_record(plan, run, seed, place):
+    if one.record is not None and one.record.exists() and not has_record(one):
         raise SubmissionError(
-            f"{file} is the record of a run of other settings than the plan's. It is kept: delete it to have the run "
-            "trained and recorded anew, or name another folder with --records."
+            f"{one.record} is the record of a run of other settings than the plan's. It is kept: delete it to have the "
+            "run trained and recorded anew, or name another folder with --records."
         )
 
 
-def has_changed(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+def has_changed(one: SeededRun) -> bool:
     """Whether a run is done that was trained with other settings than the plan's of today.
 
     Raises SubmissionError if what says so is damaged.
     """
-    note = place.submission(run.name, seed) / TRAINING
+    note = one.submission / TRAINING
     try:
-        asked = _read_asked(note.read_bytes()) if note.exists() else _asked_at_end(place, run, seed)
+        asked = _read_asked(note.read_bytes()) if note.exists() else _asked_at_end(one)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise SubmissionError(
             f"{note} is damaged ({error}): delete its folder to train the run again."
         ) from None
-    return bool(asked is not None and asked != asked_for(plan, run, seed, place))
+    return bool(asked is not None and asked != asked_for(one))
 
 
-def mark_ended(plan: Plan, run: Run, seed: int, place: Place) -> None:
+def mark_ended(one: SeededRun) -> None:
     """Note in a run's folder that it was trained to its end, and what was asked for."""
-    with atomic_file(place.run(run.name, seed) / ENDED) as file:
-        file.write(json.dumps({"asked": asked_for(plan, run, seed, place)}).encode())
+    with atomic_file(one.folder / ENDED) as file:
+        file.write(json.dumps({"asked": asked_for(one)}).encode())
 
 
-def has_ended(place: Place, run: Run, seed: int) -> bool:
+def has_ended(one: SeededRun) -> bool:
     """Whether a run was trained to its end, and not broken off."""
-    return (place.run(run.name, seed) / ENDED).exists()
+    return (one.folder / ENDED).exists()
 
 
-def has_same_weights(place: Place, run: Run, seed: int) -> bool:
+def has_same_weights(one: SeededRun) -> bool:
     """Whether a run's answers, if it has any, are those of the weights that are here: it may have been trained anew."""
     from decabench.models import Checkpoint  # with torch, which pages made of records do without
 
-    metadata = place.submission(run.name, seed) / METADATA_NAME
-    if not metadata.exists():
-        return True
-    return _weights_of(metadata.read_bytes()) == Checkpoint.open(place.run(run.name, seed)).digest()
+    metadata = one.submission / METADATA_NAME
+    return not metadata.exists() or _weights_of(metadata.read_bytes()) == Checkpoint.open(one.folder).digest()
 
 
 def _weights_of(metadata: bytes) -> str | None:
@@ -301,9 +289,9 @@ def _weights_of(metadata: bytes) -> str | None:
     return found
 
 
-def _asked_at_end(place: Place, run: Run, seed: int) -> Any:
+def _asked_at_end(one: SeededRun) -> Any:
     """Return what a run that was trained to its end was asked for; None if it was not, or did not say so yet."""
-    file = place.run(run.name, seed) / ENDED
+    file = one.folder / ENDED
     content = file.read_bytes() if file.exists() else b""
     return _read_asked(content) if content else None
 
@@ -312,17 +300,16 @@ def _read_asked(note: bytes) -> Any:
     return parse_json(note.decode())["asked"]
 
 
-def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+def restore_run(one: SeededRun) -> bool:
     """Put the answers and results of a run's record where they would be after training.
 
     Returns False if there is no record, or one of other settings, which the plan no longer asks for. What was broken
     off is done again. Raises SubmissionError for a record that is damaged, or whose answers or results are not those
     that its manifest has the digests of.
     """
-    file = record_file(place, run.name, seed)
-    if file is None or not has_record(plan, run, seed, place):
+    file, submission, results = one.record, one.submission, "results"
+    if file is None or not has_record(one):
         return False
-    submission, results = place.submission(run.name, seed), "results"
     part = submission / f"{results}.part"
     with open_submission(file) as opened:
         assert opened.folder is not None
@@ -330,7 +317,7 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
             raise SubmissionError(
                 f"{file} has no {results}/: restore it, or delete it to train the run again."
             )
-        own = place.results(plan, run, seed).parent.relative_to(submission).as_posix()
+        own = one.results().parent.relative_to(submission).as_posix()
         found = (path.relative_to(opened.folder).as_posix() for path in (opened.folder / results).iterdir())
         if changed := list(_changed_files(opened.folder, {own, *found})):
             raise SubmissionError(

@@ -48,9 +48,10 @@ from reproduction.plan import (
     Measure,
     Place,
     Plan,
-    Run,
+    SeededRun,
     key_of,
     measured_tasks,
+    seeded_runs,
     suite_of,
     task_of,
     tasks_of,
@@ -84,19 +85,19 @@ class NotTestedError(Exception):
     """Why there is no test of a score."""
 
 
-def score_run(plan: Plan, run: Run, seed: int, place: Place) -> Mapping[str, ScoredTask]:
+def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
     """Score a run's answers, of all splits that have results: what each task's score is based on.
 
     The scores of answers that were left out of a record are read from its results, and held against their statistics.
     """
-    folder, found = place.submission(run.name, seed), dict[str, ScoredTask]()
-    for split in plan.splits_of(run):
-        results = place.results(plan, run, seed, split)
+    found = dict[str, ScoredTask]()
+    for split in one.splits:
+        results = one.results(split)
         if results.exists():
-            other = "" if split == plan.split else split
-            withheld = _read_withheld(folder, results, split, place)
+            other = "" if split == one.plan.split else split
+            withheld = _read_withheld(one.submission, results, split, one.place)
             found |= {key_of(task, other): own for task, own in withheld.items()}
-            found |= _score(folder, split, plan, place)
+            found |= _score(one.submission, split, one.plan, one.place)
     return found
 
 
@@ -140,19 +141,18 @@ def read_scores(plan: Plan, place: Place) -> Scored:
                 raise DataError(f"{task} of {name} has no score: {own.result.reason}")
             found.setdefault(row, {}).setdefault(task, {})[seed] = own
 
-    for run in plan.runs:
-        for seed in plan.seeds_of(run):
-            if place.results(plan, run, seed).exists():
-                keep(run.title, f"{run.name}, seed {seed},", seed, score_run(plan, run, seed, place))
-    for one in plan.baselines:
-        folder = place.plan.parent / one.submission
+    for one in seeded_runs(plan, place):
+        if one.is_scored:
+            keep(one.run.title, f"{one.title},", one.seed, score_run(one))
+    for baseline in plan.baselines:
+        folder = place.plan.parent / baseline.submission
         with open_submission(folder) as opened:
             files = list(opened.files)
         for split in plan.splits:
             measured = measured_tasks(plan, split, place.include)
             answered = [task for task, own in files if own == split and task in measured]
             if answered or split == plan.split:
-                keep(one.row, one.submission, FIXED, _score(folder, split, plan, place, answered))
+                keep(baseline.row, baseline.submission, FIXED, _score(folder, split, plan, place, answered))
     return found
 
 
