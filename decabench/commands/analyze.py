@@ -90,7 +90,7 @@ def analyze(
     if task:
         names = [task]
     else:
-        names = chosen_tasks(tasks, include, suite) or saved.record["config"]["tasks"]
+        names = chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])
     store = Store(home_folder(home))
     sample = {}

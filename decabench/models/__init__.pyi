@@ -1,5 +1,6 @@
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
+from .checkpoint import CheckpointRecord as CheckpointRecord
 from .checkpoint import TrainedModel as TrainedModel
 from .checkpoint import digest_files as digest_files
 from .checkpoint import find_analysis as find_analysis
@@ -76,6 +77,7 @@ __all__ = [
     "Batch",
     "BiLSTM",
     "Checkpoint",
+    "CheckpointRecord",
     "ClassifierHead",
     "ColumnBatch",
     "Corpus",

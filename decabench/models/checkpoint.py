@@ -16,7 +16,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ from decabench.untrusted import read_json
 __all__ = [
     "Analysis",
     "Checkpoint",
+    "CheckpointRecord",
     "TrainedModel",
     "batch_by_length",
     "find_analysis",
@@ -330,6 +331,54 @@ def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> di
 
 
 @dataclass(frozen=True)
+class CheckpointRecord:
+    """The content of `checkpoint.json`. Earlier versions did not write all that may be None."""
+
+    config: dict[str, Any]
+    """The settings that it was trained with, as `training.to_mapping` gives them."""
+    data: dict[str, str]
+    """`TASK.SPLIT` to the fingerprint of the prepared data."""
+    vectors: str
+    """The digest of the word vectors."""
+    step: int
+    """The number of steps done."""
+    dimension: int | None = None
+    """The size of a word's vector."""
+    processes: int | None = None
+    """The number of processes that it was trained in."""
+    versions: dict[str, str] | None = None
+    """Of decabench, torch, numpy and Python."""
+    outputs: dict[str, dict[str, Any]] | None = None
+    """Task to `output_record`, if the network has a head for each."""
+    state: dict[str, Any] | None = None
+    """The progress of the run, as `training.RunState` has it; None in an export."""
+    files: dict[str, str] | None = None
+    """The digests of weights, vocabulary and optimizer state, by name."""
+    exported_from: dict[str, Any] | None = None
+    """Of an export, the digests of the checkpoint's vectors and weights."""
+
+    @classmethod
+    def read(cls, path: Path) -> CheckpointRecord:
+        """Read a record. Raises DataError for another file, or with values that no run writes."""
+        try:
+            record = msgspec.convert(read_json(path, format=FORMAT), cls)
+            config = msgspec.convert(record.config, _Config)
+            if record.step < 0:
+                raise ValueError(f"its step is {record.step}")
+            for task, limit in config.cut_context.items():
+                if limit < 1:
+                    raise ValueError(f"its cut_context of {task[:60]} is {limit}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(_UNREADABLE.format(path=path, error=error)) from error
+        return record
+
+    def write(self, path: Path) -> None:
+        """Write the record, atomically."""
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        write_json(path, {**known, "format": FORMAT})
+
+
+@dataclass(frozen=True)
 class _Config:
     """What a checkpoint's configuration must have to be read; the model's family knows the rest of `model`."""
 
@@ -341,34 +390,12 @@ class _Config:
 
 
 @dataclass(frozen=True)
-class _Record:
-    """What a checkpoint's record must have to be read."""
-
-    config: _Config
-    data: dict[str, str]
-    vectors: str
-    step: int
-    dimension: int | None = None  # earlier versions did not write it
-    files: dict[str, str] = field(default_factory=dict)  # nor these
-    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-def _check_numbers(record: _Record) -> None:
-    """Raise ValueError for numbers that no run writes."""
-    if record.step < 0:
-        raise ValueError(f"its step is {record.step}")
-    for task, limit in record.config.cut_context.items():
-        if limit < 1:
-            raise ValueError(f"its cut_context of {task[:60]} is {limit}")
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint on disk. `load` loads its weights."""
 
     folder: Path
     """The checkpoint's folder."""
-    record: Mapping[str, Any]
+    record: CheckpointRecord
     """The content of `checkpoint.json`."""
     config: Any
     """The model's configuration."""
@@ -382,18 +409,13 @@ class Checkpoint:
             folder = find_checkpoint(Path(path).expanduser())
         except (OSError, RuntimeError) as error:  # too long a name, a loop of links, nobody's home
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
-        try:
-            record = read_json(folder / RECORD, format=FORMAT)
-            _check_numbers(msgspec.convert(record, _Record))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
-        table = record["config"].get("model")
-        own_family = table.get("name") if isinstance(table, dict) else None
+        record = CheckpointRecord.read(folder / RECORD)
+        own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:
             find_family(own_family, f"The checkpoint {folder}")  # not to be reported as damage
         try:
-            config = read_model_config(record["config"]["model"])
-            outputs = outputs_from_records(record.get("outputs", {}), record["config"]["tasks"])
+            config = read_model_config(record.config["model"])
+            outputs = outputs_from_records(record.outputs or {}, record.config["tasks"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, DecabenchError) as error:
             raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
         return cls(folder, record, config, outputs)
@@ -410,7 +432,7 @@ class Checkpoint:
     @property
     def vectors(self) -> tuple[str, ...]:
         """The names of its word vectors; paths if they are inside the checkpoint."""
-        names = self.record["config"]["vectors"]
+        names = self.record.config["vectors"]
         own = {name: self.folder / name for name in names if name == Path(name).name}
         return tuple(str(own[name]) if name in own and own[name].is_file() else name for name in names)
 
@@ -438,7 +460,7 @@ class Checkpoint:
         earlier versions have no digests, and are not checked.
         """
         files = self._files()
-        saved: Mapping[str, str] = self.record.get("files", {})
+        saved = self.record.files
         if not saved:
             return
         if odd := [name for name in saved if name != Path(name).name]:
@@ -464,12 +486,18 @@ class Checkpoint:
     def open_vectors(self) -> Vectors:
         """Open its word vectors and check that it was trained with them. Raises DecabenchError."""
         if not self.family.has_fixed_vectors(self.config):  # the network has its own table instead
-            return NoVectors(self.record["dimension"])
+            if self.record.dimension is None:
+                raise DataError(
+                    _UNREADABLE.format(
+                        path=self.folder / RECORD, error="it lacks the dimension of its vectors"
+                    )
+                )
+            return NoVectors(self.record.dimension)
         vectors = join_vectors(self.vectors)
-        if vectors.digest != self.record["vectors"]:
+        if vectors.digest != self.record.vectors:
             raise DecabenchError(
                 f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, but {self.folder} was "
-                f"trained with {self.record['vectors']}: use those vectors."
+                f"trained with {self.record.vectors}: use those vectors."
             )
         return vectors
 
@@ -502,7 +530,7 @@ class Checkpoint:
             network.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"The weights of {self.folder} do not fit its {RECORD} ({error}).") from error
-        cuts = dict(self.record["config"]["cut_context"])
+        cuts = dict(self.record.config["cut_context"])
         network = network.to(place).eval()
         return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place, precision)
 
@@ -537,14 +565,14 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def write_checkpoint(
     run: Path,
-    record: Mapping[str, Any],
+    record: CheckpointRecord,
     weights: Mapping[str, Tensor],
     optimizer: Mapping[str, Tensor],
     lexicon: Lexicon,
     is_best: bool,
 ) -> Path:
     """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) to it, and remove all unreferenced ones."""
-    name = f"{FOLDER}/step-{record['step']:08d}"
+    name = f"{FOLDER}/step-{record.step:08d}"
     target, part = run / name, run / FOLDER / ".partial"
     with storage_errors(target):
         shutil.rmtree(part, ignore_errors=True)  # from a run that was killed
@@ -552,7 +580,7 @@ def write_checkpoint(
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
-        write_json(part / RECORD, {**record, "format": FORMAT, "files": digest_files(part)})
+        replace(record, files=digest_files(part)).write(part / RECORD)
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
     # The best first: a run that is killed between the two goes on from an older step, and gets here again, or, if there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,13 +16,12 @@ from torch import Tensor
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.models.checkpoint import (
-    FORMAT,
     RECORD,
     VOCABULARY,
     Checkpoint,
+    CheckpointRecord,
     digest_files,
     load_weights,
-    write_json,
 )
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
@@ -111,7 +110,7 @@ def export_checkpoint(
     _begin(output)
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
     if not copy_vectors:
-        made = PortableVectors(checkpoint.vectors, checkpoint.record["vectors"], 0)
+        made = PortableVectors(checkpoint.vectors, checkpoint.record.vectors, 0)
     elif has_vectors:
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
         made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
@@ -119,14 +118,14 @@ def export_checkpoint(
         made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
     names = [Path(name).name for name in checkpoint.vectors]
     trained = {
-        "vectors": dict(zip(names, checkpoint.record["vectors"].split("+"), strict=False)),
+        "vectors": dict(zip(names, checkpoint.record.vectors.split("+"), strict=False)),
         "weights": checkpoint.digest(),
         "files": checkpoint.file_digests(),
     }
-    record = {key: value for key, value in checkpoint.record.items() if key != "state"}
+    record = replace(checkpoint.record, state=None, exported_from=trained)
     weights = load_weights(checkpoint.folder)
     lexicon.write(output / VOCABULARY)
-    shards = write_portable(output, {**record, "exported_from": trained}, weights, made, half, shard)
+    shards = write_portable(output, record, weights, made, half, shard)
     (output / _UNFINISHED).unlink()
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
 
@@ -155,7 +154,7 @@ def _is_installed(name: str) -> bool:
 
 def write_portable(
     output: Path,
-    record: Mapping[str, Any],
+    record: CheckpointRecord,
     weights: Mapping[str, Tensor],
     vectors: PortableVectors,
     half: bool,
@@ -165,7 +164,7 @@ def write_portable(
 
     A tensor with a number too large for half precision (above 65,504) stays as it is.
     """
-    config = {**record["config"], "vectors": list(vectors.names)}
+    config = {**record.config, "vectors": list(vectors.names)}
     config["init"] = Path(config.get("init", "")).name
     stored = {name: _halve(value) if half else value for name, value in weights.items()}
     if shard:
@@ -174,8 +173,8 @@ def write_portable(
         shards = 1
         with atomic_file(output / MODEL) as file:
             file.write(save({name: value.contiguous() for name, value in stored.items()}))
-    own = {"config": config, "vectors": vectors.digest, "files": digest_files(output)}
-    write_json(output / RECORD, {**record, "format": FORMAT, **own})
+    made = replace(record, config=config, vectors=vectors.digest, files=digest_files(output))
+    made.write(output / RECORD)
     return shards
 
 

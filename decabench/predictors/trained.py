@@ -112,7 +112,7 @@ class TrainedBackend:
                     f"The model {checkpoint.config.name} does not generate text, so it cannot use "
                     f"--{option.replace('_', '-')}: leave it out."
                 )
-        config = checkpoint.record["config"]
+        config = checkpoint.record.config
         generation: dict[str, Any] = {}
         if "max_new_tokens" in abilities:
             generation = {
@@ -123,18 +123,18 @@ class TrainedBackend:
             "model": checkpoint.config.name,
             "weights": checkpoint.digest(),
             "files": checkpoint.file_digests(),
-            "exported_from": _original_weights(checkpoint.record.get("exported_from")),
-            "vectors": checkpoint.record["vectors"],
+            "exported_from": _original_weights(checkpoint.record.exported_from),
+            "vectors": checkpoint.record.vectors,
             # Files by their names: their digests are beside them.
             "config": {
                 **config,
                 "vectors": [Path(name).name for name in config["vectors"]],
                 "init": Path(config["init"]).name,
             },
-            "step": checkpoint.record["step"],
-            "training_data": checkpoint.record["data"],
+            "step": checkpoint.record.step,
+            "training_data": checkpoint.record.data,
             # Without the ability to generate, answers are the labels that the checkpoint names.
-            **({} if generation else {"outputs": checkpoint.record.get("outputs")}),
+            **({} if generation else {"outputs": checkpoint.record.outputs}),
             **generation,
             "precision": _PRECISIONS[self.options.dtype],
         }
@@ -150,7 +150,7 @@ class TrainedBackend:
 
         checkpoint = Checkpoint.open(self.target)
         model = checkpoint.load(self.options.device or "auto", _PRECISIONS[self.options.dtype])
-        learned = checkpoint.record["config"]["tasks"]
+        learned = checkpoint.record.config["tasks"]
 
         def make(setting: Setting) -> _Predictor:
             model.check_task(setting.task)
@@ -165,9 +165,9 @@ class TrainedBackend:
         yield make
 
 
-def _original_weights(exported_from: Any) -> str | None:
+def _original_weights(exported_from: Mapping[str, Any] | None) -> str | None:
     """Return the digest of the weights that an exported checkpoint was made from."""
-    found = exported_from.get("weights") if isinstance(exported_from, Mapping) else None
+    found = (exported_from or {}).get("weights")
     return found if isinstance(found, str) else None
 
 

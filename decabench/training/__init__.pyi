@@ -9,6 +9,7 @@ from .config import in_steps as in_steps
 from .config import read_config as read_config
 from .config import with_settings as with_settings
 from .loop import FinishedRun as FinishedRun
+from .loop import TrainingInterrupted as TrainingInterrupted
 from .loop import TrainingRun as TrainingRun
 from .loop import plan_training as plan_training
 from .loop import run_training as run_training
@@ -20,6 +21,7 @@ __all__ = [
     "Bundle",
     "FinishedRun",
     "TrainConfig",
+    "TrainingInterrupted",
     "TrainingRun",
     "WrittenBundle",
     "compare_losses",

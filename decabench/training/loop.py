@@ -123,6 +123,9 @@ class TrainingRun:
     """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
     trackers: Trackers | None = None
     """Trackers to send losses and scores to, not started."""
+    takes_signals: bool = False
+    """Whether the first Ctrl-C or SIGTERM ends the run after a step also where the process has handlers of its own,
+    which get the next one."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +277,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
             if (saved := latest_checkpoint(run.output)) is None:
                 raise  # nothing was trained that could be continued: the same command begins it again
             lost = "; what came after it is lost"
-            raise TrainingInterrupted(run.output, saved.record["step"], signal.SIGINT, lost) from None
+            raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
 
 def _build(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork:
@@ -352,17 +355,20 @@ class TrainingInterrupted(KeyboardInterrupt):
 class _Interruption:
     """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
 
-    Only where the process has no handlers of its own, in the main thread, and alone: several processes would have to
-    agree.
+    Only in the main thread, and alone: several processes would have to agree. Handlers of the process's own are left as
+    they are, unless the run `replaces` them; a signal that the process ignores is left alone in any case.
     """
 
-    def __init__(self, alone: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, alone: bool, replaces: bool, say: Callable[[str], None]) -> None:
         self.signal = 0
         self._say = say
         catches = alone and threading.current_thread() is threading.main_thread()
         usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        found = {each: signal.getsignal(each) for each in usual if catches}
         self._before = {
-            each: handler for each, handler in usual.items() if catches and signal.getsignal(each) == handler
+            each: handler
+            for each, handler in found.items()
+            if handler == usual[each] or (replaces and handler not in (signal.SIG_IGN, None))
         }
 
     def __enter__(self) -> _Interruption:
@@ -395,14 +401,14 @@ class _Trainer:
             sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is not needed again and may be gone
-            run = replace(run, config=replace(run.config, init=saved.record["config"].get("init", "")))
+            run = replace(run, config=replace(run.config, init=saved.record.config.get("init", "")))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
         self.family: Family = find_family(run.config.model.name)
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
-        self.interruption = _Interruption(group.size == 1, self._say)
+        self.interruption = _Interruption(group.size == 1, run.takes_signals, self._say)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)
@@ -767,7 +773,7 @@ class _Trainer:
         self.state.positions = {task: stream.position for task, stream in self.streams.items()}
         if log is None:
             return
-        record = {**self.record, "step": self.state.step, "state": self.state.record()}
+        record = replace(self.record, step=self.state.step, state=self.state.record())
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
         floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):

@@ -22,6 +22,7 @@ from decabench.errors import DataError, DecabenchError
 from decabench.files import lock_file
 from decabench.models import (
     Checkpoint,
+    CheckpointRecord,
     MultitaskNetwork,
     WordTable,
     find_family,
@@ -113,30 +114,30 @@ def describe_run(
     words: WordTable,
     outputs: Mapping[str, Output],
     processes: int,
-) -> dict[str, Any]:
+) -> CheckpointRecord:
     """Record where a run's checkpoints come from: configuration, fingerprints of the data, vectors, versions."""
-    record = {
-        "config": to_mapping(config),
-        "data": dict(data),
-        "vectors": words.vectors.digest,
-        "dimension": words.dimension,
-        "processes": processes,
-        "versions": {
+    has_heads = find_family(config.model.name).has_heads
+    return CheckpointRecord(
+        config=to_mapping(config),
+        data=dict(data),
+        vectors=words.vectors.digest,
+        step=0,
+        dimension=words.dimension,
+        processes=processes,
+        versions={
             "decabench": decabench.__version__,
             "torch": str(torch.__version__),
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-    }
-    if find_family(config.model.name).has_heads:
-        record["outputs"] = {task: output_record(output) for task, output in outputs.items()}
-    return record
+        outputs={task: output_record(output) for task, output in outputs.items()} if has_heads else None,
+    )
 
 
 def config_of(checkpoint: Checkpoint) -> TrainConfig:
     """Return the configuration that a checkpoint was trained with. Raises DataError."""
     try:
-        return from_record(checkpoint.record["config"])
+        return from_record(checkpoint.record.config)
     except DecabenchError as error:
         raise DataError(
             f"{checkpoint.folder} has settings that this version of decabench does not take ({error}): continue the "
@@ -170,7 +171,9 @@ class RunState:
             config.validation_examples,
         )
         try:
-            state = msgspec.convert({**checkpoint.record["state"], "step": checkpoint.record["step"]}, cls)
+            if checkpoint.record.state is None:
+                raise ValueError("its record has none")
+            state = msgspec.convert({**checkpoint.record.state, "step": checkpoint.record.step}, cls)
             if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
                 raise ValueError("it has a number below 0")
         except (KeyError, ValueError, TypeError) as error:
@@ -242,7 +245,7 @@ def changed_settings(
 
 
 def check_same_run(
-    checkpoint: Checkpoint, config: TrainConfig, record: Mapping[str, Any], vocabulary: list[str]
+    checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
     """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
     differs = [text for texts in changed_settings(checkpoint, config).values() for text in texts]
@@ -251,18 +254,18 @@ def check_same_run(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
             f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."
         )
-    if (before := checkpoint.record.get("processes")) != record["processes"]:
+    if (before := checkpoint.record.processes) != record.processes:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with {before} processes, not "
-            f"{record['processes']}: resume with the same number, on which the position in the data depends."
+            f"{record.processes}: resume with the same number, on which the position in the data depends."
         )
-    if checkpoint.record["data"] != record["data"] or checkpoint.lexicon().words != vocabulary:
-        raise DecabenchError(_describe_other_data(checkpoint, record["data"]))
+    if checkpoint.record.data != record.data or checkpoint.lexicon().words != vocabulary:
+        raise DecabenchError(_describe_other_data(checkpoint, record.data))
 
 
 def _describe_other_data(checkpoint: Checkpoint, data: Mapping[str, str]) -> str:
     """Say which splits are not those that a checkpoint was trained on."""
-    before, version = checkpoint.record["data"], _version(checkpoint)
+    before, version = checkpoint.record.data, _version(checkpoint)
     other = [split for split in {**before, **data} if before.get(split) != data.get(split)]
     named = (f"{task} ({split})" for task, _, split in (name.rpartition(".") for name in other))
     which = ", ".join(named) or "the vocabulary"
@@ -275,14 +278,13 @@ def _describe_other_data(checkpoint: Checkpoint, data: Mapping[str, str]) -> str
 
 def _version(checkpoint: Checkpoint) -> str:
     """Return the version that wrote a checkpoint; empty if its record does not say."""
-    versions = checkpoint.record.get("versions")
-    found = versions.get("decabench") if isinstance(versions, Mapping) else None
-    return f"decabench {found}" if isinstance(found, str) else ""
+    found = (checkpoint.record.versions or {}).get("decabench")
+    return f"decabench {found}" if found else ""
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
     """Refuse to change the length of a run if that would have changed the steps already done. Raises DecabenchError."""
-    step = checkpoint.record["step"]
+    step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
             f"{checkpoint.folder} is at step {step} of {before.steps}, and a run of {now.steps} steps would have "
@@ -302,7 +304,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
 def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     """Refuse word vectors other than those that a checkpoint was trained with. Raises DecabenchError."""
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
-    if fixed and checkpoint.record["vectors"] != words.vectors.digest:
+    if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are "
             "different: give the same ones with --set vectors=..., or, to resume, with --config and the run's "

@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
 """Tasks to train one at a time, side by side."""
@@ -189,19 +189,31 @@ class Ended(SystemExit):
     """Raised by the first Ctrl-C or SIGTERM, so that what was done is still written."""
 
     def __str__(self) -> str:
-        return "Ctrl-C" if self.code == 128 + signal.SIGINT else "SIGTERM"
+        number = signal.Signals(cast(int, self.code) - 128)
+        return "Ctrl-C" if number == signal.SIGINT else number.name
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heed_no_more() -> None:
+    """Let results be written: only a second Ctrl-C ends the process, and at once."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_DFL if each == signal.SIGINT else signal.SIG_IGN)
 
 
 def end_on_signals() -> None:
-    """Let Ctrl-C and SIGTERM raise Ended. While results are written, a second Ctrl-C ends the process at once."""
+    """Let Ctrl-C, SIGTERM and a terminal that is closed raise Ended.
+
+    Not while a model trains: there the first one ends the run after a step. An exception in the middle of a step may
+    leave a lock of its threads taken, with which the process never ends.
+    """
 
     def end(number: int, frame: object) -> NoReturn:
-        # A child of the smoke gets both: Ctrl-C, and its parent's SIGTERM.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        heed_no_more()
         raise Ended(128 + number)
 
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in SIGNALS:
         if signal.getsignal(each) != signal.SIG_IGN:  # as a shell has it for what runs in the background
             signal.signal(each, end)
 
@@ -326,12 +338,12 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
     if not goes_on:
         return checkpoint
     checkpoint.check_files(optimizer=True)
-    if checkpoint.record["config"].get("cooldown"):  # joint has none but for --last
+    if checkpoint.record.config.get("cooldown"):  # joint has none but for --last
         raise SystemExit(
             f"{folder} is the state of a run that has ended (--last): answer with it, or go on from the state before "
             "it."
         )
-    if "state" not in checkpoint.record:
+    if checkpoint.record.state is None:
         raise SystemExit(
             f"{folder} has the weights that run.py answer wrote, and no state: give the folder that run.py joint wrote "
             "as --state."
@@ -342,8 +354,8 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
         )
     lexicon = bundle.data.lexicon
     if (
-        checkpoint.record["data"] != bundle.record["data"]
-        or checkpoint.record["vectors"] != bundle.record["vectors"]["digest"]
+        checkpoint.record.data != bundle.record["data"]
+        or checkpoint.record.vectors != bundle.record["vectors"]["digest"]
         or checkpoint.lexicon().words != lexicon.words[: lexicon.size]
     ):
         raise SystemExit(
@@ -391,22 +403,26 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
     """Train until the run ends or its time is over, from the folder's checkpoint if it has one; return the last."""
     from decabench.models import latest_checkpoint
     from decabench.tasks import Store
-    from decabench.training import TrainingRun, run_training
+    from decabench.training import TrainingInterrupted, TrainingRun, run_training
 
     config = replace(bundle.config, **{"checkpoint_every": ENDLESS, **settings})
-    run_training(
-        TrainingRun(
-            config=config,
-            tasks=bundle.tasks,
-            store=Store(folder),
-            output=folder,
-            device=options.device,
-            resume=True,
-            report=say,
-            bundle=bundle,
-            stop_after=seconds,
-        )
+    run = TrainingRun(
+        config=config,
+        tasks=bundle.tasks,
+        store=Store(folder),
+        output=folder,
+        device=options.device,
+        resume=True,
+        report=say,
+        bundle=bundle,
+        stop_after=seconds,
+        takes_signals=True,
     )
+    try:
+        run_training(run)
+    except TrainingInterrupted as end:  # it has written the state of its last step
+        heed_no_more()
+        raise Ended(end.exit_code) from None
     return latest_checkpoint(folder)
 
 
@@ -416,8 +432,8 @@ def write_weights(bundle: Any, checkpoint: Any, out: Path, options: Any, keep_st
 
     out.mkdir(parents=True, exist_ok=True)
     names = tuple(Path(name).name for name in bundle.config.vectors)
-    vectors = PortableVectors(names, checkpoint.record["vectors"], len(bundle.data.lexicon))
-    record = {key: value for key, value in checkpoint.record.items() if keep_state or key != "state"}
+    vectors = PortableVectors(names, checkpoint.record.vectors, len(bundle.data.lexicon))
+    record = checkpoint.record if keep_state else replace(checkpoint.record, state=None)
     checkpoint.lexicon().write(out / "vocabulary.json")
     write_portable(out, record, load_weights(checkpoint.folder), vectors, True, options.file_size)
 
@@ -739,7 +755,8 @@ def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> di
         for task in tasks:
             command = [sys.executable, __file__, "single", str(options.bundle)]
             command += ["--tasks", task, "--out", str(work / "runs" / task), *flags]
-            children[task] = subprocess.Popen(command)
+            # Ctrl-C is for this process, which has them end: they would not know which of two signals is the first.
+            children[task] = subprocess.Popen(command, start_new_session=True)
         for task, child in children.items():
             try:
                 found[task]["exit"] = child.wait(clock.left(0.02))
@@ -835,7 +852,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     run, step, was = work / "run", 0, {}
     if options.state is not None:
         record = open_state(options.state, bundle, goes_on=True).record
-        step, was = record["step"], record["config"]
+        step, was = record.step, record.config
         folder = run / "checkpoints" / f"step-{step:08d}"
         log = copy_state(options.state, folder, bundle.config.optimizer)
         write_json(run / "latest.json", {"checkpoint": f"checkpoints/{folder.name}"})
@@ -876,7 +893,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         train(bundle, run, clock.left(0.1), options, **settings)
     finally:
         checkpoint = latest_checkpoint(run)
-        if checkpoint is not None and checkpoint.record["step"] > step:
+        if checkpoint is not None and checkpoint.record.step > step:
             write_weights(bundle, checkpoint, options.out, options, keep_state=True)
             state = shrink(load_optimizer(checkpoint.folder))
             save_file(
@@ -885,8 +902,8 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             )
             record_digests(options.out)
             (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
-            say(f"The state of step {checkpoint.record['step']:,} is in {options.out}.")
-    if checkpoint is None or checkpoint.record["step"] == step:
+            say(f"The state of step {checkpoint.record.step:,} is in {options.out}.")
+    if checkpoint is None or checkpoint.record.step == step:
         raise SystemExit(
             f"No step was made after step {step:,}, and nothing was written: the run is at its end, or had no time. "
             "Answer with --state, or give more --minutes."
@@ -928,10 +945,7 @@ def describe_end(options: Any, end: Ended) -> str:
     if command == "joint":
         if written:
             return f"{ended}: go on with --state {out}."
-        return (
-            f"{ended} before the first checkpoint of this command, of which there is one every "
-            f"{options.checkpoint_every:,} steps (--checkpoint-every): no state was written."
-        )
+        return f"{ended} before the first step of this command: no state was written."
     if not written:
         return f"{ended}: nothing was written."
     if ANSWERED in written and command == "answer":

@@ -31,7 +31,7 @@ from click.testing import CliRunner
 import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError
-from decabench.models.checkpoint import Checkpoint, TrainedModel
+from decabench.models.checkpoint import Checkpoint, TrainedModel, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.meta_lstm import MetaLSTMConfig
@@ -43,6 +43,7 @@ from decabench.training.bundle import Bundle, compare_losses, write_bundle
 from decabench.training.config import Phase, TrainConfig, to_mapping
 from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
+from decabench.training.resume import RunState
 from decabench.training.schedule import plan_phases
 from tests.training.conftest import TINY, flip
 
@@ -190,10 +191,10 @@ def test_a_run_stops_in_time_and_goes_on_with_the_same_weights(
         return Checkpoint.open(output)
 
     whole = run("whole")
-    parts = [run("parts", 1e-9).record["step"] for _ in range(3)]
+    parts = [run("parts", 1e-9).record.step for _ in range(3)]
     assert parts == [1, 2, 3]
     last = run("parts")
-    assert last.record["step"] == whole.record["step"] == 8
+    assert last.record.step == whole.record.step == 8
     assert last.digest() == whole.digest()
 
 
@@ -524,12 +525,12 @@ def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
     begun = 0
     with pytest.raises(MemoryError):
         run.joint(bundle, options, run.Clock(5), tmp_path / "work")
-    assert Checkpoint.open(options.out).record["step"] == 4 and len(log_of(options.out)) == 5
+    assert Checkpoint.open(options.out).record.step == 4 and len(log_of(options.out)) == 5
     again = but(options, state=options.out, out=tmp_path / "again")
     begun = 4
     with pytest.raises(MemoryError):
         run.joint(bundle, again, run.Clock(5), tmp_path / "work-2")
-    assert Checkpoint.open(again.out).record["step"] == 8 and len(log_of(again.out)) == 9
+    assert Checkpoint.open(again.out).record.step == 8 and len(log_of(again.out)) == 9
 
     def fail_at_once(*given: Any, **settings: Any) -> None:
         raise MemoryError("before anything was done")
@@ -843,20 +844,13 @@ def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(
         assert ["sst", "-", "-", "-", "-", "-", "143"] in rows
 
 
-@pytest.mark.parametrize(
-    ("number", "every"),
-    [
-        (signal.SIGINT, 1),
-        (signal.SIGTERM, 10_000),
-        pytest.param(signal.SIGTERM, 1, marks=pytest.mark.heavy),
-        pytest.param(signal.SIGINT, 10_000, marks=pytest.mark.heavy),
-    ],
-)
-def test_a_joint_run_that_is_interrupted(number: int, every: int, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_joint_run_that_is_interrupted(number: int, folder: Path, tmp_path: Path) -> None:
+    """It finishes its step: raised within one, the exception had left a lock taken, and the process did not end."""
     out = tmp_path / "out"
     command = [sys.executable, str(RUN), "joint", str(folder), *trust(folder), "--out", str(out)]
     child = subprocess.Popen(
-        [*command, "--device", "cpu", "--checkpoint-every", str(every)],
+        [*command, "--device", "cpu", "--checkpoint-every", "10000"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -872,12 +866,9 @@ def test_a_joint_run_that_is_interrupted(number: int, every: int, folder: Path, 
     assert child.returncode == 128 + number, text
     assert "Traceback" not in text
     by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
-    if every == 1:
-        assert f"The state of step {Checkpoint.open(out).record['step']:,} is in {out}." in text
-        assert f"Ended by {by}: go on with --state {out}." in text
-    else:
-        assert f"Ended by {by} before the first checkpoint" in text and "no state was written" in text
-        assert not out.exists()
+    assert "a checkpoint is written after the next step" in text
+    assert f"The state of step {Checkpoint.open(out).record.step:,} is in {out}." in text
+    assert f"Ended by {by}: go on with --state {out}." in text
 
 
 def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
@@ -898,6 +889,23 @@ def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
     assert (own.tasks, own.schedule, own.first_tasks, own.steps) == (("sst",), "joint", (), 5)
     assert (own.iterations, own.clips) == ({}, {})
     plan_phases(own)
+
+
+def test_a_checkpoint_is_read_without_other_packages(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the borrowed machine a stand-in converts JSON; a check that it did not know had made the script useless."""
+    run, bundle = load_run(), Bundle.open(folder)
+    run.train(bundle, tmp_path / "run", 60.0, options_of(tmp_path / "out"), steps=2, checkpoint_every=1)
+    saved = latest_checkpoint(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "msgspec", run._msgspec())
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("decabench.models.", "decabench.training.")) and hasattr(module, "msgspec"):
+            monkeypatch.setattr(module, "msgspec", sys.modules["msgspec"])
+    again = Checkpoint.open(saved.folder)
+    assert (again.record, again.config, again.outputs) == (saved.record, saved.config, saved.outputs)
+    state = RunState.of(again, bundle.config)
+    assert (state.step, state.positions.keys()) == (2, set(TASK_NAMES))
 
 
 def test_a_state_is_small_and_near() -> None:
@@ -1014,7 +1022,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     assert sum(sizes(bundle, two)) <= IN
     start(site, "joint", bundle, "--out", str(three), "--state", str(two), "--minutes", "0.5")
     check_out(three)
-    steps = [Checkpoint.open(path).record["step"] for path in (two, three)]
+    steps = [Checkpoint.open(path).record.step for path in (two, three)]
     assert 0 < steps[0] < steps[1]
     rows = log_of(three)[1:]
     assert [int(row.split(",")[0]) for row in rows] == list(range(1, steps[1] + 1))
@@ -1026,7 +1034,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     start(site, "joint", bundle, "--out", str(ended), "--state", str(three), "--minutes", "0.5", "--last")
     check_out(ended)
     record = Checkpoint.open(ended).record
-    assert record["config"]["steps"] - record["config"]["cooldown"] == steps[1] < record["step"]
+    assert record.config["steps"] - record.config["cooldown"] == steps[1] < record.step
     rates = [float(row.split(",")[3]) for row in log_of(ended)[1:]]
     assert rates[-1] < rates[steps[1]]
 

@@ -57,10 +57,10 @@ def test_what_a_run_leaves(make_run):
     assert [row["step"] for row in read_rows(run.output / "validation.csv")] == ["3"] * 3 + ["6"] * 3
     record = Checkpoint.open(run.output).record
     splits = ("train", "validation")
-    assert record["data"].keys() == {f"{task}.{split}" for task in run.config.tasks for split in splits}
-    assert all(value.startswith("sha256:") for value in record["data"].values())
-    assert record["versions"].keys() == {"decabench", "torch", "numpy", "python"}
-    assert record["vectors"] == "none:12"
+    assert record.data.keys() == {f"{task}.{split}" for task in run.config.tasks for split in splits}
+    assert all(value.startswith("sha256:") for value in record.data.values())
+    assert record.versions.keys() == {"decabench", "torch", "numpy", "python"}
+    assert record.vectors == "none:12"
     kept = {path.name for path in (run.output / "checkpoints").iterdir()}
     pointers = [
         json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
@@ -212,7 +212,7 @@ def test_scores_of_another_choice_are_not_compared(make_run):
     run_training(make_run(steps=3, learning_rate=0.0))
     run = make_run(steps=6, learning_rate=0.0, best_by="sst", resume=True)
     run_training(run)
-    assert Checkpoint.open(run.output).record["step"] == 6  # though no score is above the sum of both tasks
+    assert Checkpoint.open(run.output).record.step == 6  # though no score is above the sum of both tasks
 
 
 def test_vectors_may_have_moved(make_run, tmp_path):
@@ -233,13 +233,13 @@ def test_what_a_run_began_with_is_not_needed_again(make_run):
     shutil.rmtree(first.output)
     run = make_run("second", steps=4, init=str(first.output), resume=True)
     assert run_training(run).step == 4
-    assert Checkpoint.open(run.output).record["config"]["init"] == str(first.output)
+    assert Checkpoint.open(run.output).record.config["init"] == str(first.output)
 
 
 def test_the_last_checkpoint_where_none_is_chosen(make_run):
     run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
     assert run_training(run).step == 6
-    assert Checkpoint.open(run.output).record["step"] == 6
+    assert Checkpoint.open(run.output).record.step == 6
 
 
 def test_the_lowest_error_is_the_best(make_run, monkeypatch):
@@ -247,21 +247,21 @@ def test_the_lowest_error_is_the_best(make_run, monkeypatch):
     monkeypatch.setattr(loop, "Validator", lambda *_: lambda model: ValidationScores({"sst": next(errors)}))
     run = make_run(steps=6, validate_every=2, tasks=("sst",))
     run_training(replace(run, tasks={"sst": replace(run.tasks["sst"], metric="mse")}))
-    assert Checkpoint.open(run.output).record["step"] == 4
+    assert Checkpoint.open(run.output).record.step == 4
 
 
 def test_it_stops_when_nothing_gets_better(make_run):
     run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3)
     finished = run_training(run)
     assert finished.step == 8  # the first validation is the best, and three more are not
-    assert Checkpoint.open(run.output).record["step"] == 2
+    assert Checkpoint.open(run.output).record.step == 2
 
 
 def test_patience_compares_with_the_best_where_the_last_is_taken(make_run):
     run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3, best_by="last")
     finished = run_training(run)
     assert finished.step == 8
-    assert Checkpoint.open(run.output).record["step"] == 8
+    assert Checkpoint.open(run.output).record.step == 8
 
 
 def test_a_weight_scales_a_tasks_gradient(make_run):

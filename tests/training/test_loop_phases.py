@@ -74,7 +74,7 @@ def stop_and_go_on(make_run, stop, **settings):
     run_training(whole)
 
     def write(output, record, *rest):
-        if record["step"] > stop:
+        if record.step > stop:
             raise StopHere
         return write_checkpoint(output, record, *rest)
 

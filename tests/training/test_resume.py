@@ -59,7 +59,7 @@ def test_moments_come_back_exactly(run):
 def test_a_pickle_is_no_checkpoint(run):
     saved = latest_checkpoint(run.output)
     torch.save({"a": torch.zeros(1)}, saved.folder / "model.safetensors")
-    without_digests = {name: value for name, value in saved.record.items() if name != "files"}
+    without_digests = replace(saved.record, files=None)
     with pytest.raises(DataError, match="cannot be read"):
         replace(saved, record=without_digests).load("cpu")
 
@@ -137,7 +137,7 @@ def test_patience_goes_on_as_it_was(make_run):
     settings = {"learning_rate": 0.0, "validate_every": 2, "patience": 3}
     run_training(make_run(steps=4, **settings))
     assert run_training(make_run(resume=True, steps=60, **settings)).step == 8
-    assert Checkpoint.open(make_run().output).record["step"] == 2
+    assert Checkpoint.open(make_run().output).record.step == 2
 
 
 def test_other_data_is_refused(run, make_run):
@@ -171,7 +171,7 @@ def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monke
     assert set(pointers) == {"latest.json", "best.json"}
     run_training(make_run("killed", resume=True, checkpoint_every=3))
     assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
-    assert Checkpoint.open(killed.output).record["step"] == Checkpoint.open(whole.output).record["step"]
+    assert Checkpoint.open(killed.output).record.step == Checkpoint.open(whole.output).record.step
 
 
 def test_a_kill_before_both_pointers_of_the_first_checkpoint(make_run):
@@ -203,7 +203,7 @@ def test_a_folder_that_another_run_has_filled_since(make_run):
     run_training(first)
     with pytest.raises(DecabenchError, match="is no longer free, as it was when this run was planned"):
         run_training(make_run())
-    assert latest_checkpoint(first.output).record["step"] == 6
+    assert latest_checkpoint(first.output).record.step == 6
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,11 @@ def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
             ):
                 run_training(broken)
             saved = latest_checkpoint(broken.output)
-            assert saved.record["step"] == 3 and saved.record["state"]["unvalidated"]
+            assert saved.record.step == 3 and saved.record.state["unvalidated"]
     found = run_training(make_run("broken", True, **settings))
     assert (found.scores, found.best) == (kept.scores, kept.best)
     ends = [latest_checkpoint(run.output) for run in (broken, whole)]
-    assert ends[0].digest() == ends[1].digest() and ends[0].record["state"] == ends[1].record["state"]
+    assert ends[0].digest() == ends[1].digest() and ends[0].record.state == ends[1].record.state
 
 
 def test_a_metric_that_fails_at_the_last_step(make_run, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_metric_that_fails_at_the_last_step(make_run, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(DecabenchError, match="no"):
         patch.setattr(loop.Validator, "__call__", fails)
         run_training(make_run("broken"))
-    assert latest_checkpoint(make_run("broken").output).record["step"] == 6
+    assert latest_checkpoint(make_run("broken").output).record.step == 6
     found = run_training(make_run("broken", True))
     assert (found.scores, found.best, found.step) == (kept.scores, kept.best, 6)
 
@@ -292,7 +292,7 @@ def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
         run_training(replace(make_run(**settings), report=closed))
     assert stopped.value.exit_code == 128 + signal.SIGPIPE
     # The step after the validation whose line could not be written.
-    assert latest_checkpoint(make_run().output).record["step"] == 4
+    assert latest_checkpoint(make_run().output).record.step == 4
     assert run_training(make_run(resume=True, **settings)).step == 12
 
 
