@@ -354,6 +354,7 @@ def _audit_task(
         scores={key: scores[key] for key in task.scores if key in scores},
         stated={key: value for key, value in task.scores.items() if key not in scores},
         signature=task.signature or metric.full_signature,
+        is_current=not task.signature or _is_version_of(task.signature, metric),
         check=check,
     )
 

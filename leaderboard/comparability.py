@@ -42,6 +42,8 @@ class DataLine:
     """The data's fingerprint."""
     signature: str
     """The metric's signature."""
+    is_current: bool
+    """Whether that is the signature of the metric here."""
     notes: tuple[str, ...]
     """Notes on the data, written when it was prepared; none unless it is at hand: no submitter writes them."""
 
@@ -110,6 +112,7 @@ class Pool:
             is_subset=is_subset,
             fingerprint=self.ground[name][0],
             signature=self.ground[name][1],
+            is_current=any(task.is_current for task in on_it),
             notes=tuple(sorted({task.note for task in at_hand if task.note})),
         )
 
@@ -172,18 +175,21 @@ def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
     return sorted(placed, key=_prominence)
 
 
-def _prominence(pool: Pool) -> tuple[bool, int, bool, bool, int, int, str]:
+def _prominence(pool: Pool) -> tuple[bool, int, bool, bool, int, int, int, str]:
     """Sort pools with results to rank first, then by data that is known here; invented data comes after all of them.
 
-    Among pools on as much known data, the real comes before the sample and the published before other; then counts by
-    how many results are on it, rather than what they say.
+    Among pools on as much known data, the real comes before the sample and the published before other, and the metrics
+    that are known here before those of other signatures; then counts by how many results are on it, rather than what
+    they say.
     """
     lines = pool.lines
     known = [line for line in lines if line.is_at_hand]
     is_apart = all(entry.apart for entry in pool.entries)
     is_sample = any(line.origin == _ORIGINS["sample"] for line in known)
     is_unpublished = not all(line.is_published for line in known)
-    return is_apart, -len(known), is_sample, is_unpublished, -len(pool.entries), -len(lines), pool.id
+    foreign = sum(not line.is_current for line in lines)
+    known_data = -len(known), is_sample, is_unpublished
+    return is_apart, *known_data, foreign, -len(pool.entries), -len(lines), pool.id
 
 
 def _scored(entry: Entry, names: Sequence[str]) -> int:

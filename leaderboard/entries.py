@@ -135,6 +135,8 @@ class TaskEntry:
     """Why the task failed."""
     signature: str = ""
     """The headline metric's signature; scores with different signatures are not compared."""
+    is_current: bool = False
+    """Whether that is the signature of the metric here; False also if nothing was checked."""
     n: int | None = None
     """The number of examples scored."""
     fingerprint: str = ""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import decabench
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, SubmissionError
 from decabench.files import atomic_file
 from decabench.leaderboard.audit import (
     ContradictionError,
@@ -35,7 +35,7 @@ from decabench.leaderboard.entries import (
     is_inside,
     printable_line,
 )
-from decabench.metrics import Metric
+from decabench.metrics import METRICS, Metric
 from decabench.scoring import (
     ScoredTask,
     ScoringOptions,
@@ -47,14 +47,17 @@ from decabench.scoring import (
     statistics_path,
 )
 from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find_predictions
-from decabench.tasks import Store
+from decabench.tasks import TASKS, Store
 from decabench.untrusted import read_json
 
 __all__ = ["RECORD_FORMAT", "Verification", "verify_entries"]
 
-RECORD_FORMAT = "decabench.verified/1"
+RECORD_FORMAT = "decabench.verified/2"
 
 NOT_AT_HAND = "its answers are not at hand"
+OTHER_SCORE = (
+    "it was scored by another version of the metric, and its answers have another score here: evaluate again"
+)
 
 _FOLDER = "verified"
 _LARGEST_RECORD = 1 << 20
@@ -101,20 +104,47 @@ def _verify_entry(
     if entry.kind is None or place is None:
         return entry
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
-    known = _read_record(record)
-    checks: dict[str, Check] = {}
+    stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+    known = {name: verdict for name, verdict in _read_record(record).items() if name in stated}
+    verdicts: dict[str, _Verdict] = {}
     if options.again:
-        stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
         lacking = {name: task for name, task in stated.items() if name not in known}
-        checks = _score_again(entry, lacking, place, submissions, metrics, options)
-        if verified := {name: check for name, check in checks.items() if check.kind == "verified"}:
-            _write_record(record, known | verified)
-    checks |= known
-    tasks = {
-        name: replace(task, check=checks[name]) if name in checks and _stated(task) is not None else task
-        for name, task in entry.tasks.items()
-    }
-    return replace(entry, tasks=tasks)
+        verdicts = _score_again(entry, lacking, place, submissions, metrics, options)
+        # The record's name holds for the code of this package alone, not for that of other tasks and metrics.
+        own = {
+            name: verdict
+            for name, verdict in verdicts.items()
+            if verdict.check.kind == "verified" and name in TASKS and stated[name].metric in METRICS
+        }
+        if own:
+            _write_record(record, known | own)
+    verdicts |= known
+    return replace(
+        entry,
+        tasks=dict(entry.tasks) | {name: verdict.apply(stated[name]) for name, verdict in verdicts.items()},
+    )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What became of a score that was, or could not be, computed again."""
+
+    check: Check
+    """What it rests on now."""
+    signature: str = ""
+    """The signature of the metric that gave it here, if it is verified."""
+
+    def apply(self, task: TaskEntry) -> TaskEntry:
+        """Return the task with the check.
+
+        A verified score is that of the metric here, whose table no statement of another signature takes it out of.
+        """
+        if not self.signature:
+            return replace(task, check=self.check)
+        signatures = {**task.signatures, task.metric: self.signature}
+        return replace(
+            task, check=self.check, signature=self.signature, signatures=signatures, is_current=True
+        )
 
 
 def _stated(task: TaskEntry) -> float | None:
@@ -152,24 +182,25 @@ def _answer_files(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.glob(pattern))
 
 
-def _read_record(path: Path) -> dict[str, Check]:
+def _read_record(path: Path) -> dict[str, _Verdict]:
     """Return the verified tasks of a record; none if there is no usable one."""
     try:
         content = read_json(path, _LARGEST_RECORD)
         if content["format"] != RECORD_FORMAT:
             return {}
-        return {name: _verified(content["decabench"], content["date"]) for name in content["tasks"]}
-    except (DecabenchError, OSError, ValueError, KeyError, TypeError):
+        check = _verified(content["decabench"], content["date"])
+        return {name: _Verdict(check, signature) for name, signature in content["tasks"].items()}
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _write_record(path: Path, checks: Mapping[str, Check]) -> None:
-    last = list(checks.values())[-1]
+def _write_record(path: Path, verdicts: Mapping[str, _Verdict]) -> None:
+    last = list(verdicts.values())[-1].check
     content = {
         "format": RECORD_FORMAT,
         "decabench": last.version,
         "date": last.date,
-        "tasks": sorted(checks),
+        "tasks": {name: verdict.signature for name, verdict in verdicts.items()},
     }
     with atomic_file(path) as file:
         file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
@@ -189,17 +220,16 @@ def _score_again(
     submissions: Path,
     metrics: Mapping[str, Metric],
     options: Verification,
-) -> dict[str, Check]:
-    """Score those of some tasks that answers and data allow; return a check for each of them.
+) -> dict[str, _Verdict]:
+    """Score those of some tasks that answers and data allow; return a verdict on each of them.
 
-    Raises ContradictionError if the answers give other scores than the file states.
+    Raises ContradictionError if the answers give other scores than the file states, or are no valid submission.
     """
-    checks = {name: task.check for name, task in scored.items()}
     reasons = _find_obstacles(entry, scored, place, Store(options.home))
     at_hand = [name for name in scored if name not in reasons]
-    checks |= {name: _with_reason(checks[name], reason) for name, reason in reasons.items()}
+    verdicts = {name: _unverified(scored[name], reason) for name, reason in reasons.items()}
     if not at_hand:
-        return checks
+        return verdicts
     scoring = ScoringOptions(
         entry.split,
         at_hand,
@@ -214,16 +244,22 @@ def _score_again(
     options.report(f"Verifying {entry.name} ({entry.split}): {tasks}, {examples:,} examples")
     try:
         results, found = score_submission(place, scoring)
+    except (
+        SubmissionError
+    ) as error:  # a file more among the answers would otherwise keep wrong ones from being seen
+        raise ContradictionError(
+            f"its answers are no valid submission: {printable_line(str(error), 200)}"
+        ) from error
     except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
         why = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
         reason = f"its answers could not be scored again: {printable_line(why, 200)}"
-        return checks | {name: _with_reason(checks[name], reason) for name in at_hand}
+        return verdicts | {name: _unverified(scored[name], reason) for name in at_hand}
     if fault := differs_in_words(entry, results.submission):
         raise ContradictionError(fault)
     today = datetime.now(UTC).date().isoformat()
     for name in at_hand:
         if name not in results.tasks:  # what an archive holds is known once it is unpacked
-            checks[name] = _with_reason(checks[name], NOT_AT_HAND)
+            verdicts[name] = _unverified(scored[name], NOT_AT_HAND)
             continue
         again = results.tasks[name]
         if again.status in _RUNS and again.status != scored[name].status:
@@ -234,23 +270,26 @@ def _score_again(
         if again.status not in _RUNS:
             why = printable_line(again.reason, 120)
             raise ContradictionError(f"it states a score for {name}, but its answers cannot be scored: {why}")
+        if fault := next(_other_answers(name, scored[name], found[name]), ""):
+            raise ContradictionError(fault)
         if fault := next(_differences(name, scored[name], found[name]), ""):
             if again.signature == scored[name].signature:
                 raise ContradictionError(fault)
-            checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
+            # Its statistics may agree with it: whoever states a signature of his own can have written both.
+            verdicts[name] = _Verdict(Check(detail=OTHER_SCORE))
             continue
         path = statistics_path((submissions / entry.path).parent, name)
         if scored[name].check.kind == "consistent" and options.digests(path) != found[name].statistics:
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])
-        checks[name] = _verified(decabench.__version__, today)
-    return checks
+        verdicts[name] = _Verdict(_verified(decabench.__version__, today), again.signature)
+    return verdicts
 
 
 _RUNS = {"scored": "whole", "partial": "limited"}
 
 
-def _with_reason(check: Check, reason: str) -> Check:
-    return replace(check, detail=f"{check.detail}; not verified: {reason}")
+def _unverified(task: TaskEntry, reason: str) -> _Verdict:
+    return _Verdict(replace(task.check, detail=f"{task.check.detail}; not verified: {reason}"))
 
 
 def _find_obstacles(
@@ -278,13 +317,20 @@ def _find_obstacles(
     return reasons
 
 
-def _differences(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[str]:
-    """Yield what scoring again does not reproduce."""
+def _other_answers(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[str]:
+    """Yield why a file does not state the score of the answers beside it, whichever metric it was scored by."""
     found = again.result
     if stated.predictions and stated.predictions != found.predictions:
         yield f"the answers for {name} beside it are not those that it scored"
     if stated.n != found.n:
         yield f"it scored {stated.n or 0:,} examples of {name}, but there are answers to {found.n:,}"
+    if stated.empty is not None and stated.empty != found.empty:
+        yield f"it states {stated.empty:,} of its answers for {name} as empty, but {found.empty or 0:,} are"
+
+
+def _differences(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[str]:
+    """Yield what scoring again does not reproduce."""
+    found = again.result
     pairs = [("score", _stated(stated), found.score)]
     pairs += [(key, value, found.scores[key]) for key, value in stated.scores.items() if key in found.scores]
     for key, one, other in pairs:

@@ -144,10 +144,12 @@ def test_what_a_record_lacks_is_scored(place: tuple[Path, Path]) -> None:
     verified(place)
     (record,) = (place[1] / "verified").iterdir()
     whole = record.read_text(encoding="utf-8")
-    record.write_text(json.dumps({**json.loads(whole), "tasks": ["schema"]}), encoding="utf-8")
+    content = json.loads(whole)
+    del content["tasks"]["sst"]
+    record.write_text(json.dumps(content), encoding="utf-8")
     assert kinds(verified(place, again=False)) == {"sst": "consistent", "schema": "verified"}
     assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
-    assert json.loads(record.read_text(encoding="utf-8"))["tasks"] == sorted(TASKS)
+    assert json.loads(record.read_text(encoding="utf-8"))["tasks"].keys() == {*TASKS}
 
 
 def test_it_says_what_it_scores_and_says_nothing_of_what_it_knows(place: tuple[Path, Path]) -> None:
@@ -192,7 +194,7 @@ def test_a_damaged_record_is_made_again(place: tuple[Path, Path], content: str) 
     (record,) = (place[1] / "verified").iterdir()
     record.write_text(content, encoding="utf-8")
     assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
-    assert json.loads(record.read_text(encoding="utf-8"))["tasks"] == sorted(TASKS)
+    assert json.loads(record.read_text(encoding="utf-8"))["tasks"].keys() == {*TASKS}
 
 
 def test_statistics_forged_along_with_the_score_are_consistent_until_the_answers_are_scored(
@@ -263,7 +265,56 @@ def test_another_version_of_a_metric_that_agrees_verifies_and_one_that_does_not_
     edit_results(place[0], lambda tasks: tasks["sst"].update(score=99.0))
     found = verified(place)
     assert kinds(found) == {"sst": "self-reported", "schema": "verified"}
-    assert "another version of the metric gives another score" in found.entries[0].tasks["sst"].check.detail
+    assert found.entries[0].tasks["sst"].check.detail == rescoring.OTHER_SCORE
+
+
+def test_no_signature_takes_a_verified_score_out_of_its_table(place: tuple[Path, Path]) -> None:
+    """One of one's own gave a table of one's own, with rank 1 in it, and with copies it was the first of the page."""
+    honest = verified(place).entries[0].tasks["sst"].signature
+    shutil.rmtree(next(place[0].rglob("statistics")))
+    edit_results(place[0], lambda tasks: tasks["sst"].update(signature="em-but-mine", signatures={}))
+    for again in (True, False):  # scored, then from the record
+        task = verified(place, again).entries[0].tasks["sst"]
+        assert (task.signature, task.is_current, task.check.kind) == (honest, True, "verified")
+
+
+def test_no_signature_excuses_other_answers(place: tuple[Path, Path]) -> None:
+    """Statistics and score were forged together, and the answers beside them all wrong."""
+    (path,) = place[0].rglob("sst.validation.jsonl")
+    lines = [{**json.loads(line), "answer": "wrong"} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (file,) = place[0].rglob("sst.parquet")
+    pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
+    edit_results(place[0], lambda tasks: tasks["sst"].update(signature="em|v:9", signatures={}))
+    assert verified(place).refused[0].reason == "the answers for sst beside it are not those that it scored"
+    edit_results(place[0], lambda tasks: tasks["sst"].update(predictions=""))
+    task = verified(place).entries[0].tasks["sst"]
+    assert (task.check.kind, task.check.detail) == ("self-reported", rescoring.OTHER_SCORE)
+
+
+def test_a_file_more_among_the_answers_does_not_keep_wrong_ones_from_being_seen(
+    place: tuple[Path, Path],
+) -> None:
+    (place[0] / "system" / "predictions" / "README.md").touch()
+    (refusal,) = verified(place).refused
+    assert (
+        refusal.reason.startswith("its answers are no valid submission: ") and "README.md" in refusal.reason
+    )
+
+
+def test_empty_answers_are_counted_again(place: tuple[Path, Path]) -> None:
+    edit_results(place[0], lambda tasks: tasks["sst"].update(empty=30))
+    assert verified(place).refused[0].reason == "it states 30 of its answers for sst as empty, but 1 are"
+
+
+def test_nothing_is_remembered_of_metrics_whose_code_is_not_this_package_s(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record's name is a digest of this package's code: a record outlived a change of one's own metric."""
+    monkeypatch.setattr(rescoring, "METRICS", {})
+    assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
+    assert not (place[1] / "verified").exists()
+    assert kinds(verified(place, again=False)) == dict.fromkeys(TASKS, "consistent")
 
 
 def test_answers_alone_verify_a_score_that_has_no_statistics(place: tuple[Path, Path]) -> None:
