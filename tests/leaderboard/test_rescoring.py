@@ -287,7 +287,7 @@ def test_no_signature_excuses_other_answers(place: tuple[Path, Path]) -> None:
     pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
     edit_results(place[0], lambda tasks: tasks["sst"].update(signature="em|v:9", signatures={}))
     assert verified(place).refused[0].reason == "the answers for sst beside it are not those that it scored"
-    edit_results(place[0], lambda tasks: tasks["sst"].update(predictions=""))
+    edit_results(place[0], lambda tasks: tasks["sst"].update(predictions="", empty=0))
     task = verified(place).entries[0].tasks["sst"]
     assert (task.check.kind, task.check.detail) == ("self-reported", rescoring.OTHER_SCORE)
 
