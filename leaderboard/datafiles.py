@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -379,9 +380,13 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
 
 
+_FORMULAS = ("=", "+", "-", "@")
+"""What a formula of a spreadsheet begins with; some read these at their full width too."""
+
+
 def _csv_value(value: object) -> object:
     if value is None:
         return ""
-    if isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@")):
+    if isinstance(value, str) and unicodedata.normalize("NFKC", value).lstrip().startswith(_FORMULAS):
         return f"'{value}"
     return value

@@ -62,7 +62,26 @@ RESULTS_NAME = "results.json"
 _MOST_TASKS = 100
 """The largest number of tasks in a suite that a results file may define: each gets a page."""
 
-_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_LONGEST_PATH = 1_000
+"""The longest path of a results file, in characters."""
+
+_MOST_MARKS = 4
+"""How many combining marks may follow each other: more of them cover the lines above and below."""
+
+_JOINERS = "\u200c\u200d"
+"""Invisible characters that some scripts need to be written rightly."""
+
+_BLANKS = frozenset(
+    {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}.union(
+        range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
+    )
+)
+"""Characters that are not seen, though Unicode has them as letters, marks or symbols."""
+
+_MARKS = re.compile(
+    f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{_MOST_MARKS + 1},}}"
+)
+"""Stacks of combining marks."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
@@ -309,6 +328,11 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES, on
     deep: list[str] = []
     for path, shown in _candidates(submissions, only, refused, deep):
         home = submission_folder(shown)
+        if not _is_plain(shown):
+            evaluated.add(home)
+            reason = "its path has characters that cannot be seen, or more than 1,000: rename it"
+            refused.append(Refusal(printable_line(_printable(shown)), reason))
+            continue
         try:
             text = read_bounded(path)
             results = Results.from_json(text, shown)
@@ -365,8 +389,12 @@ def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite
             f"its suite has more than {_MOST_TASKS} tasks, or names of more than 80 characters or with "
             "characters other than a-z, 0-9, '.', '_' and '-'",
         )
-    title = printable_line(suite.title, 80) or suite.name
+    title = printable_line(suite.title, 80)
+    title = suite.name if not title or _mixes_scripts(title) else title
     total_name = printable_line(suite.total_name, 40) or "total"
+    names = {_folded(one.total_name) for one in known.values() if not one.total_name.islower()}
+    if _mixes_scripts(total_name) or _folded(total_name) in names:
+        total_name = "total"  # such as decaScore, which is that of one suite
     # Nothing else is taken from the file: published scores and links would be the submitter's own.
     return Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
 
@@ -430,6 +458,15 @@ def _definition_digest(definition: Definition, rivals: Sequence[Definition]) -> 
 
 def _labels(suite: Suite) -> set[str]:
     return {_folded(suite.name), _folded(suite.title)}
+
+
+def _mixes_scripts(text: str) -> bool:
+    """Return whether a text has Latin letters beside those of a script with letters that look like them."""
+    scripts = {unicodedata.name(character, "").split(" ")[0] for character in text if character.isalpha()}
+    return "LATIN" in scripts and not scripts.isdisjoint(_LIKE_LATIN)
+
+
+_LIKE_LATIN = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
 
 
 def _folded(text: str) -> str:
@@ -541,7 +578,7 @@ def _printable(path: str) -> str:
 def entry_from_results(results: Results, path: str) -> Entry:
     """Convert results to an entry: text is sanitized and shortened, and extras of the wrong type are dropped."""
     return Entry(
-        path=printable_line(path, 300),
+        path=path,
         split=results.split,
         total=results.total.score if results.total.complete else None,
         tasks={printable_line(name): _task_entry(task) for name, task in results.tasks.items()},
@@ -559,7 +596,7 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights = settings.get("open_weights")
     return {
-        "name": printable_line(about["name"], 120),
+        "name": _printable_name(about["name"]),
         "authors": tuple(
             name
             for author in (authors[:20] if isinstance(authors, list | tuple) else [authors])
@@ -662,7 +699,27 @@ def printable_line(value: object, limit: int = 200) -> str:
         whole = "".join(
             " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
             for character in whole
-            if character not in _DIRECTION_MARKS
+            if _is_shown(character)
         )
+        whole = _MARKS.sub(lambda found: found[0][:_MOST_MARKS], whole)
     line = " ".join(whole.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _is_plain(path: str) -> bool:
+    """Whether all of a path is seen: shown otherwise than it is, it could be that of another file."""
+    return len(path) <= _LONGEST_PATH and all(
+        character.isprintable() and _is_shown(character) and character not in _JOINERS for character in path
+    )
+
+
+def _printable_name(value: object) -> str:
+    """Return a submission's name so that names which look alike for what is not seen in them are the same."""
+    return (
+        printable_line(printable_line(value, 120).translate(dict.fromkeys(map(ord, _JOINERS)))) or "unnamed"
+    )
+
+
+def _is_shown(character: str) -> bool:
+    """Whether a character is seen, or needed by those beside it; marks of direction and the like are not."""
+    return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

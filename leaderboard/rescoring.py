@@ -50,7 +50,7 @@ from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find
 from decabench.tasks import TASKS, Store
 from decabench.untrusted import read_json
 
-__all__ = ["RECORD_FORMAT", "Verification", "verify_entries"]
+__all__ = ["RECORD_FORMAT", "Verification", "only_verified", "verify_entries"]
 
 RECORD_FORMAT = "decabench.verified/2"
 
@@ -103,6 +103,11 @@ def _verify_entry(
     place = find_answers(entry, submissions)
     if entry.kind is None or place is None:
         return entry
+    if left := _left_out(entry, place):
+        raise ContradictionError(
+            f"it leaves out {left}, though the answers are beside it: evaluate all of them, so that a task that failed "
+            "is seen"
+        )
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
     stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
     known = {name: verdict for name, verdict in _read_record(record).items() if name in stated}
@@ -122,6 +127,24 @@ def _verify_entry(
     return replace(
         entry,
         tasks=dict(entry.tasks) | {name: verdict.apply(stated[name]) for name, verdict in verdicts.items()},
+    )
+
+
+def only_verified(found: Entries) -> Entries:
+    """Refuse the entries with a score, also that of a limited run, that is not verified."""
+    kept: list[Entry] = []
+    refused = list(found.refused)
+    for entry in found.entries:
+        stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+        name = next((name for name, task in stated.items() if task.check.kind != "verified"), None)
+        if name is None:
+            kept.append(entry)
+        else:
+            check = stated[name].check
+            reason = f"its score for {name} is not verified, but {check.kind} ({check.detail})"
+            refused.append(Refusal(entry.path, printable_line(reason, 300)))
+    return replace(
+        found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))
     )
 
 
@@ -145,6 +168,18 @@ class _Verdict:
         return replace(
             task, check=self.check, signature=self.signature, signatures=signatures, is_current=True
         )
+
+
+def _left_out(entry: Entry, place: Path) -> str:
+    """Name a task of an entry's suite that has answers and no result; those of an archive are not looked at."""
+    try:
+        answered = find_predictions(place)[0] if place.is_dir() else {}
+    except (DecabenchError, OSError):
+        return ""
+    return next(
+        (name for name in entry.suite.tasks if (name, entry.split) in answered and name not in entry.tasks),
+        "",
+    )
 
 
 def _stated(task: TaskEntry) -> float | None:

@@ -38,7 +38,7 @@ from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
 from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.ranking import Board, rank_suite
-from decabench.leaderboard.rescoring import Verification, verify_entries
+from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import Sample, find_metric
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
@@ -80,6 +80,8 @@ class BoardOptions:
     """Whether to score again the answers that are at hand and of which there is no record yet."""
     jobs: int = 1
     """The number of threads that check statistics, and of processes for `verify`."""
+    verified_only: bool = False
+    """Whether to refuse results with a score that is not verified."""
 
 
 def write_leaderboard(
@@ -92,6 +94,7 @@ def write_leaderboard(
     examples: Policy = "free",
     verify: bool = True,
     jobs: int = 1,
+    verified_only: bool = False,
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
 
@@ -107,11 +110,12 @@ def write_leaderboard(
         verify: Whether to score again all answers that are at hand, whose data is prepared, and of which there is no
             record yet.
         jobs: The number of threads that check statistics, and of processes for `verify`.
+        verified_only: Whether to refuse results with a score that was not computed here from answers, now or before.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
     """
-    options = BoardOptions(home, suites, include, examples, verify, jobs)
+    options = BoardOptions(home, suites, include, examples, verify, jobs, verified_only)
     return build_leaderboard(submissions, output, options).index
 
 
@@ -141,7 +145,8 @@ def build_leaderboard(
     found = audit(read, evidence, folder, data, digests, options.jobs)
     verification = Verification(data, options.verify, paths, options.jobs, report, digests)
     found = verify_entries(found, folder, evidence.metrics, verification)
-    boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
+    found = only_verified(found) if options.verified_only else found
+    boards = _rank_suites(chosen or _suites_with_results(found.entries, known), found, tasks, evidence)
     rows = [row for board in boards for table in board.tables for row in table.all_rows]
     if require_results and not rows:
         _explain_no_rows(Path(submissions), folder, found, boards)
@@ -208,10 +213,15 @@ def _explain_no_rows(given: Path, folder: Path, found: Entries, boards: Sequence
     )
 
 
-def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:
-    """Return the suites of the results, sorted by name with the decathlon first; only the decathlon without results."""
+def _suites_with_results(entries: Sequence[Entry], known: Mapping[str, Suite]) -> list[Suite]:
+    """Return the suites of the results, sorted by name; only the decathlon without results.
+
+    The decathlon is first, and those known here come before those that a results file defines: no file takes the front
+    page from them.
+    """
     suites = {entry.suite.name: entry.suite for entry in entries} or {DECATHLON.name: DECATHLON}
-    return [suites[name] for name in sorted(suites, key=lambda name: (name != DECATHLON.name, name))]
+    order = sorted(suites, key=lambda name: (name != DECATHLON.name, name not in known, name))
+    return [suites[name] for name in order]
 
 
 def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:

@@ -55,6 +55,11 @@ __all__ = ["leaderboard"]
     show_default=True,
     help="Score answers again whose data is prepared, and refuse results that they contradict. Each only once.",
 )
+@click.option(
+    "--verified-only",
+    is_flag=True,
+    help="Refuse results with a score that is not verified: for boards that strangers send submissions to.",
+)
 @jobs_option
 @click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
@@ -72,6 +77,7 @@ def leaderboard(
     suites: tuple[str, ...],
     examples: str,
     verify: bool,
+    verified_only: bool,
     jobs: int | None,
     serve: bool,
     port: int,
@@ -89,7 +95,8 @@ def leaderboard(
 
     if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--port is for --serve: add it, or leave out --port.")
-    options = BoardOptions(home, suites, include, cast("Policy", examples), verify, processes(jobs))
+    policy = cast("Policy", examples)
+    options = BoardOptions(home, suites, include, policy, verify, processes(jobs), verified_only)
     site = build_leaderboard(
         submissions,
         output,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from decabench.leaderboard.datafiles import count_scores, make_script, score_edges
+from decabench.leaderboard.datafiles import _csv_value, count_scores, make_script, score_edges
 from decabench.leaderboard.ranking import Column
 
 
@@ -59,3 +59,10 @@ def test_bins_of_an_open_range_fit_the_scores(scores: list[list[float]], last: f
     assert (edges[0], edges[-1]) == pytest.approx((0.0, last))
     for one in scores:
         assert sum(count_scores(one, edges)["bins"]) == len(one)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "\uff1dcmd|'/C calc'!A0", " \uff0bx", "@x", "-2"])
+def test_no_name_is_a_formula(name: str) -> None:
+    """Spreadsheets of East Asian languages read full-width signs as the usual ones."""
+    assert _csv_value(name) == f"'{name}"
+    assert _csv_value("mqan=1") == "mqan=1"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from decabench.leaderboard.entries import LeaderboardError, printable_line, read_submissions, submissions_root
-from tests.leaderboard.small import results, write
+from decabench.tasks import SUITES
+from tests.leaderboard.small import results, suite_results, write
 
 
 def put(path: Path, content: str | bytes) -> None:
@@ -122,6 +125,56 @@ def test_a_submission_may_be_read_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert submissions_root(Path()) == (tmp_path.resolve(), "one")
     found = read_submissions(*submissions_root(Path())[:1], only="one")
     assert [entry.path for entry in found.entries] == ["one/results/validation/results.json"]
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u200d", "\u202e", "\u3164", "\n", "\U000e0061"])
+def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> None:
+    """Shown without the mark, it was the path of another submission, whose statistics and answers stood for its own."""
+    write(tmp_path, [results("alpha", 50.0)])
+    (tmp_path / "submission-0").rename(tmp_path / "alpha")
+    shutil.copytree(tmp_path / "alpha", tmp_path / f"alpha{mark}")
+    found = read_submissions(tmp_path)
+    assert [entry.path for entry in found.entries] == ["alpha/results/validation.json"]
+    (refusal,) = found.refused
+    assert refusal.reason == "its path has characters that cannot be seen, or more than 1,000: rename it"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("al\u00adpha\u200b", "alpha"),
+        ("alpha\u3164\U000e0061", "alpha"),
+        ("al\u200dpha\ufe0f", "alpha"),
+        ("\u3164", "unnamed"),
+        ("Z" + "\u0301" * 40, "Z" + "\u0301" * 4),
+        ("Systém  Ω", "Systém Ω"),
+    ],
+)
+def test_names_that_look_alike_for_what_is_not_seen_are_the_same(
+    tmp_path: Path, name: str, shown: str
+) -> None:
+    write(tmp_path, [results(name, 50.0)])
+    assert [entry.name for entry in read_submissions(tmp_path).entries] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("title", "total", "shown"),
+    [
+        ("The Natural Language Dec\u0430thlon", "decaScore", ("mine", "total")),
+        ("My ten tasks", "DECASCORE", ("My ten tasks", "total")),
+        ("My ten tasks", "my \u0455core", ("My ten tasks", "total")),
+        ("Мой набор", "сумма", ("Мой набор", "сумма")),
+        ("My ten tasks", "mean", ("My ten tasks", "mean")),
+    ],
+)
+def test_a_file_s_own_suite_looks_like_no_known_one(
+    tmp_path: Path, title: str, total: str, shown: tuple[str, str]
+) -> None:
+    suite = replace(SUITES["tagging"], name="mine", title=title, total_name=total, total="sum")
+    scores = dict.fromkeys(suite.tasks, 50.0)
+    write(tmp_path, [suite_results("alpha", suite, scores, dict.fromkeys(scores, "em"))], False)
+    (entry,) = read_submissions(tmp_path).entries
+    assert (entry.suite.title, entry.suite.total_name) == shown
 
 
 def test_no_such_folder(tmp_path: Path) -> None:

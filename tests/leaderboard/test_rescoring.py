@@ -18,7 +18,7 @@ from decabench.leaderboard import rescoring
 from decabench.leaderboard.audit import audit
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
-from decabench.leaderboard.rescoring import Verification, verify_entries
+from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
 from decabench.metrics import METRICS
 from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
 
@@ -302,6 +302,18 @@ def test_a_file_more_among_the_answers_does_not_keep_wrong_ones_from_being_seen(
     )
 
 
+def test_a_task_that_was_answered_is_not_left_out(place: tuple[Path, Path]) -> None:
+    """Without the task that failed, a result was partial instead of failed, and its scores verified."""
+    (path,) = place[0].rglob("results.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["tasks"]["schema"]
+    content["total"] |= {"score": content["tasks"]["sst"]["score"], "tasks": 1, "of": 100}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert (
+        verified(place).refused[0].reason.startswith("it leaves out schema, though the answers are beside it")
+    )
+
+
 def test_empty_answers_are_counted_again(place: tuple[Path, Path]) -> None:
     edit_results(place[0], lambda tasks: tasks["sst"].update(empty=30))
     assert verified(place).refused[0].reason == "it states 30 of its answers for sst as empty, but 1 are"
@@ -315,6 +327,19 @@ def test_nothing_is_remembered_of_metrics_whose_code_is_not_this_package_s(
     assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
     assert not (place[1] / "verified").exists()
     assert kinds(verified(place, again=False)) == dict.fromkeys(TASKS, "consistent")
+
+
+def test_a_board_may_refuse_all_that_is_not_verified(place: tuple[Path, Path]) -> None:
+    """A results file that lay deeper in a submission was ranked above the one that was scored there."""
+    hidden = place[0] / "system" / "extra" / "results" / "validation"
+    shutil.copytree(place[0] / "system" / "results" / "validation", hidden)
+    content = json.loads((hidden / "results.json").read_text())
+    content["submission"]["name"] = "forged"
+    (hidden / "results.json").write_text(json.dumps(content))
+    assert [entry.kind for entry in verified(place).entries] == ["consistent", "verified"]
+    found = only_verified(verified(place))
+    assert [entry.name for entry in found.entries] == ["system 00"]
+    assert found.refused[0].reason.startswith("its score for sst is not verified, but consistent (recomputed")
 
 
 def test_answers_alone_verify_a_score_that_has_no_statistics(place: tuple[Path, Path]) -> None:

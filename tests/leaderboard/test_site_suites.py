@@ -18,7 +18,7 @@ from decabench.errors import UnknownNameError
 from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.entries import read_submissions
 from decabench.leaderboard.ranking import rank_suite
-from decabench.tasks import DECATHLON, Suite
+from decabench.tasks import DECATHLON, SUITES, Suite
 from tests.leaderboard.small import entry, results, suite_results, write
 from tests.leaderboard.test_site import Page
 
@@ -175,6 +175,21 @@ def test_a_known_suite_wins_over_a_file_that_uses_its_name(tmp_path: Path) -> No
         "its suite own is errors (total: none), but the suite own that is known here is errors, points (total: none); "
         "give a suite of your own another name"
     )
+
+
+def test_a_file_s_own_suite_does_not_take_the_front_page_from_a_known_one(tmp_path: Path) -> None:
+    own = Suite("a", "A", ("sst",), total_name="mean")
+    known = SUITES["products"]
+    files = [
+        suite_results("forged", own, {"sst": 99.0}, {"sst": "em"}),
+        suite_results(
+            "honest", known, dict.fromkeys(known.tasks, 50.0), dict.fromkeys(known.tasks, "accuracy")
+        ),
+    ]
+    write(tmp_path / "in", files, False)
+    write_leaderboard(tmp_path / "in", tmp_path / "site")
+    assert "honest" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "forged" in (tmp_path / "site" / "suite-a.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("order", [1, -1])
