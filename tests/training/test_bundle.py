@@ -846,12 +846,15 @@ def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_joint_run_that_is_interrupted(number: int, folder: Path, tmp_path: Path) -> None:
-    """It finishes its step: raised within one, the exception had left a lock taken, and the process did not end."""
-    out = tmp_path / "out"
+    """It finishes its step: raised within one, the exception had left a lock taken, and the process did not end.
+
+    With nothing but torch, numpy, safetensors and the standard library, in which the state is read again.
+    """
+    out, site = tmp_path / "out", make_site(tmp_path / "site")
     command = [sys.executable, str(RUN), "joint", str(folder), *trust(folder), "--out", str(out)]
     child = subprocess.Popen(
         [*command, "--device", "cpu", "--checkpoint-every", "10000"],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -933,10 +936,16 @@ def trust(bundle: Path) -> list[str]:
     return ["--trust", hashlib.sha256((bundle / "code.zip").read_bytes()).hexdigest()[:16]]
 
 
-def start(site: Path, command: str, bundle: Path, *arguments: str) -> str:
-    """Run examples/gpu/run.py where nothing but torch, numpy, safetensors and the standard library can be imported."""
+def make_site(site: Path) -> Path:
+    """Make a folder that hides all other packages from a Python which has it in PYTHONPATH."""
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(SITE)
+    return site
+
+
+def start(site: Path, command: str, bundle: Path, *arguments: str) -> str:
+    """Run examples/gpu/run.py where nothing but torch, numpy, safetensors and the standard library can be imported."""
+    make_site(site)
     done = subprocess.run(
         [
             sys.executable,
