@@ -39,6 +39,7 @@ __all__ = [
     "ratio",
     "require_name",
     "score_rows",
+    "show_value",
     "where",
 ]
 
@@ -240,7 +241,7 @@ def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
         if not _are_texts(answers):
             raise MetricError(
                 "References must be one non-empty list of strings per example; "
-                f"number {index} is {answers!r}."
+                f"number {index} is {show_value(answers)}."
             )
         made.append(Item(list(answers), **{name: values[index] for name, values in columns.items()}))
     return made
@@ -293,6 +294,12 @@ def _installed_version(package: str) -> str:
 def fold_label(text: str) -> str:
     """Lower-case a label and join its words by single spaces: labels are compared in this form."""
     return " ".join(text.lower().split())
+
+
+def show_value(value: Any, most: int = 80) -> str:
+    """Return a value as a message shows it: as Python writes it, cut after so many characters."""
+    text = repr(value[: most + 1] if isinstance(value, str) else value)
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_scalar(value: Any) -> bool:

@@ -18,6 +18,7 @@ from .base import (
     f1,
     items,
     percent,
+    show_value,
 )
 
 __all__ = ["DIALOGUE_F1", "JOINT_GOAL_EM", "dialogue_f1", "joint_goal_em", "read_change"]
@@ -59,11 +60,13 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
         dialogue, _, number = reference.id.rpartition("_")
         if not dialogue or not number.isdecimal():
             raise MetricError(
-                f"A turn's id must be language_dialogue_turn, such as en_12_3; given {reference.id!r}."
+                f"A turn's id must be language_dialogue_turn, such as en_12_3; given {show_value(reference.id)}."
             )
         turn = dialogue, int(number)
         if turn in seen:
-            raise MetricError(f"The turn {reference.id!r} occurs twice (examples {seen[turn]} and {index}).")
+            raise MetricError(
+                f"The turn {show_value(reference.id)} occurs twice (examples {seen[turn]} and {index})."
+            )
         seen[turn] = index
     return [(dialogue, seen[dialogue, number]) for dialogue, number in sorted(seen)]
 
@@ -214,5 +217,7 @@ def _pair_item(reference: Any) -> Item:
     pair = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
     is_pair = isinstance(pair, list | tuple) and len(pair) == 2
     if not is_pair or not all(isinstance(part, str) for part in pair):
-        raise MetricError(f"Without turns= a reference must be [[id, answer]]; given {reference!r}.")
+        raise MetricError(
+            f"Without turns= a reference must be [[id, answer]]; given {show_value(reference)}."
+        )
     return Item([pair[1]], id=pair[0])

@@ -24,6 +24,7 @@ from .base import (
     items,
     per_example,
     percent,
+    show_value,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class LogicalForm:
             return cls(sql["sel"], sql["agg"], conditions)
         except (KeyError, TypeError, ValueError):
             raise MetricError(
-                f"A WikiSQL form must be {{sel, agg, conds: [[column, operator, value]]}}; given {sql!r}."
+                f"A WikiSQL form must be {{sel, agg, conds: [[column, operator, value]]}}; given {show_value(sql)}."
             ) from None
 
     def equals_unordered(self, other: LogicalForm) -> bool:
@@ -454,7 +455,7 @@ def _gold_item(reference: Any) -> Item:
     gold = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
     if not isinstance(gold, Mapping) or "answer" not in gold:
         raise MetricError(
-            f"Without tables= a reference must be [{{sql, header, answer}}]; given {reference!r}."
+            f"Without tables= a reference must be [{{sql, header, answer}}]; given {show_value(reference)}."
         )
     # In WikiSQL's own files the table has rows and types beside the header.
     return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

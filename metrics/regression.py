@@ -23,6 +23,7 @@ from .base import (
     items,
     percent,
     ratio,
+    show_value,
     where,
 )
 
@@ -66,7 +67,7 @@ def _read_gold(reference: Reference) -> float:
     number = _parse_number(reference.answers[0])
     if number is None:
         raise MetricError(
-            f"A gold answer has to be a number; {reference.id or 'one'} has {reference.answers[0]!r}."
+            f"A gold answer has to be a number; {reference.id or 'one'} has {show_value(reference.answers[0])}."
         )
     return number
 

@@ -23,6 +23,7 @@ from .base import (
     items,
     per_example,
     percent,
+    show_value,
 )
 
 __all__ = [
@@ -257,7 +258,9 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
     words = reference.answers[0].lower().split()
     gold = [_read_token(word) for word in words]
     if unreadable := [word for word, token in zip(words, gold, strict=True) if token.head is None]:
-        raise MetricError(f"A gold token must be head:label, such as 3:nsubj; given {unreadable[0]!r}.")
+        raise MetricError(
+            f"A gold token must be head:label, such as 3:nsubj; given {show_value(unreadable[0])}."
+        )
     predicted = [_read_token(word) for word in prediction.lower().split()[: len(gold)]]
     predicted += [_Token(None, "")] * (len(gold) - len(predicted))
     heads = [ours.head == theirs.head for ours, theirs in zip(predicted, gold, strict=True)]

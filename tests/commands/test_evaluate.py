@@ -409,6 +409,23 @@ def test_a_submission_by_position_comes_before_one_from_a_variable(command, home
     assert done.exit_code == 0 and done.stdout.startswith("oracle, validation\n")
 
 
+def test_an_answer_of_hundreds_of_digits_is_unreadable_and_the_rest_is_scored(command, home, submit):
+    """It was taken for a gold answer, which is an error, and no task of the submission had a score."""
+    folder = submit("oracle", ["sick.relatedness", "sst", "schema"], "s")
+    path = folder / "predictions" / "sick.relatedness.validation.jsonl"
+    first, *others = path.read_text().splitlines()
+    line = json.dumps({**json.loads(first), "answer": "9" * 400})
+    path.write_text("\n".join([line, *others]) + "\n")
+    done = command("check", folder, "--home", home)
+    assert (done.exit_code, done.stderr) == (0, "")
+    done = command("evaluate", folder, "--home", home)
+    assert done.exit_code == 0, done.stderr
+    assert "9" * 200 not in done.output
+    tasks = read_results_file(folder / "results" / "validation" / "results.json").tasks
+    assert (tasks["sst"].score, tasks["schema"].score) == (100, 100)
+    assert tasks["sick.relatedness"].scores["unreadable"] == pytest.approx(100 / 32)
+
+
 @pytest.mark.parametrize("answer", ["20260714093015", "1e60", "1e99"])
 def test_one_answer_that_is_far_off_is_scored(command, home, submit, answer):
     """Its variance was beyond floats, so the results had NaN, and the earlier ones were gone by then."""

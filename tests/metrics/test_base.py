@@ -68,6 +68,7 @@ def test_items_take_strings_and_lists():
         (lambda: nf1(["a"], [[]]), "non-empty list"),
         (lambda: nf1(["a"], [["a", 1]]), "non-empty list"),
         (lambda: nf1(["a"], [None]), "number 0 is None"),
+        (lambda: nf1(["a"], [["a" * 1_000_000, 1]]), r"number 0 is \['a{78}…\.$"),
         (lambda: nf1(["a"], "a"), "a single string"),
         (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
     ],

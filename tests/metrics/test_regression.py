@@ -33,7 +33,7 @@ def test_mse():
     assert not METRICS["mse"].higher_is_better
 
 
-@pytest.mark.parametrize("text", ["", "two", "nan", "inf", "-inf", "1e200"])
+@pytest.mark.parametrize("text", ["", "two", "nan", "inf", "-inf", "1e200", "9" * 400])
 def test_no_number_is_the_worst_answer_of_the_gold_range(text):
     # gold 1..5: at 1 the worst is 5, at 4 it is 1
     assert mse([text, "4", "5"], ["1", "4", "5"]).details == pytest.approx(
@@ -68,6 +68,9 @@ def test_a_constant_side_correlates_with_nothing():
 def test_a_gold_answer_that_is_no_number():
     with pytest.raises(MetricError, match="'high'"):
         pearson(["1"], ["high"])
+    with pytest.raises(MetricError) as caught:
+        mse(["1"], ["9" * 1_000_000])
+    assert len(str(caught.value)) < 200 and "9…" in str(caught.value)
 
 
 def drawn(size, resamples, seed=0):

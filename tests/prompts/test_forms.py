@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from decabench.metrics import METRICS, Item, evaluate
+from decabench.metrics import METRICS, Item, Reference, Row, evaluate
+from decabench.prompts import takes_for
 from decabench.prompts.forms import find_number_form, forms_of
 from decabench.tasks import Number, Tags, Text, Tree
 
@@ -47,6 +51,35 @@ def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) ->
         assert given != right
     elif find_number_form(text) is not None:
         assert given == right
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize("metric", ["relatedness", "pearson", "spearman", "mse", "em", "parsing", "lfem"])
+@pytest.mark.parametrize(
+    "text",
+    [HUGE, f"-{HUGE}", f"{HUGE} points", f"3,{HUGE}", "1," + "000," * 200 + "000", "inf", "nan", "1e400"],
+)
+def test_an_answer_is_no_gold_answer(metric: str, text: str) -> None:
+    """A number that the metric cannot read stopped the report of a whole submission, and the gold was blamed for it."""
+    forms = forms_of(SCALE, METRICS[metric])
+    assert forms is not None
+    for gold in ("", "3"):
+        forms.add("line 1", text, gold)
+    assert forms.answers == 2 and len(forms.describe_forms()) < 400
+
+
+def test_a_metric_that_needs_more_than_the_answer_says_nothing_of_forms() -> None:
+    def rows(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+        return [(float(reference.meta["weight"]),) for reference in references]
+
+    weighed = replace(METRICS["mse"], name="weighed", statistics=rows)
+    forms = forms_of(SCALE, weighed)
+    assert forms is not None
+    forms.add("line 1", "three")
+    assert forms.describe_forms() == ""
+    assert takes_for(weighed)("Positive.", "positive")
 
 
 def test_the_sentence_about_numbers() -> None:
