@@ -1,6 +1,7 @@
 """Results for readers elsewhere: a Hugging Face model card's `model-index`, and Markdown and LaTeX tables.
 
-Names in results come from strangers: every text is escaped for its format, and no metric's code is loaded.
+Names in results come from strangers: every text is escaped for its format, and no metric's code is loaded. Neither are
+their numbers passed on as ours if the statistics or the manifest beside them say otherwise.
 """
 
 from __future__ import annotations
@@ -12,38 +13,169 @@ from typing import Any
 
 from decabench.errors import DataError, DecabenchError, require_name
 from decabench.exchange.yaml_text import dump_yaml
+from decabench.files import is_within
 from decabench.metrics import METRICS
-from decabench.scoring import Results, TaskResult, read_results_file, results_files, score_digits, show_units
-from decabench.submission import ARCHIVE_SUFFIXES
+from decabench.scoring import (
+    Results,
+    Sample,
+    TaskResult,
+    check_manifest,
+    open_statistics,
+    read_results_file,
+    read_sample,
+    results_files,
+    score_digits,
+    score_interval,
+    show_interval,
+    show_units,
+    statistics_path,
+    total_interval,
+)
+from decabench.submission import ARCHIVE_SUFFIXES, MANIFEST, METADATA_NAME
 from decabench.tasks import TASKS, Label, Tags, Task, Tree
-from decabench.text import well_formed
+from decabench.text import quoted, well_formed
 
 __all__ = ["TABLES", "export_results", "find_results", "latex_table", "markdown_table", "model_index"]
 
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
-    """Read the results of a submission's split, or a `results.json`.
+    """Read the results of a submission's split, or a `results.json`, and hold them against what is beside them.
 
-    Raises MissingDataError if there are none, DataError if there are several of the split, DecabenchError for a file of
-    another kind.
+    Scores without statistics are as the file states them: `verify` scores the answers again. Raises MissingDataError if
+    there are none, DataError if there are several of the split, or if their statistics or manifest contradict them,
+    DecabenchError for a file of another kind.
     """
     path = Path(path)
     if path.name.endswith(".json"):
-        return read_results_file(path)
+        return _read_consistent(path)
     if path.is_file() and not path.name.lower().endswith(ARCHIVE_SUFFIXES):
         kinds = ", ".join(ARCHIVE_SUFFIXES)
         raise DecabenchError(
             f"{path} has no results: give the folder of a submission, a results.json, or an archive ({kinds})."
         )
-    found = [read_results_file(each) for each in results_files(path)]
-    of_split = [each for each in found if each.split == split and each.answers == "extracted"]
+    found = {each: read_results_file(each) for each in results_files(path)}
+    of_split = [at for at, each in found.items() if each.split == split and each.answers == "extracted"]
     if len(of_split) == 1:
-        return of_split[0]
-    listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found}))
+        return _read_consistent(of_split[0])
+    listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found.values()}))
     many = "no" if not of_split else "several"
     raise DataError(
         f"{path} has {many} results on {split}; it has: {listed}. Give the path of a results.json."
     )
+
+
+# What is beside results
+
+
+_MOST_FAULTS = 3
+"""So many contradictions are listed."""
+
+
+def _read_consistent(path: Path) -> Results:
+    """Read a `results.json`. Raises DataError if its statistics or its manifest contradict it."""
+    results = read_results_file(path)
+    faults = [*_statistics_faults(path.parent, results), *_manifest_faults(path)]
+    if faults:
+        listed = "; ".join(faults[:_MOST_FAULTS])
+        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+        raise DataError(
+            f"{path} is contradicted by what is beside it: {listed}{more}. Run decabench evaluate again, and export "
+            "what it writes."
+        )
+    return results
+
+
+def _statistics_faults(folder: Path, results: Results) -> Iterator[str]:
+    """Yield every score and interval that statistics beside the results contradict."""
+    samples: dict[str, Sample] = {}
+    for name, task in results.tasks.items():
+        path = statistics_path(folder, name)
+        if task.status != "scored" or not path.is_file() or not is_within(folder, path):
+            continue
+        try:
+            sample = _sample_of(folder, name, task)
+        except DataError as error:
+            yield f"{name}: {str(error).rstrip('.')}"
+            continue
+        if sample is not None:
+            samples[name] = sample
+            interval = score_interval(sample)
+            yield from _interval_faults(name, task.interval, interval.ends if interval else None)
+    suite = results.suite
+    if suite.total != "none" and samples.keys() >= set(suite.tasks):
+        total = total_interval([samples[name] for name in suite.tasks], suite.total)
+        yield from _interval_faults(suite.total_name, results.interval, total.ends if total else None)
+
+
+def _sample_of(folder: Path, name: str, task: TaskResult) -> Sample | None:
+    """Return the statistics of a task; None if they are of another version of its metric, or of somebody else's.
+
+    Raises DataError if they contradict the task's result.
+    """
+    path = statistics_path(folder, name)
+    try:
+        described = open_statistics(path)
+        count, labels = described.metadata.num_rows, described.schema_arrow.metadata or {}
+    except Exception as error:  # a damaged file can fail in many ways
+        raise DataError(f"its statistics are damaged ({type(error).__name__})") from error
+    if count != task.n:  # before the rows are read: a small file may unpack to any number of them
+        raise DataError(f"its statistics have {count:,} examples, results.json has {task.n:,}")
+    for key, stated in (("metric", task.metric), ("signature", task.signature)):
+        label = labels.get(key.encode(), b"").decode("utf-8", "replace")
+        if label and label != stated:
+            raise DataError(
+                f"its statistics are of the {key} {quoted(label)}, its result of {quoted(stated)}"
+            )
+    metric = METRICS.get(task.metric)
+    if metric is None:
+        return None
+    if task.headline != metric.headline:
+        raise DataError(
+            f"results.json has {quoted(task.headline)} as its score, but that of {metric.name} is {metric.headline}"
+        )
+    if task.signature and not f"{task.signature}|".startswith(f"{metric.signature}|"):
+        return None
+    return read_sample(folder, folder, name, task)
+
+
+_ENDS_DIFFER = 1e-3
+"""How far, relative to it, an end of an interval may be off: ends are rounded, and libraries sum in any order."""
+
+
+def _interval_faults(
+    name: str, stated: tuple[float, float] | None, found: tuple[float, float] | None
+) -> Iterator[str]:
+    if stated is None or (
+        found is not None
+        and all(
+            abs(one - other) <= _ENDS_DIFFER * max(1.0, abs(other))
+            for one, other in zip(stated, found, strict=True)
+        )
+    ):
+        return
+    shown = "none" if found is None else show_interval(found)
+    yield f"{name}: its statistics give the interval {shown}, results.json has {show_interval(stated)}"
+
+
+def _manifest_faults(path: Path) -> Iterator[str]:
+    """Yield what contradicts the manifest of a `results.json`, if it has one.
+
+    It is beside it, beside all results of an archive, or in the submission. Statistics that are missing contradict
+    nothing: without them, scores are as the file states them.
+    """
+    folder = path.resolve().parent
+    above = [folder, *([folder.parent] if folder.parent.name.endswith(".results") else [])]
+    above += [each for each in folder.parents if (each / METADATA_NAME).is_file()][:1]
+    root = next((each for each in above if (each / MANIFEST).exists()), None)
+    if root is None:
+        return
+    name = folder.relative_to(root).as_posix()
+    for fault in check_manifest(root):
+        if fault.folder in ("", name) and not fault.is_absent:
+            yield f"{fault.task}: {fault.reason}" if fault.task else fault.reason
+
+
+# Every format
 
 
 def export_results(results: Sequence[Results], format: str) -> str:

@@ -612,8 +612,11 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore first.
 
     A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
-    run has status `partial` and is left out of totals. Raises MissingDataError if there is no results file,
-    InvalidResultsError if one is damaged, DecabenchError if pandas is not installed, which the extra `pandas` brings.
+    run has status `partial` and is left out of totals. Scores are as the files state them, held against neither their
+    statistics nor their manifests: `verify` scores a submission's answers again.
+
+    Raises MissingDataError if there is no results file, InvalidResultsError if one is damaged, DecabenchError if pandas
+    is not installed, which the extra `pandas` brings.
     """
     try:
         import pandas
