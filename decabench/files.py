@@ -40,6 +40,7 @@ __all__ = [
     "make_folder",
     "remove_file",
     "require_within",
+    "shown_path",
     "storage_errors",
     "sweep_temporary",
     "try_lock",
@@ -133,6 +134,11 @@ def is_within(folder: Path, path: Path) -> bool:
     """Return whether a path, its links followed, is inside a folder."""
     inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (path, folder))
     return inner == outer or inner.startswith(os.path.join(outer, ""))
+
+
+def shown_path(path: Path) -> str:
+    """Return a path for a message: relative if it lies below the current folder."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def require_within(folder: Path, *paths: Path) -> None:

@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from json.encoder import encode_basestring
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
-from decabench.files import atomic_file, canonical_json, canonical_texts
+from decabench.files import atomic_file, canonical_json, canonical_texts, shown_path
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task, describe_absent
@@ -211,34 +212,41 @@ class Store:
         """Read the record of one split. Raises MissingDataError if it is not prepared, and DataError."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
-            raise MissingDataError(self._advise(task, split))
+            raise MissingDataError(self.advise(task, split))
         return record
 
-    def require(self, tasks: Iterable[str], split: str) -> None:
-        """Raise MissingDataError, which names every task whose split is not prepared, if there is one."""
-        missing = []
-        for task in tasks:
-            try:
-                self.record(task, split)
-            except MissingDataError as error:
-                missing.append((task, error))
-        if len(missing) == 1 or any("no public" in str(error) for _, error in missing):
-            raise next((error for _, error in missing if "no public" in str(error)), missing[0][1])
+    def require(self, tasks: Iterable[str | Task], split: str) -> None:
+        """Raise MissingDataError, which names every task whose split is not prepared, if there is one.
+
+        Give a task of one's own as a value: what it lacks is not known by its name.
+        """
+        missing = [task for task in tasks if not self._has(_name(task), split)]
+        absent = [task for task in missing if not _has_split(_find(task), split)]
+        if len(missing) == 1 or absent:
+            raise MissingDataError(self.advise((absent or missing)[0], split))
         if missing:
-            names = [task for task, _ in missing]
+            names = [_name(task) for task in missing]
+            found = [_find(task) for task in missing]
+            offline = "" if all(map(_is_local, found)) else ", with --mirror or --sample if you are offline"
             raise MissingDataError(
                 f"The data of {', '.join(names)} is not prepared in {self.home} ({split}): run decabench prepare "
-                f"{' '.join(names)}, with --mirror or --sample if you are offline."
+                f"{' '.join(names)}{''.join(map(_include_option, found))}{offline}."
             )
 
-    def _advise(self, name: str, split: str) -> str:
+    def _has(self, task: str, split: str) -> bool:
+        return split in self.records(task) and self.path(task, split).exists()
+
+    def advise(self, given: str | Task, split: str) -> str:
         """Say that a split is not prepared and how to prepare it, or which splits there are instead."""
-        task = known_tasks().get(name)
+        name, task = _name(given), _find(given)
         if task is not None and task.sources:
-            splits = [each for each in SPLITS if any(each in source.files for source in task.sources)]
-            if split not in splits:
+            if not _has_split(task, split):
+                splits = [each for each in SPLITS if _has_split(task, each)]
                 use = f"use --split {' or --split '.join(splits)}"
                 return f"{describe_absent(task, split)}{'; ' if split in task.hidden else ': '}{use}."
+            if _is_local(task):
+                prepare = f"run decabench prepare {name}{_include_option(task)}"
+                return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
             if not any(source.is_downloadable for source in task.sources):
                 sources = [source.files[split] for source in task.sources if split in source.files]
                 names = "; or ".join(
@@ -251,8 +259,8 @@ class Store:
                 )
         has_sample = task is None or (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (
-            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror"
-            f"{' or --sample' if has_sample else ''} if you are offline."
+            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}{_include_option(task)}, "
+            f"with --mirror{' or --sample' if has_sample else ''} if you are offline."
         )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
@@ -268,6 +276,30 @@ class Store:
         }
         with atomic_file(self.folder(task.name) / "task.json") as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def _name(task: str | Task) -> str:
+    return task if isinstance(task, str) else task.name
+
+
+def _find(task: str | Task) -> Task | None:
+    return known_tasks().get(task) if isinstance(task, str) else task
+
+
+def _has_split(task: Task | None, split: str) -> bool:
+    """Tell whether a task has a split; of one that is not known, assume so."""
+    return task is None or not task.sources or any(split in source.files for source in task.sources)
+
+
+def _is_local(task: Task | None) -> bool:
+    return task is not None and task.folder is not None
+
+
+def _include_option(task: Task | None) -> str:
+    """Return ` --include FILE` for a task that only its file makes known."""
+    if task is None or task.origin == "decabench" or task.name in known_tasks():
+        return ""
+    return f" --include {quote(shown_path(task.definition)) if task.definition else 'FILE'}"
 
 
 def _parse_meta(text: str) -> dict[str, Any]:

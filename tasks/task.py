@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from decabench.errors import DataError, UnknownNameError, require_name
+from decabench.files import shown_path
 from decabench.metrics import METRICS
 from decabench.plugins import plugin_names
 from decabench.tasks.example import SPLITS, Example
@@ -209,6 +210,9 @@ class Task:
     shared_folder: str = ""
     """The folder of its files in a mirror, if several tasks are made from them: `ud_ewt`; empty for its name."""
 
+    definition: Path | None = None
+    """The TOML file that defines it, if one does."""
+
     def __post_init__(self) -> None:
         if not self.metric:
             object.__setattr__(self, "metric", default_metric(self.output))
@@ -298,6 +302,9 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 
 
 def describe_absent(task: Task, split: str) -> str:
-    """Say that a task has no public split of this name, and whether that is because its labels are hidden."""
+    """Say that a task has no public split of this name, and why: its labels are hidden, or its file names none."""
+    if task.definition is not None:
+        advice = f'to add one, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
+        return f"{task.name} has no {split} split ({advice})"
     why = ": its labels are hidden" if split in task.hidden else ""
-    return f"{task.name} has no public {split} split{why}"
+    return f"{task.name} has no {'' if task.folder else 'public '}{split} split{why}"

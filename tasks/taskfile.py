@@ -100,6 +100,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
             unit_names=columns.units,
             origin="user",
             folder=path.parent,
+            definition=path,
             **fields,
         )
     except DataError as error:

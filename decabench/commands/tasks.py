@@ -141,7 +141,7 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
     for prepared in sorted(records, key=SPLITS.index):
         _print_record(prepared, records[prepared])
     try:
-        store.record(name, split)
+        store.require([task], split)
     except MissingDataError as error:
         out.print()
         print_field(out, "examples", str(error))

@@ -343,7 +343,7 @@ def plan_run(run: Run) -> Plan:
 
 
 def _check(run: Run, backend: Backend) -> None:
-    run.store.require([task.name for task in run.tasks], run.split)
+    run.store.require(run.tasks, run.split)
     for task in run.tasks:
         require_current(task, run.store, run.split)
         read = require_content if run.split == "train" else read_references

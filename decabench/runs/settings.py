@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from decabench.errors import DataError, MissingDataError
 from decabench.predictors import OracleSetting, Setting
 from decabench.prompts import Prompting
-from decabench.tasks import Question, Store, Task
+from decabench.tasks import Question, Store, Task, available_splits, describe_absent
 
 __all__ = ["ORACLE", "make_setting", "reveal_gold"]
 
@@ -116,9 +116,11 @@ def _refusal(store: Store, task: Task, split: str) -> str:
     """Say why a predictor gets no training data; empty if it gets it."""
     if split == "train":
         return f"The training answers of {task.name} are what is asked, so no predictor is given them."
-    if "train" not in store.records(task.name):
-        return f"{task.name}, train, is not prepared in {store.home}: run decabench prepare {task.name}."
-    return ""
+    if "train" in store.records(task.name):
+        return ""
+    if "train" not in available_splits(task):
+        return f"The predictor learns from training answers, but {describe_absent(task, 'train')}."
+    return store.advise(task, "train")
 
 
 def _without_sources(task: Task) -> Task:
@@ -128,6 +130,7 @@ def _without_sources(task: Task) -> Task:
         bare, "sources", ()
     )  # a task checks itself when it is made, and would ask for a source
     object.__setattr__(bare, "folder", None)
+    object.__setattr__(bare, "definition", None)
     return bare
 
 

@@ -34,6 +34,7 @@ def prove_task(task: Task, split: str, store: Store) -> list[ProofStep]:
     answers the least, and shuffled gold answers fall below gold. Raises MissingDataError if the split is not prepared,
     MetricError if the metric cannot score it.
     """
+    store.require([task], split)
     examples = list(store.examples(task.name, split))
     metric = find_metric(task.metric)
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]

@@ -36,6 +36,7 @@ from decabench.submission.answers import (
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault
 from decabench.submission.metadata import (
+    FORMAT,
     METADATA_LIMIT,
     METADATA_NAME,
     SubmissionInfo,
@@ -202,8 +203,8 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         return None, [
             Fault(
                 "no-submission-toml",
-                f"there is no {METADATA_NAME} in the submission; write one, with at least a line "
-                'such as name = "my model"',
+                f"there is no {METADATA_NAME} in the submission; write one, with at least the lines "
+                f'format = "{FORMAT}" and name = "my model"',
             )
         ]
     try:

@@ -323,3 +323,18 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
 def test_commands_that_are_nearly_right(command, words, says):
     done = command(*words.split())
     assert done.exit_code == 2 and done.stderr.strip().endswith(says)
+
+
+def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp_path):
+    """The advice was to prepare the task, which was ready."""
+    file, home = own_task(["one", "two"]), tmp_path / "home"
+    file.write_text(file.read_text().replace('train = "rows.jsonl"\n', ""))
+    assert not command("prepare", "own", "--include", file, "--home", home).exit_code
+    for predictor in ("majority", "random"):
+        asked = ["predict", "--predictor", predictor, "--tasks", "own", "--include", file, "--home", home]
+        message = said(command(*asked, "--output", tmp_path / "s"))
+        assert 'own has no train split (to add one, write train = "FILE" under [files] in' in message
+        assert "decabench prepare" not in message
+    for asked in (["tasks", "validate", "own"], ["tasks", "show", "own"]):
+        done = command(*asked, "--split", "test", "--include", file, "--home", home)
+        assert "own has no test split" in done.output and "use --split validation" in done.output

@@ -204,3 +204,10 @@ def test_a_tracker_of_ones_own_in_python(home, tmp_path):
         trackers=Trackers({"own": Noted()}),
     )
     assert steps == [1, 2, 3, 3, False]
+
+
+def test_a_task_of_ones_own_without_training_data_says_so(run, command, home, own_task):
+    file = own_task(["one", "two"])
+    file.write_text(file.read_text().replace('train = "rows.jsonl"\n', ""))
+    done = run("--tasks", "own", "--include", file)
+    assert done.exit_code == 3 and "Training needs train data, but own has no train split" in done.stderr

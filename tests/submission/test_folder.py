@@ -178,7 +178,7 @@ def test_an_archive_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "no-submission-toml: there is no submission.toml"),
+        ({}, 'write one, with at least the lines format = "decabench.submission/1" and name = "my model"'),
         ({"submission.toml": "name = "}, "submission.toml:1: bad-toml"),
         ({"submission.toml": "good"}, "no-predictions"),
         ({"submission.toml": "good", "predictions/squad.jsonl": ""}, "unknown-split"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.example import Example
-from decabench.tasks.registry import TASKS
+from decabench.tasks.registry import TASKS, known_tasks
 from decabench.tasks.store import FORMAT, SplitRecord, Store, home_folder
 
 RECORD = SplitRecord(
@@ -335,3 +336,19 @@ def test_advice_for_what_is_not_prepared(tmp_path: Path) -> None:
     assert "--sample" not in str(raised.value)
     with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
         store.record("sst", "test")
+
+
+def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: Path) -> None:
+    """It was advised to prepare splits that the task's file does not name, with --mirror or --sample."""
+    file, store = own_task(["one"]), Store(tmp_path / "home")
+    own = known_tasks([file])["own"]
+    with pytest.raises(MissingDataError, match=r'own has no test split \(.*test = "FILE" under \[files\] in'):
+        store.require([own], "test")
+    with pytest.raises(
+        MissingDataError, match=rf"run decabench prepare own --include {re.escape(str(file))}\.$"
+    ):
+        store.require([own], "train")
+    with pytest.raises(
+        MissingDataError, match=rf"prepare own sst --include {re.escape(str(file))}, with --mirror"
+    ):
+        store.require([own, "sst"], "train")
