@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_e
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import SplitRecord, Store, home_folder
+from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Source, Task, describe_absent
-from decabench.text import printable
+from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -459,7 +460,11 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
     with _naming_files(files):
-        rows, fingerprint, units_digest = store.write(task.name, split, examples)
+        try:
+            rows, fingerprint, units_digest = store.write(task.name, split, examples)
+        except RepeatedIdError as error:
+            repeated = next(islice(source.read(opened.files, split), error.place, None))
+            raise DataError(f"{error} That one is {quoted(repeated.id)}.") from error
     record = SplitRecord(
         rows=rows,
         fingerprint=fingerprint,

@@ -142,7 +142,9 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
         try:
             yield file
         except UnicodeDecodeError as error:
-            raise DataError(f"{path.name}, line {_first_broken_line(path)}, is not UTF-8.") from error
+            raise DataError(
+                f"{path.name}, line {_first_broken_line(path)}, is not UTF-8: save it as UTF-8."
+            ) from error
 
 
 def text_lines(path: Path) -> Iterator[Record]:

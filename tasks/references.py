@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, file_digest, file_digests
 from decabench.metrics import Item
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, units_line
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line, include_option, units_line
 from decabench.tasks.task import Task
 from decabench.untrusted import read_json
 
@@ -118,7 +118,8 @@ def require_current(task: Task, store: Store, split: str) -> None:
             path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
         ):
             raise DataError(
-                f"{name} was changed since {task.name} was prepared from it: run decabench prepare {task.name} again."
+                f"{name} was changed since {task.name} was prepared from it: run decabench prepare "
+                f"{task.name}{include_option(task)} again."
             )
 
 

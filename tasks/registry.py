@@ -122,11 +122,16 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError with the near matches and the list."""
     if name not in tasks and name in SUITES:
         raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
+    several = name.split(",")
+    if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
+        raise UnknownNameError(f"{name} names {len(several)} tasks: give one at a time.")
     return tasks[_require(name, tasks, "task")]
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
     """Return a suite by name. Raises UnknownNameError with the near matches and the list."""
+    if name not in suites and name in TASKS:
+        raise UnknownNameError(f"{name} is a task, not a suite: choose it with --tasks {name}.")
     return suites[_require(name, suites, "suite")]
 
 
@@ -221,7 +226,10 @@ def _from_toml(path: Path) -> Task | Suite:
 
 
 def _all_included(include: Paths) -> list[Task | Suite]:
-    return [item for path in as_paths(include) for item in load_included(path)]
+    paths = as_paths(include)
+    if repeated := [path for at, path in enumerate(paths) if path in paths[:at]]:
+        raise UnknownNameError(f"{repeated[0]} is included twice: leave out one of the two.")
+    return [item for path in paths for item in load_included(path)]
 
 
 def _known(

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
+    "RepeatedIdError",
     "SplitRecord",
     "Store",
     "fingerprint_line",
     "home_folder",
+    "include_option",
     "load",
     "units_line",
 ]
@@ -108,6 +110,19 @@ def _units_text(units: Sequence[str]) -> str:
     return f"{canonical_texts(units)}\n"
 
 
+class RepeatedIdError(DataError):
+    """Examples of a split have the same id."""
+
+    def __init__(self, name: str, count: int, first: int, second: int) -> None:
+        verb = "id occurs" if count == 1 else "ids occur"
+        super().__init__(
+            f"{name}: {count:,} {verb} more than once, first in the examples {first:,} and {second:,} (counted from "
+            "0). Each id must be unique."
+        )
+        self.place = first
+        """The place, from 0, of an example whose id occurs again."""
+
+
 class Store:
     """The prepared tasks in a home folder."""
 
@@ -150,8 +165,8 @@ class Store:
                 raise DataError(
                     f"{name} has no examples: its files are empty or do not have the expected form."
                 )
-            if repeated := ids.count_repeated():
-                raise DataError(f"{name}: {repeated} ids occur more than once; each id must be unique.")
+            if repeated := ids.find_repeated():
+                raise RepeatedIdError(name, *repeated)
         return len(ids), f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
@@ -230,7 +245,7 @@ class Store:
             offline = "" if all(map(_is_local, found)) else ", with --mirror or --sample if you are offline"
             raise MissingDataError(
                 f"The data of {', '.join(names)} is not prepared in {self.home} ({split}): run decabench prepare "
-                f"{' '.join(names)}{''.join(map(_include_option, found))}{offline}."
+                f"{' '.join(names)}{''.join(map(include_option, found))}{offline}."
             )
 
     def _has(self, task: str, split: str) -> bool:
@@ -245,7 +260,7 @@ class Store:
                 use = f"use --split {' or --split '.join(splits)}"
                 return f"{describe_absent(task, split)}{'; ' if split in task.hidden else ': '}{use}."
             if _is_local(task):
-                prepare = f"run decabench prepare {name}{_include_option(task)}"
+                prepare = f"run decabench prepare {name}{include_option(task)}"
                 return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
             if not any(source.is_downloadable for source in task.sources):
                 sources = [source.files[split] for source in task.sources if split in source.files]
@@ -257,9 +272,12 @@ class Store:
                     f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
                     "--mirror DIR."
                 )
-        has_sample = task is None or (Path(__file__).parent / "sample" / task.files_folder).is_dir()
+        if task is None:
+            prepare = f"run decabench prepare {name} --include FILE, with the file that defines it"
+            return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
+        has_sample = (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (
-            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}{_include_option(task)}, "
+            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}{include_option(task)}, "
             f"with --mirror{' or --sample' if has_sample else ''} if you are offline."
         )
 
@@ -295,7 +313,7 @@ def _is_local(task: Task | None) -> bool:
     return task is not None and task.folder is not None
 
 
-def _include_option(task: Task | None) -> str:
+def include_option(task: Task | None) -> str:
     """Return ` --include FILE` for a task that only its file makes known."""
     if task is None or task.origin == "decabench" or task.name in known_tasks():
         return ""
@@ -352,10 +370,17 @@ class _Ids:
         blake2b = hashlib.blake2b
         self._hashes += b"".join([blake2b(id.encode(), digest_size=8).digest() for id in ids])
 
-    def count_repeated(self) -> int:
+    def find_repeated(self) -> tuple[int, int, int] | None:
+        """Return the number of repeated ids and the places, from 0, of the first one and of what it repeats."""
         import numpy
 
-        return len(self) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
+        values = numpy.frombuffer(self._hashes, dtype=numpy.int64)
+        order = numpy.argsort(values, kind="stable")
+        again = order[1:][values[order[1:]] == values[order[:-1]]]
+        if not len(again):
+            return None
+        second = int(again.min())
+        return len(again), int(numpy.flatnonzero(values == values[second])[0]), second
 
 
 def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:

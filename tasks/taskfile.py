@@ -335,7 +335,7 @@ def _check_head(item: str, relations: Sequence[str], words: int) -> None:
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
-        for index, (place, row) in enumerate(_rows(files, names[split])):
+        for index, (place, row) in enumerate(_rows(files, names[split], columns.answer)):
             try:
                 if isinstance(row, DataError):
                     raise row
@@ -367,20 +367,20 @@ def _describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
     return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > _MOST_FAULTS else "")
 
 
-def _rows(files: Files, name: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
+def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
     """Yield each row of a table, or what is wrong with it, with its place: `line 3`, or `row 2` of a parquet file."""
     if name.endswith(".parquet"):
         for number, row in enumerate(files.rows(name, ()), 1):
             yield f"row {number:,}", row
     elif name.endswith((".csv", ".tsv")):
-        yield from _csv_rows(files.path(name), name)
+        yield from _csv_rows(files.path(name), name, answer)
     else:
         for record in line_records(files.path(name)):
             yield f"line {record.number:,}", record.value
 
 
-def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield the rows of a table with its columns in the first line, or that a row could be misread.
+def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
+    """Yield the rows of a table with its columns in the first line, or that one could be misread or has no answer.
 
     Raises DataError for a column that is named twice, and for what is not UTF-8.
     """
@@ -403,6 +403,11 @@ def _csv_rows(path: Path, name: str) -> Iterator[tuple[str, Mapping[str, Any] | 
                     continue
                 fault = _fault_of_cells(cells, len(header), separator, last)
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
+                if not fault and row.get(answer) == "":
+                    fault = (
+                        f"Its {answer!r} is empty: write the answer. Where an empty text is one, keep the rows as "
+                        "JSON lines."
+                    )
                 yield place, DataError(fault) if fault else row
         except csv.Error as error:
             yield f"line {last + 1:,}", DataError(f"From here on it is not CSV ({error}).")

@@ -204,8 +204,7 @@ def export_tasks(
             f"Name one or more different tasks; given {', '.join(names.values()) or 'none'}."
         )
     folder, store = Path(output), Store(home_folder(home))
-    for task in chosen:
-        store.record(task.name, split)  # all are there, or nothing is written
+    store.require(chosen, split)  # all are there, or nothing is written
     files = write(chosen, split, chat)
     files["README.md"] = _readme(chosen, store, split, harness, shots, chat)
     _require_own(folder, {*files, *(_data_name(task, split) for task in chosen)})

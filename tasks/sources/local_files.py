@@ -109,8 +109,11 @@ def make_record(file: RemoteFile, url: str, digests: Digests) -> FileRecord:
 class LocalFiles:
     """Local files under their published names. Implements the protocol `Files`; closing removes what it extracted."""
 
-    def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = (), is_own: bool = False
+    ) -> None:
         self._paths = dict(paths)
+        self._remedy = _OWN_REMEDY if is_own else _REMEDY
         self._scratch = scratch
         self._members = members
         self._extracted: dict[str, dict[str, Path]] = {}
@@ -122,7 +125,7 @@ class LocalFiles:
                 f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
                 "prepare its split too."
             )
-        return _require_content(self._paths[name], name)
+        return _require_content(self._paths[name], name, self._remedy)
 
     def member(self, name: str, member: str) -> Path:
         """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
@@ -137,9 +140,9 @@ class LocalFiles:
         if member not in extracted:
             raise DataError(
                 f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
-                "fetch it again with --force, or choose another --mirror."
+                f"{self._remedy}."
             )
-        return _require_content(extracted[member], f"The member {member} of {name}")
+        return _require_content(extracted[member], f"The member {member} of {name}", self._remedy)
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
@@ -172,7 +175,7 @@ class LocalFiles:
                     read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
-                f"{name} is not a complete parquet file ({type(error).__name__}): fetch it again with --force."
+                f"{name} is not a complete parquet file ({type(error).__name__}): {self._remedy}."
             ) from error
 
     def close(self) -> None:
@@ -189,10 +192,15 @@ class LocalFiles:
         self.close()
 
 
-def _require_content(path: Path, name: str) -> Path:
+_REMEDY = "fetch it again with --force, or choose another --mirror"
+_OWN_REMEDY = "write it again"
+"""What to do about a damaged file that is the user's own, and was never fetched."""
+
+
+def _require_content(path: Path, name: str, remedy: str) -> Path:
     """Return the path. Raises DataError for an empty file: upstream publishes none."""
     if path.exists() and path.stat().st_size == 0:
-        raise DataError(f"{name} is empty: fetch it again with --force, or choose another --mirror.")
+        raise DataError(f"{name} is empty: {remedy}.")
     return path
 
 
@@ -217,10 +225,11 @@ Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
 
 
 def open_source(
-    sources: Sequence[Source], splits: Sequence[str], provide: Provider, folder: Path
+    sources: Sequence[Source], splits: Sequence[str], provide: Provider, folder: Path, is_own: bool = False
 ) -> SourceFiles:
     """Open the first source whose files can be provided; archives are extracted into a scratch folder in `folder`.
 
+    `is_own` says that the files are the user's own: what is damaged cannot be fetched again.
     Raises MissingDataError with the reason for each source, and DataError for a damaged file.
     """
     failures = []
@@ -236,9 +245,8 @@ def open_source(
         else:
             paths = {record.name: path for path, record in provided}
             records = tuple(record for _, record in provided)
-            return SourceFiles(
-                LocalFiles(paths, new_scratch(folder), source.members), source, records, missing
-            )
+            files_there = LocalFiles(paths, new_scratch(folder), source.members, is_own)
+            return SourceFiles(files_there, source, records, missing)
     raise MissingDataError("; ".join(failures) or "it has no sources")
 
 
@@ -272,7 +280,7 @@ def read_folder(
         return make_record(file, f"{origin}:{file.name}", digests)
 
     try:
-        return open_source(sources, splits, provide, scratch)
+        return open_source(sources, splits, provide, scratch, origin == "local")
     except MissingDataError as error:
         for source in sources:
             there = [
@@ -283,7 +291,8 @@ def read_folder(
             ]
             if there:
                 rest = tuple(split for split in splits if split not in there)
-                return replace(open_source([source], there, provide, scratch), missing=rest)
+                opened = open_source([source], there, provide, scratch, origin == "local")
+                return replace(opened, missing=rest)
         advice = "add them" if len(sources) == 1 else "add those of one of these sources"
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."

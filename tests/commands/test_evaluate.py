@@ -537,4 +537,7 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     assert done.exit_code == 0 and "100.00" in done.stdout
     assert "own: scored on the data as they were prepared. rows.jsonl was changed since" in done.stdout
     done = command("predict", "--predictor", "oracle", "--tasks", "own", "--output", tmp_path / "t", *options)
-    assert done.exit_code != 0 and "run decabench prepare own again" in done.stderr
+    assert (
+        done.exit_code != 0
+        and f"run decabench prepare own --include {tmp_path / 'own.toml'} again" in done.stderr
+    )

@@ -127,9 +127,11 @@ def test_two_tasks_of_one_name(tmp_path: Path) -> None:
     twice = write_python(
         tmp_path, "X = replace(TASKS['sst'], name='one')\nY = replace(TASKS['squad'], name='one')", "twice.py"
     )
-    for include, name in (([ten], "sst"), ([one, one], "one"), ([twice], "one")):
+    for include, name in (([ten], "sst"), ([twice], "one")):
         with pytest.raises(UnknownNameError, match=f"There are two tasks named '{name}'"):
             known_tasks(include)
+    with pytest.raises(UnknownNameError, match=r"one\.py is included twice: leave out one of the two"):
+        known_tasks([one, one])
 
 
 def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

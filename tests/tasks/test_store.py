@@ -157,7 +157,10 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
 @pytest.mark.parametrize(
     ("examples", "sentence"),
     [
-        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids occur more than once"),
+        (
+            [GOOD, replace(GOOD, id="b"), GOOD],
+            r"1 id occurs more than once, first in the examples 0 and 2 \(counted from 0\)",
+        ),
         ([], "has no examples"),
         ([replace(GOOD, answers=())], "example 0: its answers must be"),
         ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: its answers must be"),  # type: ignore[arg-type]

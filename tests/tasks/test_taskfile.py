@@ -553,7 +553,9 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     require_current(task, store, "validation")
     with (tmp_path / "task.toml").open("a") as file:
         file.write('title = "Other"\n')
-    with pytest.raises(DataError, match=r"task\.toml was changed since .* run decabench prepare"):
+    with pytest.raises(
+        DataError, match=r"task\.toml was changed since .* prepare capitals --include .*toml again"
+    ):
         require_current(task, store, "validation")
     prepare_task(load_task(tmp_path / "task.toml"), request)
     require_current(task, store, "validation")
@@ -609,3 +611,17 @@ def test_dates_and_decimals_of_parquet_are_texts(request_for: Requests, tmp_path
     path.write_text(path.read_text().replace("unused.csv", "d.parquet"))
     (example,) = prepared(path, request_for())
     assert (example.context, example.answers) == ("2020-01-02", ("1.5",))
+
+
+def test_an_empty_answer_cell_is_refused(request_for: Requests, tmp_path: Path) -> None:
+    """It became an empty answer without a word, while an empty list in JSON lines was refused."""
+    (tmp_path / "data.csv").write_text("country,capital\nNorway,Oslo\nNauru,\n")
+    path = write_toml(tmp_path, context=None, files='{ validation = "data.csv" }')
+    with pytest.raises(DataError, match=r"data\.csv, line 3: Its 'capital' is empty: write the answer"):
+        prepared(path, request_for())
+
+
+def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "data.jsonl", [*ROWS, ROWS[0]])
+    with pytest.raises(DataError, match=r"1 id occurs more than once.* 0 and 2 .* That one is 'no'\."):
+        prepared(write_toml(tmp_path, id='"key"'), request_for())
