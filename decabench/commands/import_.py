@@ -139,6 +139,13 @@ def import_(
         context.exit(done.check.exit_code)
     echo(folded(done.words))
     echo(folded(done.check.text(), indent=2), nl=False)
+    if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
+        echo(
+            folded(
+                "If the file has other words for the labels, import it again with --force and a --label THEIRS=OURS "
+                "for each, such as --label 1=positive."
+            )
+        )
     if done.removed:
         echo(folded(f"Removed results, since their answers changed: {', '.join(done.removed)}."))
     missing = done.examples - done.imported

@@ -21,10 +21,20 @@ from decabench.errors import DecabenchError, SubmissionError, install_hint, requ
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.text import printable, quoted
 
-__all__ = ["FORMATS", "ForeignAnswer", "ForeignFile", "Places", "frame_answers", "open_foreign"]
+__all__ = [
+    "FORMATS",
+    "ForeignAnswer",
+    "ForeignFile",
+    "HeadingError",
+    "Places",
+    "frame_answers",
+    "open_foreign",
+]
 
 FILE_BYTES = 1 << 30
 """The maximum size of a file, unpacked, in bytes."""
+WHOLE_BYTES = 1 << 26
+"""The maximum size of one JSON object: parsed, it takes up to 28 times as much memory."""
 LINE_BYTES = 1 << 24
 """The maximum size of a line, and of a cell of a table: samples of lm-eval repeat the whole prompt."""
 
@@ -46,6 +56,15 @@ class ForeignAnswer(NamedTuple):
     """A fault code and a message, if the row is not an answer."""
     position: int | None = None
     """The example's place in the data, from 0, if the file states it."""
+
+
+class HeadingError(SubmissionError):
+    """A table whose first line does not name the columns that are wanted."""
+
+    def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
+        super().__init__(sentence)
+        self.heading = heading
+        """The cells of its first line."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +107,65 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
             raise SubmissionError(f"{path} is not a regular file: give a file of answers.")
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if size > FILE_BYTES:
-        raise SubmissionError(f"{path.name} has {size:,} bytes; at most {FILE_BYTES:,} are read: split it.")
+    most, advice = FILE_BYTES, "split it"
+    if format == "squad":
+        most, advice = WHOLE_BYTES, "keep only the answer to each id"
+    if size > most:
+        raise SubmissionError(f"{path.name} has {size:,} bytes; at most {most:,} are read: {advice}.")
+    _refuse_packed(path, format)
+    _refuse_own_form(path, format)
     return reader(path, places)
+
+
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""The first bytes of compressed files."""
+
+
+def _refuse_packed(path: Path, format: str) -> None:
+    """Raise SubmissionError for a compressed file, unless its format is read so."""
+    if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
+        return
+    start = _read_start(path, 8)
+    if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
+        raise SubmissionError(f"{path.name} is compressed ({packing}): unpack it first.")
+
+
+def _refuse_own_form(path: Path, format: str) -> None:
+    """Raise SubmissionError for lines such as `{"id": …, "answer": …}`, which need no import."""
+    if format not in ("squad", "csv", "lm-eval") or path.suffix in (".gz", ".zst"):
+        return
+    line, _, rest = _read_start(path, _FIRST_LINE).partition(b"\n")
+    try:
+        record = _decode(line.decode("utf-8-sig"))
+    except ValueError:
+        return
+    if not isinstance(record, dict) or "id" not in record or (format == "squad" and not rest.strip()):
+        return
+    key = next((key for key in ("answer", "prediction") if isinstance(record.get(key), str)), "")
+    if key:
+        renamed = "" if key == "answer" else f"rename the key {key!r} to 'answer', "
+        raise SubmissionError(
+            f"{path.name} has the lines of a submission already, and needs no import: {renamed}move it to "
+            "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
+            "check DIR."
+        )
+
+
+_FIRST_LINE = 1 << 16
+
+
+def _read_start(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 # SQuAD: one object, id to answer
@@ -179,7 +254,8 @@ def _columns_at(heading: Sequence[str], places: Places, name: str) -> tuple[int,
         raise SubmissionError(f"{name} is empty: its first line must name the columns, such as id,answer.")
     if faults:
         listed = ", ".join(quoted(each, 30) for each in heading[:12])
-        raise SubmissionError(f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}")
+        sentence = f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}"
+        raise HeadingError(sentence, tuple(heading))
     return list(heading).index(places.id), list(heading).index(places.answer)
 
 

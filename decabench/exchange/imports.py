@@ -19,6 +19,7 @@ from decabench.exchange.foreign_files import (
     FORMATS,
     ForeignAnswer,
     ForeignFile,
+    HeadingError,
     Places,
     frame_answers,
     open_foreign,
@@ -34,6 +35,7 @@ from decabench.submission import (
     SubmissionInfo,
     changed_answers,
     check_submission,
+    describe_other_form,
     find_predictions,
     read_metadata,
     render_metadata,
@@ -147,11 +149,20 @@ def import_answers(
     store, folder = Store(home_folder(home)), Path(output)
     require_name(split, SPLITS, "split")
     _check_settings(settings, chosen)
+    store.require([chosen], split)
     fingerprint, key = store.record(chosen.name, split).fingerprint, f"{chosen.name}.{split}"
     info = _occupant(folder, name, key, settings.force)
     given = _open(source, format, chosen, settings)
     ids = store.ids(chosen.name, split)
-    matched = _match(given.file, given.title, ids, _upstream_ids(store, chosen.name, split), settings)
+    upstream = _upstream_ids(store, chosen.name, split)
+    try:
+        matched = _match(given.file, given.title, ids, upstream, settings)
+    except HeadingError as error:
+        if {*ids, *upstream}.isdisjoint(error.heading):
+            raise
+        raise SubmissionError(
+            f"{given.title} begins with an answer: add a first line that names the columns, such as id,answer."
+        ) from error
     if not matched.rows:
         raise SubmissionError(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
@@ -334,7 +345,10 @@ def _match(
         if id_ not in known:
             left_out += 1
             if not settings.ignore_unknown:
-                faults.append(Fault("unknown-id", f"no example has the id {quoted(id_)}", name, row.line))
+                form = describe_other_form(id_, known)
+                faults.append(
+                    Fault("unknown-id", form or f"no example has the id {quoted(id_)}", name, row.line)
+                )
         elif id_ in rows:
             before = rows[id_].line
             where = f" (first on line {before})" if before else ""

@@ -11,9 +11,10 @@ import hashlib
 import json
 import operator
 import re
+import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ __all__ = [
     "Limits",
     "PredictionFile",
     "answers_digest",
+    "describe_other_form",
     "numbered_lines",
     "predictions_folder",
     "read_answers",
@@ -388,6 +390,20 @@ ID_FAULTS = ("unknown-id", "missing-id")
 """The codes of faults that follow from answers for other data."""
 
 
+def describe_other_form(id_: str, known: Container[str]) -> str:
+    """Say that an id is a known one but for its Unicode normal form; empty if it is not."""
+    if id_.isascii():
+        return ""
+    forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
+    for form, other in forms:
+        if (same := unicodedata.normalize(form, id_)) != id_ and same in known:
+            return (
+                f"the id {quoted(id_)} differs from one of the data only in its Unicode form ({other}, the data has "
+                f"{form}); write ids as the data has them"
+            )
+    return ""
+
+
 class AnswerReader:
     """Reads a file of answers once and checks every line against the ids of its split.
 
@@ -408,6 +424,7 @@ class AnswerReader:
         )
         self._lines = 0
         self._answers = 0
+        self._first_unknown = ""
 
     def __iter__(self) -> Iterator[AnswerLine]:
         """Yield the lines that answer an example that no earlier line answers."""
@@ -474,7 +491,11 @@ class AnswerReader:
             message = f"the id {quoted(line.id)} is on line {before} too; keep one answer for it"
             self._note("duplicate-id", message, line.number)
         elif before is None and self._known:
-            message = f"the split has no example {quoted(line.id)}; remove the line or check the split"
+            self._first_unknown = self._first_unknown or line.id
+            message = (
+                describe_other_form(line.id, self._seen)
+                or f"the split has no example {quoted(line.id)}; remove the line or check the split"
+            )
             self._note("unknown-id", message, line.number)
         else:
             self._seen[line.id] = line.number
@@ -486,15 +507,28 @@ class AnswerReader:
         unknown = self._counts["unknown-id"]
         if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
             return ""
+        expected = next(iter(self._seen), "")
+        if form := describe_other_form(self._first_unknown, self._seen):
+            return form
+        like = (
+            f"; one is {quoted(self._first_unknown)}, and ids look like {quoted(expected)}"
+            if expected
+            else ""
+        )
         return (
             f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
-            f"{self.file.task}, {self.file.split}: the answers are for other data or another split; prepare the data "
-            "that they are for"
+            f"{self.file.task}, {self.file.split}{like}: the answers are for other data or another split; prepare the "
+            "data that they are for"
         )
 
     def _check_complete(self) -> None:
         if self.marks.partial or self.marks.incomplete:
             self._check_marks(self.marks.partial, self.marks.incomplete)
+            return
+        if self._seen and not self._lines:
+            self._note(
+                "missing-id", f"the file is empty; add a line for each of the {len(self._seen):,} examples"
+            )
             return
         for id_, line in self._seen.items():
             if not line:

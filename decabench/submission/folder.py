@@ -169,6 +169,12 @@ def submission_folder(path: Path) -> Iterator[Path]:
         yield path
     elif not path.exists():
         raise SubmissionError(f"There is no {path}: give a folder or one of {kinds}.")
+    elif _NAME.fullmatch(path.name):
+        raise SubmissionError(
+            f"{printable(path.name)} is a file of answers, not a submission: move it to "
+            f'DIR/{FOLDER}/TASK.SPLIT.jsonl, write DIR/{METADATA_NAME} with the lines format = "{FORMAT}" and '
+            'name = "my model", and give DIR.'
+        )
     elif not is_archive(path):
         raise SubmissionError(f"{printable(path.name)} is not a submission: give a folder or one of {kinds}.")
     else:

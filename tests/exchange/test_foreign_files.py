@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import sys
 import zipfile
 from pathlib import Path
@@ -10,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -222,3 +226,32 @@ def test_any_file_gives_rows_or_a_sentence(tmp_path, format, content):
         assert (
             row.answer is not None and (row.id is not None or format == "text")
         ) or row.problem is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (gzip.compress(b"id,answer\n"), "gzip"),
+        (bz2.compress(b"id,answer\n"), "bzip2"),
+        (lzma.compress(b"id,answer\n"), "xz"),
+        (zstandard.compress(b"id,answer\n"), "zstd"),
+        (b"PK\x03\x04", "zip"),
+    ],
+)
+@pytest.mark.parametrize("format", ["csv", "squad", "text", "lm-eval"])
+def test_packed_files_are_to_be_unpacked(tmp_path, format, content, name):
+    """They were "not UTF-8"."""
+    path = tmp_path / "answers.csv"
+    path.write_bytes(content)
+    with pytest.raises(SubmissionError, match=rf"answers\.csv is compressed \({name}\): unpack it first"):
+        open_foreign(path, format, Places())
+
+
+def test_a_file_that_is_parsed_whole_has_a_smaller_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("decabench.exchange.foreign_files.WHOLE_BYTES", 10)
+    path = tmp_path / "answers.json"
+    path.write_text('{"a": "answer"}')
+    with pytest.raises(SubmissionError, match="has 15 bytes; at most 10 are read"):
+        open_foreign(path, "squad", Places())
+    path.write_text("id,answer\na,b\n")
+    assert len(list(open_foreign(path, "csv", Places()).rows)) == 1

@@ -21,6 +21,7 @@ from decabench.submission.answers import (
     PredictionFile,
     _parse_line,
     answers_digest,
+    describe_other_form,
     read_answers,
     read_details,
     read_lines,
@@ -260,3 +261,10 @@ def test_limits_hold_for_a_file_read_at_once(tmp_path):
         with pytest.raises(SubmissionError, match="too-large"):
             read_answers(prediction_file(tmp_path, data), limits=limits)
     assert len(read_answers(prediction_file(tmp_path, data), limits=Limits(line_bytes=27, file_lines=2))) == 2
+
+
+def test_ids_in_another_unicode_form_are_told_apart():
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    assert "(NFD, the data has NFC)" in describe_other_form(decomposed, {composed})
+    assert "(NFC, the data has NFD)" in describe_other_form(composed, {decomposed})
+    assert describe_other_form(composed, {composed, "cafe"}) == describe_other_form("a", {"b"}) == ""

@@ -206,8 +206,14 @@ def test_opening_what_is_not_there_or_another_file(tmp_path):
     with pytest.raises(SubmissionError, match=r"There is no .*nothing: give a folder"):
         with open_submission(tmp_path / "nothing"):
             pass
+    (tmp_path / "x.csv").write_text("")
+    with pytest.raises(SubmissionError, match=r"x\.csv is not a submission: give a folder or one of \.zip"):
+        with open_submission(tmp_path / "x.csv"):
+            pass
     (tmp_path / "x.jsonl").write_text("")
-    with pytest.raises(SubmissionError, match=r"x\.jsonl is not a submission: give a folder or one of \.zip"):
+    with pytest.raises(
+        SubmissionError, match=r"x\.jsonl is a file of answers, not a submission: move it to DIR/"
+    ):
         with open_submission(tmp_path / "x.jsonl"):
             pass
 
