@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections import UserDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -181,7 +181,7 @@ class _Cli(click.Group):
         try:
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
-            _fail_as(error, meta)
+            _fail_as(_with_place(error, self, before), meta)
         context.meta.update({**meta, **context.meta})
         return context
 
@@ -320,8 +320,15 @@ def _advice(error: click.ClickException) -> str:
         return ""
     path, command = context.command_path, context.command
     if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
-        name = error.message.split("'")[1]
-        return f" To see {name!r}, write {path} show {name}." if "show" in command.commands else ""
+        return _advise_unknown(path, command, error.message.split("'")[1])
+    if isinstance(error, click.NoSuchOption) and path.endswith(" run"):
+        from decabench.runs import find_setting
+
+        setting = find_setting(error.option_name.lstrip("-"))
+        return f" It is a setting here: write --set {setting}=…" if setting else ""
+    if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
+        names = ",".join((*given, *error.message.rpartition("(")[2].rstrip(")").split()))
+        return f". To give several tasks, separate them with commas: --tasks {names}."
     if isinstance(error, click.NoSuchOption) and error.option_name == "--tasks":
         if any(
             isinstance(parameter, click.Argument) and parameter.name == "tasks"
@@ -329,6 +336,46 @@ def _advice(error: click.ClickException) -> str:
         ):
             return f" Name the tasks without it: {path} squad sst."
     return ""
+
+
+def _with_place(error: click.ClickException, group: click.Group, args: Sequence[str]) -> click.ClickException:
+    """Say of an option before the name of the command that has it, that it belongs after it."""
+    name = next((each for each in args if each in _COMMANDS), "")
+    if not name or not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    options = {each for option in group.commands[name].get_params(error.ctx) for each in option.opts}
+    if error.option_name not in options:
+        return error
+    advice = (
+        f"No such option {error.option_name!r} before a command: write decabench {name} {error.option_name} …"
+    )
+    return click.UsageError(advice, error.ctx)
+
+
+_LISTING = ("list", "ls", "all")
+
+
+def _advise_unknown(path: str, group: click.Group, name: str) -> str:
+    """Say how to see what the commands of a group show, for what is none of its commands."""
+    if "show" not in group.commands:
+        return ""
+    if name in _LISTING:
+        return f" To list them, write {path} alone."
+    from decabench.metrics import METRICS
+    from decabench.tasks import known_suites, known_tasks
+
+    known: dict[str | None, Callable[[], Collection[str]]] = {
+        "tasks": known_tasks,
+        "suites": known_suites,
+        "metrics": lambda: METRICS,
+    }
+    listed = known.get(group.name)
+    is_known = listed is not None and name in listed()
+    return (
+        f" To see {name!r}, write {path} show {name}."
+        if is_known
+        else f" To see one, write {path} show NAME."
+    )
 
 
 @click.group(

@@ -541,7 +541,8 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         )
     for name, task in tasks:
         if task.status == "failed":
-            more = f" (and {task.faults - 1:,} more faults; decabench check lists them)"
+            noun = "fault" if task.faults == 2 else "faults"
+            more = f" (and {task.faults - 1:,} more {noun}, which decabench check lists)"
             yield f"Failed: {name}: {task.reason}{more if task.faults > 1 else ''}"
     for name, task in tasks:
         if task.status == "partial":

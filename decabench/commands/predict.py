@@ -399,8 +399,11 @@ class Prices:
         return (prompt + (self.completion or 0) * (completion_tokens or 0)) / _MILLION
 
 
-def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
-    """Print the table of `--dry-run`, and how the estimate was made."""
+_FIRST_RUN = "give --limit 50 --output DIR in place of --dry-run, and then --dry-run --output DIR"
+
+
+def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
+    """Print the table of `--dry-run`, and how the estimate was made; `first_run` says how to have a time to go by."""
     headings = ("examples", "answered", "tokens in", "tokens out, at most", "time", "cost, at most")
     columns = [
         TableColumn("task"),
@@ -425,7 +428,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
             how += ", from the first 500 examples of a task"
         out.print(f"All: {given:,} tokens in ({how}), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
-        out.print("Time: unknown until a first run in this folder; try --limit 50.")
+        out.print(folded(f"Time: unknown until a first run: {first_run}."))
 
 
 def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> None:

@@ -94,7 +94,7 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
-        print_estimate(found.estimates, Prices(None, None))
+        print_estimate(found.estimates, Prices(None, None), "try --set predict.limit=50 without --dry-run")
     else:
         echo(
             f"What {experiment.predictor} would be asked is known once this data is there. Nothing was asked."

@@ -84,7 +84,7 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
-    if ":" not in predictor or _ADDRESS.match(predictor) or scheme.endswith(".py"):
+    if not target or _ADDRESS.match(predictor) or scheme.endswith(".py"):
         find_predictor(predictor)  # a name that is none matters more than options
     made = PythonBackend(predictor, options)
     find_predictor(predictor)  # raises for an unknown name, before anything else is looked at
@@ -100,10 +100,12 @@ def find_predictor(name: str) -> Any:
             f"{name!r} is an address: write openai:{name} for a server that speaks the OpenAI API."
         )
     if ":" in name:
+        scheme, _, target = name.partition(":")
+        if not target and scheme in PREDICTORS:
+            raise UnknownNameError(f"There is no predictor {name!r}: write {scheme}, without the colon.")
         try:
             return load_object(name)
         except UnknownNameError as error:
-            scheme, _, target = name.partition(":")
             near = near_matches(scheme, _NAMED, 1)
             raise UnknownNameError(
                 f"{error} Did you mean {near[0]}:{target}?" if near else str(error)
@@ -123,6 +125,16 @@ _ADDRESS = re.compile("https?://")
 def _likely_form(name: str) -> str:
     """Say what to write for a name that is none: a module, a folder, a model of a hub."""
     path = Path(name)
+    if path.suffix == ".py" and not path.exists():
+        return f" There is no file {name}."
+    module, _, attribute = name.rpartition(".")
+    if (
+        path.suffix != ".py"
+        and module.isidentifier()
+        and attribute.isidentifier()
+        and Path(f"{module}.py").is_file()
+    ):
+        return f" For {attribute} in {module}.py, write {module}:{attribute}."
     file = path if path.suffix == ".py" else path.with_name(f"{path.name}.py") if path.name else path
     if file.is_file():
         found = re.search(r"^(?:class|def) (\w+)", file.read_text(encoding="utf-8", errors="replace"), re.M)

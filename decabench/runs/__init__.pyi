@@ -10,6 +10,7 @@ from .experiment import BaselineError as BaselineError
 from .experiment import Experiment as Experiment
 from .experiment import Forecast as Forecast
 from .experiment import Outcome as Outcome
+from .experiment import find_setting as find_setting
 from .experiment import forecast as forecast
 from .experiment import read_experiment as read_experiment
 from .experiment import run as run
@@ -48,6 +49,7 @@ __all__ = [
     "Selection",
     "Tally",
     "estimate_run",
+    "find_setting",
     "forecast",
     "make_engine",
     "occupied_by",

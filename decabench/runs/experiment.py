@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
@@ -55,6 +55,7 @@ __all__ = [
     "Experiment",
     "Forecast",
     "Outcome",
+    "find_setting",
     "forecast",
     "read_experiment",
     "run",
@@ -184,6 +185,11 @@ def read_experiment(
     given: dict[str, Any] = {}
     for key, value in content.items():
         with _collected(faults):
+            full = "" if _field_name(key) in (*_TABLES, "predict") else find_setting(key)
+            if "." in full:
+                raise DecabenchError(
+                    f"{key} belongs in the table [{full.partition('.')[0]}]: write {full} = …"
+                )
             name = require_name(_field_name(key), (*_PLAIN, *_TABLES, "predict"), "setting")
             if name == "predict":
                 given[name] = dict(_read_table(value, name, _predict_fields(), faults))
@@ -212,6 +218,18 @@ def read_experiment(
     given["output"] = Path(given["output"])
     given["home"] = Path(given["home"]) if given.get("home") else None
     return Experiment(**given, source=_storable(content, headers))
+
+
+def find_setting(name: str) -> str:
+    """Return where a setting belongs, such as `predict.limit` for `limit`; empty if there is none of that name."""
+    key = _field_name(name)
+    if key in _PLAIN:
+        return key
+    tables: Mapping[str, Collection[str]] = {
+        "predict": _predict_fields(),
+        **{table: get_type_hints(owner) for table, owner in _TABLES.items()},
+    }
+    return next((f"{table}.{key}" for table, keys in tables.items() if key in keys), "")
 
 
 _NEEDED = {

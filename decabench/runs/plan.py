@@ -71,6 +71,8 @@ def read_ids(path: str | Path) -> frozenset[str]:
         return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except FileNotFoundError as error:
+        raise DecabenchError(f"There is no file {path}: give a list of ids, one per line.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DecabenchError(
             f"{path} cannot be read as a list of ids ({error}): write one id per line, in UTF-8."

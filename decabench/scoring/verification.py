@@ -148,7 +148,7 @@ _MEANINGS = {
     "total": "the total was edited, or depends on something that has changed",
     "suite": "the suite was edited",
     "submission": "submission.toml has changed",
-    "answers": "the rule, finish or context_kept of some lines has changed",
+    "answers": "the answers, or the rule, finish or context_kept of some lines, have changed",
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
     "variants": "the answers to other wordings have changed",

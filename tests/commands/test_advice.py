@@ -107,6 +107,9 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
         ("majority", "majority does not use --model: it is a baseline without a model. Leave the option out"),
         ("majorty", "Did you mean majority?"),
         ("MAJORITY", "Did you mean majority?"),
+        ("./absent.py", "There is no file ./absent.py."),
+        ("my_model.Simple", "For Simple in my_model.py, write my_model:Simple."),
+        ("majority:", "write majority, without the colon"),
         ("run", "write trained:run; for one of transformers, hf:run."),
     ],
 )
@@ -315,7 +318,7 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
     ("words", "says"),
     [
         ("tasks sst", "To see 'sst', write cli tasks show sst."),
-        ("metrics f1", "write cli metrics show f1."),
+        ("metrics nf1", "write cli metrics show nf1."),
         ("suites decathlon", "write cli suites show decathlon."),
         ("prepare --tasks squad", "Name the tasks without it: cli prepare squad sst."),
     ],
@@ -338,3 +341,92 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
     for asked in (["tasks", "validate", "own"], ["tasks", "show", "own"]):
         done = command(*asked, "--split", "test", "--include", file, "--home", home)
         assert "own has no test split" in done.output and "use --split validation" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["tasks", "list"], "To list them, write cli tasks alone."),
+        (["tasks", "sst"], "To see 'sst', write cli tasks show sst."),
+        (["metrics", "em"], "To see 'em', write cli metrics show em."),
+        (["suites", "sst"], "To see one, write cli suites show NAME."),
+        (["--home", "data", "tasks"], "before a command: write decabench tasks --home …"),
+        (["run", "--limit", "20"], "write --set predict.limit=…"),
+        (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
+        (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
+        (["tasks", "show", "sst,schema"], "sst,schema names 2 tasks: give one at a time"),
+        (["tasks", "--include", "own.toml", "--include", "own.toml"], "own.toml is included twice"),
+        (["predict", "--predictor", "majority", "--tasks", "sst", "schema"], "--tasks sst,schema"),
+        (
+            ["predict", "--predictor", "majority", "--tasks", "sst", "--ids", "none.txt", "--output", "s"],
+            "There is no file none.txt",
+        ),
+    ],
+)
+def test_words_and_options_in_the_wrong_place(command, own_task, monkeypatch, tmp_path, arguments, advice):
+    own_task(["a"])
+    monkeypatch.chdir(tmp_path)
+    assert advice in said(command(*arguments))
+
+
+def test_own_files_are_not_to_be_fetched_again(command, own_task, home, tmp_path):
+    path = own_task(["a"])
+    (tmp_path / "rows.jsonl").write_text("")
+    message = said(command("prepare", "own", "--include", path, "--home", tmp_path / "home"))
+    assert "rows.jsonl is empty: write it again" in message and "--mirror" not in message
+
+
+def test_a_dry_run_names_the_commands_that_give_a_time(command, home):
+    asked = ["predict", "--predictor", "openai:http://localhost:1/v1", "--model", "m", "--tasks", "sst"]
+    done = command(*asked, "--home", home, "--dry-run")
+    assert (
+        "give --limit 50 --output DIR in place of --dry-run, and then --dry-run --output DIR" in done.stdout
+    )
+
+
+def test_a_file_of_answers_is_no_submission(command, home, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"id": "sst.validation.0", "answer": "negative"}\n')
+    done = command("check", path, "--home", home)
+    assert "DIR/predictions/TASK.SPLIT.jsonl" in done.output
+    for format in ("csv", "squad", "lm-eval"):
+        path.write_text('{"id": "a", "prediction": "x"}\n{"id": "b", "prediction": "y"}\n')
+        given = ["import", format, path, "--task", "sst", "--output", tmp_path / "o", "--name", "n"]
+        message = said(command(*given, "--home", home))
+        assert "needs no import: rename the key 'prediction' to 'answer', move it to DIR" in message
+
+
+def test_numbers_for_labels_are_told_of_the_option(command, home, tmp_path):
+    rows = "".join(f"sst.validation.{number},{number % 2}\n" for number in range(32))
+    path = tmp_path / "answers.csv"
+    given = [
+        "import",
+        "csv",
+        path,
+        "--task",
+        "sst",
+        "--output",
+        tmp_path / "o",
+        "--name",
+        "n",
+        "--home",
+        home,
+    ]
+    path.write_text(rows)
+    assert "begins with an answer: add a first line that names the columns" in said(command(*given))
+    path.write_text(f"id,answer\n{rows}")
+    assert "--label THEIRS=OURS" in command(*given).stdout
+
+
+def test_ids_of_another_form_are_shown(command, home, tmp_path):
+    lines = [(str(number), "positive") for number in range(32)]
+    write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
+    done = command("check", tmp_path / "s", "--home", home)
+    assert "one is '0', and ids look like 'sst.validation.0'" in done.stdout
+
+
+def test_an_empty_file_of_answers_is_one_fault(command, submit, home):
+    folder = submit("majority", ["sst"])
+    (folder / "predictions" / "sst.validation.jsonl").write_text("")
+    done = command("check", folder, "--home", home)
+    assert done.stdout.count("missing-id") == 1 and "the file is empty" in done.stdout

@@ -70,7 +70,7 @@ def test_a_changed_prediction_is_named_with_the_scores_that_rest_on_it(submissio
         (
             ("tasks", "sst", "answers"),
             {"refused": 1},
-            "sst: answers: the rule, finish or context_kept of some lines",
+            "sst: answers: the answers, or the rule, finish or context_kept of some lines",
         ),
         (("tasks", "sst", "ceiling"), 99.0, "sst: ceiling: the context_kept of some lines has changed"),
         (("tasks", "sst", "partial"), {"of": 9}, "sst: partial: submission.toml has changed"),
