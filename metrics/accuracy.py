@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from .base import (
@@ -42,7 +42,7 @@ ACCURACY = Metric(
 )
 
 
-def accuracy(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def accuracy(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Label accuracy, 0-100: 100 * right / n, where n is the number of examples.
 
     A label is right if it equals any reference; unlike in `em`, spaces around and between words do not count.

@@ -222,28 +222,31 @@ class Score:
         return f"{self.name} {self.value:.2f} (n={self.n}, {self.signature})"
 
 
-def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
+def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may give `id`, `units` and `meta`, one value per example.
+    `columns` may give `id`, `units` and `meta`, one value per example, in the order of the references; the labels of
+    a pandas Series are ignored.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
-    if isinstance(references, str):
-        raise MetricError("References must be one list of strings per example; given a single string.")
-    for name, values in columns.items():
-        if len(values) != len(references):
-            raise MetricError(
-                f"{len(references)} examples but {len(values)} values of {name}: give one each."
-            )
+    if isinstance(references, str) or not isinstance(references, Iterable):
+        given = "a single string" if isinstance(references, str) else show_value(references)
+        raise MetricError(f"References must be one list of strings per example; given {given}.")
+    listed = list(references)
+    # By place, as a Series would be read by label.
+    values_of = {name: list(values) for name, values in columns.items()}
+    for name, values in values_of.items():
+        if len(values) != len(listed):
+            raise MetricError(f"{len(listed)} examples but {len(values)} values of {name}: give one each.")
     made = []
-    for index, answers in enumerate(references):
+    for index, answers in enumerate(listed):
         answers = [answers] if isinstance(answers, str) else answers
         if not _are_texts(answers):
             raise MetricError(
                 "References must be one non-empty list of strings per example; "
                 f"number {index} is {show_value(answers)}."
             )
-        made.append(Item(list(answers), **{name: values[index] for name, values in columns.items()}))
+        made.append(Item(list(answers), **{name: values[index] for name, values in values_of.items()}))
     return made
 
 
@@ -254,15 +257,28 @@ def _are_texts(answers: Any) -> bool:
     return len(answers) > 0 and all(isinstance(answer, str) for answer in answers)
 
 
-def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Reference]) -> Score:
+def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Reference]) -> Score:
     """Compute statistics, sums and scores. Raises MetricError for no examples or unequal numbers of them."""
-    if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
-        raise MetricError(f"Predictions must be a list of strings; {metric.name} got something else.")
-    if len(predictions) != len(references):
-        raise MetricError(f"{len(predictions)} predictions for {len(references)} examples: give one each.")
-    if not predictions:
+    texts = _list_predictions(metric, predictions)
+    if len(texts) != len(references):
+        raise MetricError(f"{len(texts)} predictions for {len(references)} examples: give one each.")
+    if not texts:
         raise MetricError(f"{metric.name} of no examples is undefined: give at least one.")
-    return score_rows(metric.for_data(references), metric.statistics(predictions, references))
+    return score_rows(metric.for_data(references), metric.statistics(texts, references))
+
+
+def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
+    """List the strings of an array, a Series, a generator or the like. Raises MetricError for anything else."""
+    wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
+    if isinstance(predictions, str):
+        raise MetricError(f"{wanted} a single string.")
+    if isinstance(predictions, Mapping) or not isinstance(predictions, Iterable):
+        raise MetricError(f"{wanted} a value of the type {type(predictions).__name__}.")
+    texts = list(predictions)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise MetricError(f"{wanted} a list whose number {index} is {show_value(text)}.")
+    return texts
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:

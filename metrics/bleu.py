@@ -145,7 +145,7 @@ BLEU = Metric(
 )
 
 
-def bleu(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def bleu(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
 
     p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;

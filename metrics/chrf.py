@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -81,7 +81,7 @@ CHRF_PLUS_PLUS = replace(
 )
 
 
-def chrf2(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def chrf2(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
 
     P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
@@ -92,7 +92,7 @@ def chrf2(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(CHRF2, predictions, items(references))
 
 
-def chrf_plus_plus(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def chrf_plus_plus(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """chrF++, 0-100 (Popović 2017): chrF2 whose P and R are also means over word n-grams, n = 1 and 2.
 
     References and errors are treated as in `chrf2`.

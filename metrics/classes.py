@@ -193,7 +193,7 @@ TAG_MACRO_F1 = replace(
 )
 
 
-def macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def macro_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
 
     Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
@@ -204,7 +204,7 @@ def macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(MACRO_F1, predictions, items(references))
 
 
-def mcc(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def mcc(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
 
     It is 0 where all predictions or all gold labels are the same. Predictions that are no gold label of any example
@@ -213,7 +213,7 @@ def mcc(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(MCC, predictions, items(references))
 
 
-def tag_macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def tag_macro_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
 
     Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`

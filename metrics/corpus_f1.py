@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, f1, items, per_example, percent
@@ -60,7 +60,7 @@ CORPUS_F1 = Metric(
 )
 
 
-def corpus_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def corpus_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), P = right / answered, R = right / answerable.
 
     A prediction is right if its set of words (normalised, without `and`) equals the gold one and the gold one is

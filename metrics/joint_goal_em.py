@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from .base import (
@@ -136,7 +136,7 @@ JOINT_GOAL_EM = Metric(
 
 
 def joint_goal_em(
-    predictions: Sequence[str], references: Sequence[Any], turns: Sequence[str] | None = None
+    predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
     """Joint goal EM, 0-100 (Wen et al. 2016; decaNLP 2018): 100 * turns whose accumulated goal is right / turns.
 
@@ -196,7 +196,7 @@ DIALOGUE_F1 = Metric(
 
 
 def dialogue_f1(
-    predictions: Sequence[str], references: Sequence[Any], turns: Sequence[str] | None = None
+    predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
     """Slot F1, 0-100: 2PR / (P + R), P = right / predicted and R = right / gold pairs of slot and value.
 
@@ -207,7 +207,7 @@ def dialogue_f1(
     return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
 
 
-def _turn_items(references: Sequence[Any], turns: Sequence[str] | None) -> list[Item]:
+def _turn_items(references: Iterable[Any], turns: Iterable[str] | None) -> list[Item]:
     if turns is None:
         return [_pair_item(reference) for reference in references]
     return items(references, id=turns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
@@ -433,9 +433,9 @@ LFEM_NORMALISED = Metric(
 
 
 def lfem(
-    predictions: Sequence[str],
-    references: Sequence[Any],
-    tables: Sequence[Mapping[str, Any]] | None = None,
+    predictions: Iterable[str],
+    references: Iterable[Any],
+    tables: Iterable[Mapping[str, Any]] | None = None,
 ) -> Score:
     """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017; decaNLP 2018): 100 * right / n.
 

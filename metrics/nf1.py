@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +103,7 @@ NEM = replace(
 )
 
 
-def nf1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def nf1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), the best over an example's references.
 
     P is the share of the prediction's words that it shares with the reference, R the share of the reference's;
@@ -114,7 +114,7 @@ def nf1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(NF1, predictions, items(references))
 
 
-def em(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def em(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Exact match, 0-100 (decaNLP 2018): 100 * right / n; right means equal to a reference, ignoring case.
 
     Spaces count. Raises MetricError for unequal numbers or an example without a reference.
@@ -122,7 +122,7 @@ def em(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(EM, predictions, items(references))
 
 
-def nem(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def nem(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Normalised exact match, 0-100: 100 * right / n after SQuAD's normalisation, its official exact_match.
 
     Raises MetricError for unequal numbers or an example without a reference.

@@ -260,7 +260,7 @@ RELATEDNESS = replace(
 )
 
 
-def pearson(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def pearson(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
 
     It is 0 where all predictions or all gold values are equal. An unreadable prediction counts as the end of the
@@ -270,7 +270,7 @@ def pearson(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(PEARSON, predictions, items(references))
 
 
-def spearman(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def spearman(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's of ranks, ties sharing a mean.
 
     Unreadable predictions and errors are treated as in `pearson`.
@@ -278,7 +278,7 @@ def spearman(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(SPEARMAN, predictions, items(references))
 
 
-def mse(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def mse(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Mean squared error, 0 and up, lower is better (SemEval 2014 task 1): the mean of (x - y)^2.
 
     Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
@@ -286,7 +286,7 @@ def mse(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(MSE, predictions, items(references))
 
 
-def relatedness(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def relatedness(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
 
     Each is that of the metric of its name; so are its unit, unreadable predictions and errors.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -79,7 +79,7 @@ ROUGE_LINES = replace(
 
 
 def rouge(
-    predictions: Sequence[str], references: Sequence[Any], sentences: Literal[".", "\n"] = "."
+    predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
 ) -> Score:
     """ROUGE, 0-100 (Lin 2004, ROUGE-1.5.5 -m -n 2): the mean of ROUGE-1, ROUGE-2 and ROUGE-L, each a mean of F.
 
@@ -157,7 +157,7 @@ ROUGE_PERL_LINES = replace(
 
 
 def rouge_perl(
-    predictions: Sequence[str], references: Sequence[Any], sentences: Literal[".", "\n"] = "."
+    predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
 ) -> Score:
     """ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
 
@@ -204,7 +204,7 @@ ROUGE_SCORE = Metric(
 )
 
 
-def rouge_score(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def rouge_score(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """ROUGE, 0-100, of the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, with stemming.
 
     It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives

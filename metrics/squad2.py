@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
@@ -54,7 +54,7 @@ SQUAD2 = Metric(
 )
 
 
-def squad2(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def squad2(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
 
     Where a reference has words, F1 is that of `nf1`; where none has, or all say `unanswerable`, it is 100 for an

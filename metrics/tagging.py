@@ -5,7 +5,7 @@ Answers hold one value per token, separated by spaces. Only the first reference 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -101,7 +101,7 @@ TAG_ACCURACY = Metric(
 )
 
 
-def tag_accuracy(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def tag_accuracy(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Tagging accuracy, 0-100: 100 * right tags / gold tags, over the tokens of all sequences together.
 
     A missing tag is wrong; tags beyond the last gold one are ignored.
@@ -195,7 +195,7 @@ SEQUENCE_F1 = Metric(
 )
 
 
-def sequence_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def sequence_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
     P = right / predicted chunks and R = right / gold chunks, over all sequences together; tags are such as B-NP,
@@ -304,7 +304,7 @@ PARSING = Metric(
 
 
 def uas_las(
-    predictions: Sequence[str], references: Sequence[Any], tags: Sequence[Any] | None = None
+    predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
     """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in `details`.
 
@@ -316,7 +316,7 @@ def uas_las(
     return evaluate(PARSING, predictions, _with_tags(references, tags))
 
 
-def _with_tags(references: Sequence[Any], tags: Sequence[Any] | None) -> list[Item]:
+def _with_tags(references: Iterable[Any], tags: Iterable[Any] | None) -> list[Item]:
     return items(
         references, **({} if tags is None else {"meta": [{"pos": of_example} for of_example in tags]})
     )
@@ -361,7 +361,7 @@ PARSING_UD = Metric(
 
 
 def parsing_ud(
-    predictions: Sequence[str], references: Sequence[Any], tags: Sequence[Any] | None = None
+    predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
     """LAS of the CoNLL 2018 shared task, 0-100, over all words, punctuation too, and without subtypes of relations.
 

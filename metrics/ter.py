@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, percent, where
@@ -43,7 +43,7 @@ TER = Metric(
 )
 
 
-def ter(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+def ter(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Translation edit rate, 0 and up, lower is better (Snover et al. 2006): 100 * edits / reference words.
 
     An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. Of several references,

@@ -1,9 +1,11 @@
 import math
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from decabench.metrics import nf1
+from decabench.metrics import em, joint_goal_em, lfem, nf1, uas_las
 from decabench.metrics.base import (
     Item,
     Metric,
@@ -63,19 +65,55 @@ def test_items_take_strings_and_lists():
     [
         (lambda: nf1([], []), "no examples"),
         (lambda: nf1(["a"], []), "1 predictions for 0 examples"),
-        (lambda: nf1("ab", ["a", "b"]), "list of strings"),
-        (lambda: nf1([None], ["a"]), "list of strings"),
+        (lambda: nf1("ab", ["a", "b"]), "list of strings, one per example; nf1 was given a single string"),
+        (lambda: nf1([None], ["a"]), "nf1 was given a list whose number 0 is None"),
+        (lambda: nf1(pd.Series(["a", math.nan]), ["a", "b"]), "whose number 1 is nan"),
+        (lambda: nf1(None, ["a"]), "a value of the type NoneType"),
+        (lambda: nf1({"id": "a"}, ["a"]), "a value of the type dict"),
+        (lambda: nf1(np.array([], str), []), "no examples"),
         (lambda: nf1(["a"], [[]]), "non-empty list"),
         (lambda: nf1(["a"], [["a", 1]]), "non-empty list"),
         (lambda: nf1(["a"], [None]), "number 0 is None"),
         (lambda: nf1(["a"], [["a" * 1_000_000, 1]]), r"number 0 is \['a{78}…\.$"),
-        (lambda: nf1(["a"], "a"), "a single string"),
+        (lambda: nf1(["a"], "a"), "References must be .* given a single string"),
+        (lambda: nf1(["a"], None), "References must be .* given None"),
         (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
     ],
 )
 def test_errors_say_what_was_wrong(call, message):
     with pytest.raises(MetricError, match=message):
         call()
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array, pd.Series, iter])
+def test_predictions_and_references_come_in_any_iterable(form):
+    score = em(form(["a", ""]), form(["a", "b"]))
+    assert (float(score), score.n) == (50.0, 2)
+    assert float(em(form([""]), form(["a"]))) == 0.0  # an array of one empty string is false
+
+
+def test_columns_of_a_shuffled_frame_are_read_by_place():
+    """A Series is indexed by label: one of shuffled rows gave other turns to the same answers."""
+    frame = pd.DataFrame(
+        {
+            "turn": ["en_0_1", "en_0_2", "en_0_3"],
+            "gold": ["food: thai;", "food: dontcare;", "area: north;"],
+            "ours": ["food: thai;", "none", "area: north;"],
+        },
+        index=[1, 2, 0],
+    )
+    # By hand: after the first turn, the goal lacks `food: dontcare`.
+    assert float(joint_goal_em(frame.ours, frame.gold, turns=frame.turn)) == pytest.approx(100 / 3)
+    assert float(joint_goal_em(frame.ours, frame.gold, turns=iter(frame.turn))) == pytest.approx(100 / 3)
+
+
+def test_tables_and_tags_of_a_shuffled_frame_are_read_by_place():
+    forms = [{"sql": {"sel": column, "agg": 0, "conds": []}, "header": ["a", "b"]} for column in (0, 1)]
+    texts = ["select a from table", "select b from table"]
+    assert float(lfem(texts, texts, tables=pd.Series(forms, index=[1, 0]))) == 100.0
+    parses = ["2:nsubj 0:root", "0:root 1:punct"]
+    tags = pd.Series(["NOUN VERB", "VERB PUNCT"], index=[1, 0])
+    assert float(uas_las(["2:nsubj 0:root", "0:root 9:punct"], parses, tags=tags)) == 100.0
 
 
 def test_metric_error_is_a_value_error_too():
