@@ -36,10 +36,12 @@ _LIMIT = 1e100
 def _parse_number(text: str) -> float | None:
     """Parse a number; None if the text is none, not finite or absurdly large.
 
-    What `float` reads but no other reader of numbers does is none: `3_5`, which is Python's 35.
+    What Python's `float` reads, but neither C's strtod nor R nor JSON does, is none: `3_5`, which is Python's 35, and
+    digits other than ASCII's, such as Arabic ones.
     """
+    text = text.strip()
     try:
-        number = float(text) if "_" not in text else math.nan
+        number = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return None
     return number if abs(number) < _LIMIT else None

@@ -46,14 +46,16 @@ def test_no_number_is_the_worst_answer_of_the_gold_range(text):
     ("text", "number"),
     [
         *(("3", 3), (" 3.5\n", 3.5), ("+3", 3), ("1e0", 1), ("20e-1", 2), (".5", 0.5), ("3.", 3)),
+        ("\u00a03.5\u3000", 3.5),
         *(
             (text, None)
             for text in ("3_5", "1_0e1", "0x3", "3,5", "inf", "-Infinity", "nan", "1e999", "3 5", "")
         ),
+        *((text, None) for text in ("\uff13", "\uff13.\uff15", "٣", "१२", "1\u0660")),
     ],
 )
 def test_odd_forms_of_numbers(text, number):
-    """As numpy's readers and JSON take them: an underscore, which Python's float skips, makes no number."""
+    """As numpy's readers and JSON take them: Python's float alone skips underscores and knows other digits."""
     details = mse([text, "1", "5"], ["3", "1", "5"]).details
     assert details["unreadable"] == (pytest.approx(100 / 3) if number is None else 0)
     if number is not None:
