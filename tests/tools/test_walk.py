@@ -1,6 +1,8 @@
 """How many files a command crosses: the walks that ARCHITECTURE.md describes stay short."""
 
+import importlib.util
 import json
+import re
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 from tests.tasks.commands import ROOT
 
 LIMITS = {"prepare": 17, "predict": 23, "evaluate": 24}
+STATED = r"(\d+) files for `evaluate`, (\d+) for `predict`, (\d+) for `prepare`, (\d+) from a batch to its"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,21 @@ def walks():
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_walk_is_short(walks, name):
     assert 5 < len(walks[name]["files"]) <= LIMITS[name], walks[name]["files"]
+
+
+def test_the_page_states_the_limits_of_the_tool():
+    spec = importlib.util.spec_from_file_location("walk", ROOT / "tools" / "walk.py")
+    walk = importlib.util.module_from_spec(spec)
+    sys.modules["walk"] = walk  # for its dataclass
+    try:
+        spec.loader.exec_module(walk)
+    finally:
+        del sys.modules["walk"]
+    assert {name: walk.LIMITS[name] for name in LIMITS} == LIMITS
+    stated = re.search(STATED, (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert stated is not None
+    numbers = dict(zip(("evaluate", "predict", "prepare", "train"), map(int, stated.groups()), strict=True))
+    assert numbers == walk.LIMITS
 
 
 def test_a_walk_has_what_ran(walks):
