@@ -26,7 +26,6 @@ __all__ = [
     "count",
     "count_in_python",
     "lcs_hits",
-    "marked_positions",
     "overlap",
     "precision_recall_f1",
     "sentence_tokens",
@@ -278,17 +277,14 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
     return hits
 
 
-def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
+def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
     """Find the reference's positions on its longest common subsequence with the candidate, last first.
 
     Of several such subsequences it is the one that the Perl script finds: the table has the reference as rows, and
     on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is clear where the length in column j + 1
-    is one more than in column j, so that a cell is a count of bits and a row one addition.
+    is one more than in column j, so that a cell is a count of bits and a row one addition. `places` are those of the
+    candidate's tokens, at least of all that the reference has.
     """
-    return _mark(reference, candidate, _find_places(candidate, set(reference)))
-
-
-def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []
     i, j = len(reference), len(candidate)

@@ -74,7 +74,6 @@ from decabench.scoring.significance import (
     show_interval,
     show_p,
     stored_metric,
-    student_p,
     student_t,
     total_interval,
 )
@@ -172,7 +171,6 @@ __all__ = [
     "sign_manifest",
     "statistics_path",
     "stored_metric",
-    "student_p",
     "student_t",
     "submission_differences",
     "total_interval",

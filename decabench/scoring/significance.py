@@ -42,7 +42,6 @@ __all__ = [
     "show_interval",
     "show_p",
     "stored_metric",
-    "student_p",
     "student_t",
     "total_interval",
     "write_rows",
@@ -584,15 +583,6 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
     freedom = min(max(freedom, 1.0), 1e5)
     angles, inside = _t_distribution(freedom)
     return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside, angles)))
-
-
-def student_p(statistic: float, freedom: float) -> float:
-    """Return the two-sided p of Student's t distribution."""
-    import numpy as np
-
-    freedom = min(max(freedom, 1.0), 1e5)
-    angles, inside = _t_distribution(freedom)
-    return 1 - float(np.interp(math.atan(abs(statistic) / math.sqrt(freedom)), angles, inside))
 
 
 def _t_distribution(freedom: float) -> tuple[Array, Array]:

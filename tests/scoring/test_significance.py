@@ -17,7 +17,6 @@ from decabench.scoring.significance import (
     describe_units,
     exact_sums,
     score_interval,
-    student_p,
     student_t,
     total_interval,
 )
@@ -81,6 +80,15 @@ def test_inner_units_vary_within_outer_ones_that_are_too_few():
         "fixed": 6,
         "within": "relation",
     }
+
+
+@pytest.mark.parametrize(
+    ("outer", "varying", "level", "fixed"), [(9, 27, 1, 9), (10, 10, 0, 0), (11, 11, 0, 0)]
+)
+def test_ten_outer_units_are_enough(outer: int, varying: int, level: int, fixed: int):
+    units = nested(outer, inner=3, examples=2)
+    sample = em_sample(np.arange(len(units)) % 4 == 0, units)
+    assert (len(sample.sizes), sample.level, sample.fixed) == (varying, level, fixed)
 
 
 def test_without_ten_of_anything_the_innermost_units_vary():
@@ -181,13 +189,6 @@ def test_quantiles_of_student_s_t(freedom: float, confidence: float):
     assert student_t(freedom, confidence) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("freedom", [1, 1.5, 3.7, 9, 47, 399, 20_000])
-@pytest.mark.parametrize("statistic", [-3.0, 0.0, 0.4, 2.1])
-def test_p_values_of_student_s_t(freedom: float, statistic: float):
-    expected = 2 * stats.t.sf(abs(statistic), freedom)
-    assert student_p(statistic, freedom) == pytest.approx(expected, rel=1e-4)
-
-
 def test_the_interval_of_a_proportion_is_near_wilson_s():
     right = np.arange(400) < 320
     found = score_interval(em_sample(right))
@@ -263,6 +264,16 @@ def test_tasks_that_are_all_right_add_their_own_intervals():
     both = total_interval([right[0], mixed])
     assert both.low == pytest.approx(180 - math.hypot(halves[0], 80 - total_interval([mixed]).low), abs=0.1)
     assert both.high - 180 < 1.5  # above, all right leaves nothing open
+
+
+@pytest.mark.parametrize("combination", ["sum", "mean"])
+def test_the_interval_of_a_total_ends_where_its_scale_does(combination):
+    """Two tasks with 39 of 40 right beside one all right would reach 300.53 of 300, and those all wrong -0.53."""
+    top = [em_sample(np.arange(40) > 0, name=name) for name in "ab"] + [em_sample(np.ones(12), name="c")]
+    bottom = [em_sample(np.arange(40) < 1, name=name) for name in "ab"] + [em_sample(np.zeros(12), name="c")]
+    highest = 300 if combination == "sum" else 100
+    assert total_interval(top, combination).high == highest
+    assert total_interval(bottom, combination).low == 0
 
 
 @pytest.mark.parametrize(

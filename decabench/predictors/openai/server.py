@@ -130,6 +130,11 @@ def _parse_base_url(target: str) -> str:
 _ENDPOINTS = ("/chat/completions", "/completions", "/models", "/responses")
 
 
+def _asks_chat(options: ModelOptions) -> bool:
+    """Tell whether the chat API is asked: it is unless completions are chosen."""
+    return options.api != "completions"
+
+
 @dataclass(frozen=True)
 class OpenAIBackend:
     """A server, before the first request. It does not hold the key: `open` reads that from the environment."""
@@ -155,7 +160,7 @@ class OpenAIBackend:
             "body": parse_json(options.body) if options.body else None,
             "headers": sorted({header.name.lower() for header in options.header}) or None,
             # A journal from before chats were sent stop strings lacks this, and is not continued.
-            "stop": "template" if self.is_chat and "stop" not in options.omit else None,
+            "stop": "template" if _asks_chat(self.options) and "stop" not in options.omit else None,
         }
         sent = {"temperature": options.temperature, "seed": options.seed}
         return {
@@ -170,11 +175,6 @@ class OpenAIBackend:
     def label(self) -> str:
         """Its name in a submission: the model, and not the address of a server, which may be private."""
         return f"openai:{self.options.model}"
-
-    @property
-    def is_chat(self) -> bool:
-        """Whether it asks the chat API."""
-        return self.options.api != "completions"
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -292,7 +292,7 @@ class OpenAIPredictor:
         }
         if self.options.top_p is not None:
             body["top_p"] = self.options.top_p
-        if self._is_chat:
+        if _asks_chat(self.options):
             messages = self.prompting.messages(question, context)
             body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
             path, stop = "/chat/completions", self.prompting.chat_stop
@@ -307,10 +307,6 @@ class OpenAIPredictor:
         return replace(answer, text=self.client.redact(answer.text))
 
     @property
-    def _is_chat(self) -> bool:
-        return self.options.api != "completions"
-
-    @property
     def _max_new_tokens(self) -> int:
         return self.options.max_new_tokens or self.prompting.max_new_tokens
 
@@ -320,7 +316,7 @@ class OpenAIPredictor:
 
     def _size(self, question: Question, context: str) -> int:
         """Count the characters of the whole prompt."""
-        if self._is_chat:
+        if _asks_chat(self.options):
             return sum(len(message.content) for message in self.prompting.messages(question, context))
         return len(self.prompting.text(question, context))
 
