@@ -11,11 +11,20 @@ import numpy as np
 import pytest
 
 from decabench.leaderboard.entries import Check, Entry, EvidenceKind
-from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, rank_suite
+from decabench.leaderboard.places import Place, Versus
+from decabench.leaderboard.ranking import (
+    BASELINES,
+    CEILINGS,
+    Board,
+    Standings,
+    State,
+    describe_place,
+    rank_suite,
+)
 from decabench.metrics import METRICS
 from decabench.scoring import Sample
-from decabench.tasks import DECATHLON, TASKS
-from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, tables, without
+from decabench.tasks import DECATHLON, TASKS, Combination, Suite
+from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, suite_results, tables, without
 from tests.scoring.populations import mean_rows, sample
 
 NO_SCHEMA = without("schema", score=99.0)
@@ -229,6 +238,61 @@ def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
     assert np.array_equal(few.tests.total.adjusted, more.tests.total.adjusted[:3, :3])
     assert more.tests.total.is_tested(0, 4) and not more.tests.total.is_tested(0, 3)
     assert more.tests.tasks["squad"].is_tested(0, 3)
+
+
+def skewed_sample(entry: Entry, task: str) -> Sample | None:
+    """Two systems that differ on 40 of 400 examples, by 28 to 12, and baselines that have other shares right."""
+    random = np.random.default_rng(5)
+    base = random.random(400) < 0.7
+    differ = random.permutation(400)[:40]
+    right = {"a": base.copy(), "b": base.copy()}
+    right["b"][differ], right["a"][differ] = np.arange(40) < 28, np.arange(40) >= 28
+    for name, share in (("c", 0.3), ("d", 0.31), ("e", 0.33), ("f", 0.5), ("g", 0.52)):
+        right[name] = random.random(400) < share
+    return sample("em", mean_rows(right[entry.name], np.ones(400)), np.ones(400, dtype=int), task)
+
+
+@pytest.mark.parametrize("predictor", ["majority", "oracle"])
+def test_baselines_and_ceilings_do_not_count_among_the_pairs_of_others(predictor: str) -> None:
+    """Adjusted for 21 pairs instead of one, the difference of the two systems would not be significant."""
+    suite = Suite("one", "One", ("sst",), "sum", "sum")
+    about = {"predictor": {"name": predictor}}
+
+    def rank(names: str) -> Standings:
+        files = [
+            suite_results(name, suite, {"sst": 50.0}, {"sst": "em"}, **(about if name > "b" else {}))
+            for name in names
+        ]
+        entries = [entry(file, f"{file['submission']['name']}/results.json") for file in files]
+        (table,) = rank_suite(suite, entries, TASKS, METRICS, skewed_sample).tables
+        return table
+
+    alone, beside = rank("ab"), rank("abcdefg")
+    assert len(beside.rows) == 2 and len(beside.floors + beside.ceilings) == 5
+    for one, other in (
+        (alone.tests.total, beside.tests.total),
+        (alone.tests.tasks["sst"], beside.tests.tasks["sst"]),
+    ):
+        assert one is not None and other is not None
+        assert 0.001 < one.adjusted[0, 1] < 0.05
+        assert other.adjusted[0, 1] == one.adjusted[0, 1]
+        assert other.adjusted[0, 2] >= other.p[0, 2]
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [(0.0005, "p < 0.001"), (0.000999, "p < 0.001"), (0.001, "p = 0.001"), (0.0312, "p = 0.031")],
+)
+def test_a_small_p_is_not_written_as_nothing(p: float, said: str) -> None:
+    place = Place(2, 2, (2, 2), Versus(0, p, True))
+    assert describe_place(place, ["a", "b"]) == f"differs from a (adjusted for all pairs, {said})"
+
+
+@pytest.mark.parametrize(("total", "expected"), [("sum", 60.0), ("mean", 20.0), ("none", 0.0)])
+def test_scores_are_combined_as_the_suite_does(total: Combination, expected: float) -> None:
+    board = Board(Suite("three", "Three", ("a", "b", "c"), total), ())
+    assert board.combine([10.0, 20.0, 30.0]) == expected
+    assert board.combine([]) == 0.0
 
 
 def test_without_a_test_it_says_so() -> None:

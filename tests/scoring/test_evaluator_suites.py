@@ -137,6 +137,24 @@ def test_scores_beyond_100_are_written_and_read(numbers: Callable[..., Path], tm
     assert verify(a, path, tmp_path / "home", include=[tmp_path / "own.toml"]) == []
 
 
+def test_the_worst_wording_of_an_error_is_the_highest(own_task: Callable[..., Path], tmp_path: Path) -> None:
+    """Errors of 0, 1 and 2 on one example of four: the mean squared errors are 0, 1/4 and 1."""
+    own = own_task(range(4), metric="mse")
+    own.write_text(own.read_text() + '[[variants]]\nname = "a"\nquestion = "{question} Tell."\n' * 2)
+    own.write_text(own.read_text().replace('name = "a"', 'name = "b"', 1))
+    (task,) = load_included(own)
+    prepare_task(task, Request(tmp_path / "home", progress=False))
+    ids = [example.id for example in Store(tmp_path / "home").examples("own", "validation")]
+    folder = tmp_path / "sub"
+    for number, error in enumerate((1, 0, 2)):
+        answers = [(id_, str(index + error * (index == 0))) for index, id_ in enumerate(ids)]
+        place = folder / "variants" / str(number) if number else folder
+        write_submission(place, SubmissionInfo("a"), {("own", "validation"): answers})
+    found = evaluate(folder, home=tmp_path / "home", include=[own]).tasks["own"].variants
+    assert found["scores"] == {"0": 0.25, "1": 0.0, "2": 1.0}
+    assert (found["worst"], found["spread"]) == (1.0, 1.0)
+
+
 def test_compare_prints_and_fails_on_errors_that_grow(
     command: Callable[..., object], numbers: Callable[..., Path], tmp_path: Path
 ) -> None:
