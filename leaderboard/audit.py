@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from decabench.leaderboard.entries import (
     submission_folder,
 )
 from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.row_limits import find_impossible_rows
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import (
     TOLERANCE,
@@ -57,7 +58,6 @@ __all__ = [
     "audit",
     "differs_in_words",
     "find_answers",
-    "find_impossible_rows",
     "refusal_reason",
     "units_fit",
 ]
@@ -399,6 +399,8 @@ def _recompute(
     if statistics.units is not None and not units_fit(found, statistics.units):
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
     if fault := find_impossible_rows(metric, rows):
+        if not is_same_version and task.signature:
+            return OTHER_VERSION
         raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
     scores = _score(name, metric, rows)
     stated = [(metric.headline, task.score), *task.scores.items()]
@@ -479,154 +481,3 @@ def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
     if recomputed.kind in (None, "self-reported"):
         return recomputed
     return replace(recomputed, interval=evidence.total_interval(recomputed))
-
-
-# What rows of statistics can be
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """What holds for every row of a metric's statistics."""
-
-    at_most: tuple[tuple[str, str], ...]
-    """(column, column that it never exceeds)."""
-    one: str = "n"
-    """The column that is 1 for every example; empty if there is none."""
-    signed: bool = False
-    """Whether numbers may be negative."""
-
-
-def _shares(*columns: str) -> _Limits:
-    return _Limits(tuple((column, "n") for column in columns))
-
-
-def _bleu_limits() -> Iterator[tuple[str, str]]:
-    for prefix in ("", "cased_"):
-        yield from ((f"{prefix}right{order}", f"{prefix}total{order}") for order in (1, 2, 3, 4))
-        yield from ((f"{prefix}total{order + 1}", f"{prefix}total{order}") for order in (1, 2, 3))
-        yield f"{prefix}total1", f"{prefix}system_length"
-
-
-def _chrf_limits(words: int) -> Iterator[tuple[str, str]]:
-    orders = [*(f"char{order}" for order in range(1, 7)), *(f"word{order}" for order in range(1, words + 1))]
-    yield from ((f"{order}_right", f"{order}_{side}") for order in orders for side in ("predicted", "gold"))
-
-
-_WORDS = _shares("nf1", "nf1_empty_match", "em", "nem")
-_ROUGE = _shares(
-    *(f"{kind}_{part}" for kind in ("rouge1", "rouge2", "rougeL") for part in ("precision", "recall", "f"))
-)
-_LIMITS: Mapping[str, _Limits] = {
-    "nf1": _WORDS,
-    "em": _WORDS,
-    "nem": _WORDS,
-    "accuracy": _shares("right"),
-    "squad2": _Limits(
-        (
-            ("answerable", "n"),
-            ("answer_exact", "answer_f1"),
-            ("answer_f1", "answerable"),
-            ("no_answer_right", "n"),
-        )
-    ),
-    "rouge": _ROUGE,
-    "rouge_lines": _ROUGE,
-    "rouge_score": _ROUGE,
-    "rouge_perl": _Limits((), one=""),  # its rows are weighted
-    "rouge_perl_lines": _Limits((), one=""),
-    "bleu": _Limits(tuple(_bleu_limits()), one=""),
-    "chrf2": _Limits(tuple(_chrf_limits(0)), one=""),
-    "chrf_plus_plus": _Limits(tuple(_chrf_limits(2)), one=""),
-    "ter": _Limits((), one=""),
-    "corpus_f1": _Limits(
-        (
-            ("right", "answered"),
-            ("right", "answerable"),
-            ("right_any", "answered"),
-            ("right_any", "answerable_any"),
-            ("answered", "n"),
-            ("answerable", "n"),
-            ("answerable_any", "n"),
-        )
-    ),
-    "joint_goal_em": _shares("joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
-    "dialogue_f1": _Limits(
-        tuple(
-            (f"{kind}_right", f"{kind}_{side}")
-            for kind in ("slot", "request", "state")
-            for side in ("predicted", "gold")
-        ),
-        one="",
-    ),
-    "lfem": _Limits(
-        (
-            ("lfem", "n"),
-            ("lfem_unordered", "n"),
-            ("lfem_corrected", "n"),
-            ("n_executed", "n"),
-            ("executed_right", "n_executed"),
-        )
-    ),
-    "lfem_normalised": _shares("lfem_normalised"),
-    "macro_f1": _shares("right"),
-    "mcc": _shares("right"),
-    "tag_macro_f1": _Limits((("right", "n"), ("missing", "n"), ("unknown", "n")), one=""),
-    "tag_accuracy": _Limits((("right", "tags"),), one=""),
-    "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
-    "parsing_ud": _Limits(
-        (
-            ("uas", "words"),
-            ("las", "uas"),
-            ("content_gold", "words"),
-            ("content_predicted", "words"),
-            ("content_right", "content_gold"),
-            ("content_right", "content_predicted"),
-            ("content_right", "las"),
-            ("kept", "words"),
-            ("uas_kept", "kept"),
-            ("uas_kept", "uas"),
-            ("las_kept", "uas_kept"),
-            ("las_kept", "las"),
-        ),
-        one="",
-    ),
-    "parsing": _Limits((("uas", "tokens"), ("las", "uas")), one=""),
-    "pearson": _Limits((("unreadable", "n"),), signed=True),
-    "spearman": _Limits((("unreadable", "n"),), signed=True),
-    "mse": _Limits((("unreadable", "n"),)),
-    "relatedness": _Limits((("unreadable", "n"),), signed=True),
-}
-"""Per metric, what no answer could make of a row; metrics of other packages are not limited."""
-
-_SLACK = 1e-6
-
-
-def _class_limits(metric: Metric) -> Iterator[tuple[str, str]]:
-    """Yield what holds for the columns of each class: what is right is gold and predicted."""
-    for column in metric.columns:
-        kind, _, label = column.partition(":")
-        if label and kind == "right":
-            yield from ((column, f"{other}:{label}") for other in ("gold", "predicted"))
-
-
-def find_impossible_rows(metric: Metric, rows: Array) -> str:
-    """Return what is wrong with rows that the metric could not have made of any answer; empty if nothing is."""
-    import numpy as np
-
-    if not np.isfinite(rows).all():
-        return "some numbers are not finite"
-    limits = _LIMITS.get(metric.name)
-    if limits is None:
-        return ""
-    columns = dict(zip(metric.columns, rows.T, strict=True))
-    if not limits.signed and (rows < 0).any():
-        name = next(name for name, values in columns.items() if (values < 0).any())
-        return f"{name} is negative in {int((columns[name] < 0).sum()):,} rows"
-    if limits.one in columns and (columns[limits.one] != 1).any():
-        return f"{limits.one} is not 1 in every row"
-    for name, bound in (*limits.at_most, *_class_limits(metric)):
-        if name in columns and bound in columns:
-            beyond = int((columns[name] > columns[bound] + _SLACK).sum())
-            if beyond:
-                return f"{name} exceeds {bound} in {beyond:,} rows"
-    return ""

@@ -23,6 +23,8 @@ from decabench.tasks import DECATHLON, TASKS, Suite
 NAMES = DECATHLON.tasks
 PUBLIC = tuple(name for name in NAMES if not TASKS[name].hidden)
 METRICS = {name: TASKS[name].metric for name in NAMES}
+COUNT = 100
+"""The examples of each task: a score of whole points is a number of right answers."""
 
 
 def scored(name: str, score: float, data: str = "a", signature: str = "v:1", **about: Any) -> dict[str, Any]:
@@ -32,14 +34,14 @@ def scored(name: str, score: float, data: str = "a", signature: str = "v:1", **a
         "headline": METRICS.get(name, "em"),
         "score": score,
         "signature": f"{name}|{signature}",
-        "n": 10,
+        "n": COUNT,
         "data": data_of(name, data, **about),
     }
 
 
 def data_of(name: str, data: str = "a", **about: Any) -> dict[str, Any]:
     given = {"fingerprint": f"sha256:{data}-{name}", "origin": "upstream", "verified": True}
-    return {**given, "rows": 10, "published_count": None, **about}
+    return {**given, "rows": COUNT, "published_count": None, **about}
 
 
 def results(
@@ -178,14 +180,25 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
         if task["status"] != "scored" or task["metric"] not in ALL_METRICS or "/" in name:
             continue
         metric = ALL_METRICS[task["metric"]]
-        rows = [row_of(metric, task["score"])] * task["n"]
-        if metric.name == "pearson":
-            rows = correlated(task["score"] / 100, task["n"])
+        rows = rows_of(metric, task["score"], task["n"])
         columns = {column: [row[column] for row in rows] for column in metric.columns}
         levels = len(TASKS[name].unit_names) if name in TASKS else 1
         units = [(str(index),) * levels for index in range(task["n"])]
         path = folder / "statistics" / f"{name}.parquet"
         write_rows(path, metric.name, task["signature"], columns, units)
+
+
+def rows_of(metric: Metric, score: float, count: int) -> list[dict[str, float]]:
+    """Rows that answers may have and that give a score: so many are right, and the others wrong."""
+    if metric.name == "pearson":
+        return correlated(score / 100, count)
+    if metric.name == "relatedness":
+        return [{**dict.fromkeys(metric.columns, 0.0), "n": 1.0, "squares": score}] * count
+    if not metric.higher_is_better:
+        return [row_of(metric, score)] * count
+    right = round(count * score / 100)
+    assert abs(100 * right / count - score) < 1e-9, f"{score} is no share of {count} answers"
+    return [row_between(metric, 1.0)] * right + [row_between(metric, 0.0)] * (count - right)
 
 
 def correlated(share: float, count: int) -> list[dict[str, float]]:
@@ -203,9 +216,19 @@ def correlated(share: float, count: int) -> list[dict[str, float]]:
 
 @cache
 def row_of(metric: Metric, score: float) -> dict[str, float]:
-    """A row whose sums give a score: between the rows of a perfect and of an empty answer."""
+    """A row whose sums give a score: between the rows of a perfect and of an empty answer, which no answer is."""
     if metric.name == "mse":
         return {"n": 1.0, "squares": score, "unreadable": 0.0}
+    low, high = 0.0, 1.0
+    for _ in range(100):  # every score grows with the share of perfect rows
+        share = (low + high) / 2
+        row = row_between(metric, share)
+        low, high = (share, high) if metric.score(row)[metric.headline] < score else (low, share)
+    return row
+
+
+def row_between(metric: Metric, share: float) -> dict[str, float]:
+    """The row of a perfect answer (1), of an empty one (0), or a mixture."""
     part = {
         "gold",
         "answered",
@@ -220,10 +243,4 @@ def row_of(metric: Metric, score: float) -> dict[str, float]:
     lowest = {
         column: float(column in part or "total" in column or "length" in column) for column in metric.columns
     }
-    low, high = 0.0, 1.0
-    row = dict(lowest)
-    for _ in range(100):  # every score grows with the share of perfect rows
-        share = (low + high) / 2
-        row = {column: lowest[column] + share * (1 - lowest[column]) for column in metric.columns}
-        low, high = (share, high) if metric.score(row)[metric.headline] < score else (low, share)
-    return row
+    return {column: low + share * (1 - low) for column, low in lowest.items()}

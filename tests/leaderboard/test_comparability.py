@@ -72,7 +72,7 @@ def test_the_data_behind_a_table() -> None:
     subset = {**MIRROR, "published_count": 10_570, "note": "the first rows"}
     (table,) = tables(results("one", 50.0, of_data=subset))
     line = table.data[0]
-    assert (line.task, line.count, line.is_subset) == ("squad", "10 of 10,570", True)
+    assert (line.task, line.count, line.is_subset) == ("squad", "100 of 10,570", True)
     assert (line.signature, line.fingerprint) == ("squad|v:1", "sha256:a-squad")
     assert [(note, len(names)) for note, names in table.notes] == [("the first rows", 10)]
 
@@ -80,12 +80,12 @@ def test_the_data_behind_a_table() -> None:
 def test_a_failed_task_does_not_change_how_many_examples_there_are() -> None:
     failed = results("failed", without("squad"), {"squad": "12 ids missing"})
     failed["tasks"]["squad"] |= {"n": 0}
-    failed["tasks"]["squad"]["data"] |= {"fingerprint": "sha256:a-squad", "published_count": 10}
-    whole = results("whole", 50.0, of_data={"published_count": 10})
+    failed["tasks"]["squad"]["data"] |= {"fingerprint": "sha256:a-squad", "published_count": 100}
+    whole = results("whole", 50.0, of_data={"published_count": 100})
     (table,) = tables(whole, failed)
-    assert (table.data[0].count, table.data[0].is_subset) == ("10 of 10", False)
+    assert (table.data[0].count, table.data[0].is_subset) == ("100 of 100", False)
     (alone,) = tables(failed)
-    assert alone.data[0].count == "10 of 10"
+    assert alone.data[0].count == "100 of 100"
 
 
 def test_another_number_of_examples_is_other_data() -> None:

@@ -361,7 +361,7 @@ def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
 
 def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> None:
     (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst"))
-    assert {line.count for line in table.data} == {"10"}
+    assert {line.count for line in table.data} == {"100"}
 
 
 def test_raw_answers_have_no_rank() -> None:
