@@ -327,8 +327,12 @@ def _advice(error: click.ClickException) -> str:
         setting = find_setting(error.option_name.lstrip("-"))
         return f" It is a setting here: write --set {setting}=…" if setting else ""
     if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
-        names = ",".join((*given, *error.message.rpartition("(")[2].rstrip(")").split()))
-        return f". To give several tasks, separate them with commas: --tasks {names}."
+        from decabench.tasks import known_tasks
+
+        extra = error.message.rpartition("(")[2].rstrip(")").split()
+        if {*extra} <= known_tasks().keys():
+            names = ",".join((*given, *extra))
+            return f". To give several tasks, separate them with commas: --tasks {names}."
     if isinstance(error, click.NoSuchOption) and error.option_name == "--tasks":
         if any(
             isinstance(parameter, click.Argument) and parameter.name == "tasks"

@@ -328,9 +328,8 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES, on
     deep: list[str] = []
     for path, shown in _candidates(submissions, only, refused, deep):
         home = submission_folder(shown)
-        if not _is_plain(shown):
+        if reason := _path_fault(shown):
             evaluated.add(home)
-            reason = "its path has characters that cannot be seen, or more than 1,000: rename it"
             refused.append(Refusal(printable_line(_printable(shown)), reason))
             continue
         try:
@@ -390,10 +389,10 @@ def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite
             "characters other than a-z, 0-9, '.', '_' and '-'",
         )
     title = printable_line(suite.title, 80)
-    title = suite.name if not title or _mixes_scripts(title) else title
+    title = suite.name if not title or _looks_latin(title) else title
     total_name = printable_line(suite.total_name, 40) or "total"
     names = {_folded(one.total_name) for one in known.values() if not one.total_name.islower()}
-    if _mixes_scripts(total_name) or _folded(total_name) in names:
+    if _looks_latin(total_name) or _folded(total_name) in names:
         total_name = "total"  # such as decaScore, which is that of one suite
     # Nothing else is taken from the file: published scores and links would be the submitter's own.
     return Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
@@ -460,13 +459,32 @@ def _labels(suite: Suite) -> set[str]:
     return {_folded(suite.name), _folded(suite.title)}
 
 
-def _mixes_scripts(text: str) -> bool:
-    """Return whether a text has Latin letters beside those of a script with letters that look like them."""
-    scripts = {unicodedata.name(character, "").split(" ")[0] for character in text if character.isalpha()}
-    return "LATIN" in scripts and not scripts.isdisjoint(_LIKE_LATIN)
+def _looks_latin(text: str) -> bool:
+    """Return whether a word of a text has letters of another script that look like Latin ones.
+
+    Beside Latin letters, or, where the text has some elsewhere, as a whole word.
+    """
+    words = ["".join(filter(str.isalpha, word)) for word in re.split(r"[\W\d_]+", text)]
+    is_mixed = any(map(_is_latin, text))
+    return any(
+        any(map(_is_latin, word)) or (is_mixed and len(word) > 2 and _LIKE_LATIN.issuperset(word))
+        for word in words
+        if not _LIKE_LATIN.isdisjoint(word)
+    )
 
 
-_LIKE_LATIN = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
+def _is_latin(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("LATIN")
+
+
+_LIKE_LATIN = frozenset(
+    "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u050c"
+    "\u051b\u051c\u0430\u0435\u0455\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u04bb\u0501\u051b\u051d"
+    "\u04cf\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf"
+    "\u03b1\u03b9\u03ba\u03bd\u03c1\u03c5\u03c7\u0555\u054d\u054f\u053c\u0561\u0578\u057d\u0584\u0585"
+    "\u0581\u0570"
+)
+"""Cyrillic, Greek and Armenian letters that look like Latin ones."""
 
 
 def _folded(text: str) -> str:
@@ -706,18 +724,28 @@ def printable_line(value: object, limit: int = 200) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _is_plain(path: str) -> bool:
-    """Whether all of a path is seen: shown otherwise than it is, it could be that of another file."""
-    return len(path) <= _LONGEST_PATH and all(
-        character.isprintable() and _is_shown(character) and character not in _JOINERS for character in path
-    )
+def _path_fault(path: str) -> str:
+    """Say why a path cannot be shown as it is, so that it could look like that of another file; empty if it can."""
+    if len(path) > _LONGEST_PATH:
+        return f"its path has more than {_LONGEST_PATH:,} characters"
+    for character in path:
+        is_space = unicodedata.category(character) == "Zs"
+        is_kept = _is_shown(character) or character == _EMOJI
+        if not is_kept or not (character.isprintable() or is_space or character in _JOINERS):
+            return f"its path has the character U+{ord(character):04X}, which is not seen: rename it"
+    return ""
+
+
+_EMOJI = "\ufe0f"
+"""Has the character before it shown as a picture."""
+
+_IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
+"""Those beside nothing, or a character of ASCII, which they do not change."""
 
 
 def _printable_name(value: object) -> str:
     """Return a submission's name so that names which look alike for what is not seen in them are the same."""
-    return (
-        printable_line(printable_line(value, 120).translate(dict.fromkeys(map(ord, _JOINERS)))) or "unnamed"
-    )
+    return printable_line(_IDLE_JOINERS.sub("", printable_line(value, 120))) or "unnamed"
 
 
 def _is_shown(character: str) -> bool:

@@ -47,7 +47,7 @@ from decabench.scoring import (
     statistics_path,
 )
 from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find_predictions
-from decabench.tasks import TASKS, Store
+from decabench.tasks import TASKS, Store, known_tasks
 from decabench.untrusted import read_json
 
 __all__ = ["RECORD_FORMAT", "Verification", "only_verified", "verify_entries"]
@@ -101,15 +101,15 @@ def _verify_entry(
     entry: Entry, submissions: Path, metrics: Mapping[str, Metric], options: Verification
 ) -> Entry:
     place = find_answers(entry, submissions)
-    if entry.kind is None or place is None:
+    stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+    if not stated or place is None:
         return entry
-    if left := _left_out(entry, place):
+    if left := _left_out(entry, place, Store(options.home)):
         raise ContradictionError(
             f"it leaves out {left}, though the answers are beside it: evaluate all of them, so that a task that failed "
             "is seen"
         )
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
-    stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
     known = {name: verdict for name, verdict in _read_record(record).items() if name in stated}
     verdicts: dict[str, _Verdict] = {}
     if options.again:
@@ -170,16 +170,19 @@ class _Verdict:
         )
 
 
-def _left_out(entry: Entry, place: Path) -> str:
-    """Name a task of an entry's suite that has answers and no result; those of an archive are not looked at."""
+def _left_out(entry: Entry, place: Path, store: Store) -> str:
+    """Name a task of an entry's suite that has answers here, and their data, and no result.
+
+    What an archive answers is not looked at.
+    """
     try:
         answered = find_predictions(place)[0] if place.is_dir() else {}
     except (DecabenchError, OSError):
         return ""
-    return next(
-        (name for name in entry.suite.tasks if (name, entry.split) in answered and name not in entry.tasks),
-        "",
-    )
+    for name in entry.suite.tasks:
+        if (name, entry.split) in answered and name not in entry.tasks and entry.split in store.records(name):
+            return name
+    return ""
 
 
 def _stated(task: TaskEntry) -> float | None:
@@ -260,7 +263,7 @@ def _score_again(
 
     Raises ContradictionError if the answers give other scores than the file states, or are no valid submission.
     """
-    reasons = _find_obstacles(entry, scored, place, Store(options.home))
+    reasons = _find_obstacles(entry, scored, place, options)
     at_hand = [name for name in scored if name not in reasons]
     verdicts = {name: _unverified(scored[name], reason) for name, reason in reasons.items()}
     if not at_hand:
@@ -283,7 +286,7 @@ def _score_again(
         SubmissionError
     ) as error:  # a file more among the answers would otherwise keep wrong ones from being seen
         raise ContradictionError(
-            f"its answers are no valid submission: {printable_line(str(error), 200)}"
+            f"its answers are no valid submission: {printable_line(str(error).rstrip('.'), 200)}"
         ) from error
     except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
         why = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
@@ -328,10 +331,10 @@ def _unverified(task: TaskEntry, reason: str) -> _Verdict:
 
 
 def _find_obstacles(
-    entry: Entry, scored: Mapping[str, TaskEntry], place: Path, store: Store
+    entry: Entry, scored: Mapping[str, TaskEntry], place: Path, options: Verification
 ) -> dict[str, str]:
     """Return why tasks cannot be scored again, by name."""
-    files = None
+    store, known, files = Store(options.home), known_tasks(tuple(options.include)), None
     if place.is_dir():
         try:
             files = find_predictions(place)[0]
@@ -341,6 +344,9 @@ def _find_obstacles(
     for name, task in scored.items():
         if files is not None and (name, entry.split) not in files:
             reasons[name] = NOT_AT_HAND
+            continue
+        if name not in known:
+            reasons[name] = "the task is not known here: give its file with --include"
             continue
         try:
             prepared = store.record(name, entry.split).fingerprint

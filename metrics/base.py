@@ -8,7 +8,7 @@ weighted sum of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar, Literal, Protocol
@@ -229,8 +229,8 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     a pandas Series are ignored.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
-    if isinstance(references, str) or not isinstance(references, Iterable):
-        given = "a single string" if isinstance(references, str) else show_value(references)
+    if not _is_ordered(references):
+        given = "a single string" if isinstance(references, str) else _name_type(references)
         raise MetricError(f"References must be one list of strings per example; given {given}.")
     listed = list(references)
     # By place, as a Series would be read by label.
@@ -248,6 +248,17 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
             )
         made.append(Item(list(answers), **{name: values[index] for name, values in values_of.items()}))
     return made
+
+
+def _is_ordered(values: Any) -> bool:
+    """Tell whether values come one for each example in order: not a set, a mapping or a table of columns."""
+    return isinstance(values, Iterable) and not (
+        isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
+    )
+
+
+def _name_type(value: Any) -> str:
+    return f"a value of the type {type(value).__name__}"
 
 
 def _are_texts(answers: Any) -> bool:
@@ -270,10 +281,9 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
 def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
     """List the strings of an array, a Series, a generator or the like. Raises MetricError for anything else."""
     wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
-    if isinstance(predictions, str):
-        raise MetricError(f"{wanted} a single string.")
-    if isinstance(predictions, Mapping) or not isinstance(predictions, Iterable):
-        raise MetricError(f"{wanted} a value of the type {type(predictions).__name__}.")
+    if not _is_ordered(predictions):
+        given = "a single string" if isinstance(predictions, str) else _name_type(predictions)
+        raise MetricError(f"{wanted} {given}.")
     texts = list(predictions)
     for index, text in enumerate(texts):
         if not isinstance(text, str):

@@ -403,7 +403,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                     continue
                 fault = _fault_of_cells(cells, len(header), separator, last)
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
-                if not fault and row.get(answer) == "":
+                if not fault and not row.get(answer, answer).strip():
                     fault = (
                         f"Its {answer!r} is empty: write the answer. Where an empty text is one, keep the rows as "
                         "JSON lines."

@@ -120,7 +120,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
 _PACKED = {
     b"\x1f\x8b": "gzip",
     b"PK\x03\x04": "zip",
-    b"BZh": "bzip2",
+    **{b"BZh%d1AY" % level: "bzip2" for level in range(1, 10)},
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
@@ -145,7 +145,9 @@ def _refuse_own_form(path: Path, format: str) -> None:
         record = _decode(line.decode("utf-8-sig"))
     except ValueError:
         return
-    if not isinstance(record, dict) or "id" not in record or (format == "squad" and not rest.strip()):
+    if not isinstance(record, dict) or "id" not in record or "resps" in record:
+        return
+    if format == "squad" and not rest.strip():
         return
     key = next((key for key in ("answer", "prediction") if isinstance(record.get(key), str)), "")
     if key:

@@ -122,7 +122,7 @@ def _sample_of(folder: Path, name: str, task: TaskResult) -> Sample | None:
         raise DataError(f"its statistics have {count:,} examples, results.json has {task.n:,}")
     for key, stated in (("metric", task.metric), ("signature", task.signature)):
         label = labels.get(key.encode(), b"").decode("utf-8", "replace")
-        if label and label != stated:
+        if label and stated and label != stated:
             raise DataError(
                 f"its statistics are of the {key} {quoted(label)}, its result of {quoted(stated)}"
             )

@@ -123,9 +123,9 @@ class TrainingRun:
     """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
     trackers: Trackers | None = None
     """Trackers to send losses and scores to, not started."""
-    takes_signals: bool = False
-    """Whether the first Ctrl-C or SIGTERM ends the run after a step also where the process has handlers of its own,
-    which get the next one."""
+    after_signal: Callable[[int, object], object] | None = None
+    """If given, the first Ctrl-C, SIGTERM or SIGHUP ends the run after a step also where the process has handlers of
+    its own, and this handles the next ones."""
 
 
 @dataclass(frozen=True)
@@ -356,19 +356,24 @@ class _Interruption:
     """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
 
     Only in the main thread, and alone: several processes would have to agree. Handlers of the process's own are left as
-    they are, unless the run `replaces` them; a signal that the process ignores is left alone in any case.
+    they are, unless there is one for the signals `after` the first; a signal that the process ignores is left alone in
+    any case.
     """
 
-    def __init__(self, alone: bool, replaces: bool, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, alone: bool, after: Callable[[int, object], object] | None, say: Callable[[str], None]
+    ) -> None:
         self.signal = 0
-        self._say = say
+        self._say, self._after = say, after
         catches = alone and threading.current_thread() is threading.main_thread()
         usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-        found = {each: signal.getsignal(each) for each in usual if catches}
+        own = ("SIGINT", "SIGTERM", "SIGHUP") if after else ()  # Windows lacks the last
+        asked = [*usual, *(getattr(signal, name) for name in own if hasattr(signal, name))]
+        found = {each: signal.getsignal(each) for each in asked if catches}
         self._before = {
             each: handler
             for each, handler in found.items()
-            if handler == usual[each] or (replaces and handler not in (signal.SIG_IGN, None))
+            if (after and handler not in (signal.SIG_IGN, None)) or handler == usual.get(each)
         }
 
     def __enter__(self) -> _Interruption:
@@ -381,7 +386,11 @@ class _Interruption:
 
     def _ask(self, number: int, frame: object) -> None:
         self.signal = number
-        self._restore()
+        if self._after is None:
+            self._restore()
+        else:
+            for each in self._before:
+                signal.signal(each, self._after)
         self._say(
             "Interrupted: a checkpoint is written after the next step; interrupt again to stop at once."
         )
@@ -408,7 +417,7 @@ class _Trainer:
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
-        self.interruption = _Interruption(group.size == 1, run.takes_signals, self._say)
+        self.interruption = _Interruption(group.size == 1, run.after_signal, self._say)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)

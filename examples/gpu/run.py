@@ -30,6 +30,7 @@ import hashlib
 import importlib
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -193,13 +194,24 @@ class Ended(SystemExit):
         return "Ctrl-C" if number == signal.SIGINT else number.name
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+CHILDREN: list[Any] = []
+"""The processes that train tasks side by side."""
+
+
+def end_at_once(number: int, frame: object) -> None:
+    """End this process and those that it began, at the second Ctrl-C; other signals are no reason to lose results."""
+    if number != signal.SIGINT:
+        return
+    for child in CHILDREN:
+        child.kill()
+    os._exit(128 + number)
 
 
 def heed_no_more() -> None:
     """Let results be written: only a second Ctrl-C ends the process, and at once."""
     for each in SIGNALS:
-        signal.signal(each, signal.SIG_DFL if each == signal.SIGINT else signal.SIG_IGN)
+        signal.signal(each, end_at_once)
 
 
 def end_on_signals() -> None:
@@ -227,7 +239,10 @@ def wrap(text: str, indent: str = "") -> str:
 
 
 def say(text: str) -> None:
-    print(wrap(text, "  ") + "\n", end="", flush=True)  # at once, as several processes print side by side
+    try:
+        print(wrap(text, "  ") + "\n", end="", flush=True)  # at once, as several processes print side by side
+    except OSError:  # the terminal was closed: what is written counts
+        pass
 
 
 def short(value: float | None) -> str:
@@ -416,7 +431,7 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
         report=say,
         bundle=bundle,
         stop_after=seconds,
-        takes_signals=True,
+        after_signal=end_at_once,
     )
     try:
         run_training(run)
@@ -757,6 +772,7 @@ def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> di
             command += ["--tasks", task, "--out", str(work / "runs" / task), *flags]
             # Ctrl-C is for this process, which has them end: they would not know which of two signals is the first.
             children[task] = subprocess.Popen(command, start_new_session=True)
+            CHILDREN.append(children[task])
         for task, child in children.items():
             try:
                 found[task]["exit"] = child.wait(clock.left(0.02))
@@ -776,8 +792,9 @@ def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> di
     finally:
         for child in children.values():
             if child.poll() is None:
-                child.terminate()
-                child.wait()
+                child.terminate()  # all of them, before any is waited for
+        for child in children.values():
+            child.wait()
     return found
 
 
@@ -945,7 +962,7 @@ def describe_end(options: Any, end: Ended) -> str:
     if command == "joint":
         if written:
             return f"{ended}: go on with --state {out}."
-        return f"{ended} before the first step of this command: no state was written."
+        return f"{ended} before this command had a state to write."
     if not written:
         return f"{ended}: nothing was written."
     if ANSWERED in written and command == "answer":

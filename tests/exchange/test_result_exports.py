@@ -318,6 +318,14 @@ def test_whatever_the_statistics_contradict_is_named(evaluated, changes, said):
         find_results(path)
 
 
+def test_results_that_state_no_signature_are_exported(evaluated):
+    """As the board takes them: an empty one was another than that of the statistics."""
+    folder, path = evaluated
+    (folder / "manifest.json").unlink()
+    rewrite(path, signature="", signatures={})
+    assert find_results(path).tasks["sst"].score is not None
+
+
 def test_a_total_has_the_interval_of_its_statistics(command, home, submit):
     from decabench.tasks import DECATHLON
 

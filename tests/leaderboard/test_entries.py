@@ -127,7 +127,7 @@ def test_a_submission_may_be_read_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert [entry.path for entry in found.entries] == ["one/results/validation/results.json"]
 
 
-@pytest.mark.parametrize("mark", ["\u200b", "\u200d", "\u202e", "\u3164", "\n", "\U000e0061"])
+@pytest.mark.parametrize("mark", ["\u200b", "\u202e", "\u3164", "\n", "\U000e0061"])
 def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> None:
     """Shown without the mark, it was the path of another submission, whose statistics and answers stood for its own."""
     write(tmp_path, [results("alpha", 50.0)])
@@ -136,7 +136,26 @@ def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> No
     found = read_submissions(tmp_path)
     assert [entry.path for entry in found.entries] == ["alpha/results/validation.json"]
     (refusal,) = found.refused
-    assert refusal.reason == "its path has characters that cannot be seen, or more than 1,000: rename it"
+    assert refusal.reason == f"its path has the character U+{ord(mark):04X}, which is not seen: rename it"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a  b",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u2764\ufe0f",
+        "日本\u3000語",
+        "a\u00a0b",
+        "👩\u200d🔬",
+    ],
+)
+def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
+    write(tmp_path, [results(name, 50.0)])
+    (tmp_path / "submission-0").rename(tmp_path / name)
+    (entry,) = read_submissions(tmp_path).entries
+    assert entry.path == f"{name}/results/validation.json"
+    assert "\u200c" not in name or entry.name == name
 
 
 @pytest.mark.parametrize(
@@ -165,6 +184,9 @@ def test_names_that_look_alike_for_what_is_not_seen_are_the_same(
         ("My ten tasks", "my \u0455core", ("My ten tasks", "total")),
         ("Мой набор", "сумма", ("Мой набор", "сумма")),
         ("My ten tasks", "mean", ("My ten tasks", "mean")),
+        ("β-VAE reviews: ΔF1 and π", "mean", ("β-VAE reviews: ΔF1 and π", "mean")),
+        ("Russian SuperGLUE (Русский набор)", "mean", ("Russian SuperGLUE (Русский набор)", "mean")),
+        ("\u0422\u041d\u0415 tasks", "mean", ("mine", "mean")),
     ],
 )
 def test_a_file_s_own_suite_looks_like_no_known_one(

@@ -302,6 +302,46 @@ def test_a_file_more_among_the_answers_does_not_keep_wrong_ones_from_being_seen(
     )
 
 
+def test_a_limited_run_alone_is_verified(place: tuple[Path, Path]) -> None:
+    """A board of verified scores refused submissions without any whole task, though their answers were there."""
+    home = place[1]
+    (folder,) = place[0].iterdir()
+    (folder / "predictions" / "schema.validation.jsonl").unlink()
+    (path,) = folder.rglob("sst.validation.jsonl")
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
+    toml = folder / "submission.toml"
+    toml.write_text(
+        toml.read_text() + '\n[partial."sst.validation"]\nanswered = 8\nof = 32\nchosen = "limit 8"\n'
+    )
+    shutil.rmtree(folder / "results")
+    results, scored = score_submission(folder, ScoringOptions(home=home))
+    write_results_file(folder / "results" / "validation", results)
+    write_statistics(folder / "results" / "validation", scored)
+    (entry,) = only_verified(verified(place)).entries
+    assert (entry.kind, entry.tasks["sst"].check.kind) == (None, "verified")
+
+
+def test_a_task_that_is_not_known_keeps_no_other_from_being_scored(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rescoring, "known_tasks", lambda include: {"schema"})
+    found = verified(place)
+    assert kinds(found) == {"sst": "consistent", "schema": "verified"}
+    assert "give its file with --include" in found.entries[0].tasks["sst"].check.detail
+
+
+def test_a_task_without_data_here_may_be_left_out(place: tuple[Path, Path]) -> None:
+    """`evaluate` says to choose the tasks whose data is prepared."""
+    (path,) = place[0].rglob("sst.validation.jsonl")
+    shutil.copy(path, path.with_name("squad.validation.jsonl"))
+    assert verified(place).refused[0].reason.startswith("it leaves out squad")
+    tasks = place[1] / "tasks"
+    shared = tasks.resolve()
+    tasks.unlink()  # a link to the data of all tests
+    shutil.copytree(shared, tasks, ignore=shutil.ignore_patterns("squad"))
+    assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
+
+
 def test_a_task_that_was_answered_is_not_left_out(place: tuple[Path, Path]) -> None:
     """Without the task that failed, a result was partial instead of failed, and its scores verified."""
     (path,) = place[0].rglob("results.json")

@@ -76,7 +76,10 @@ def test_items_take_strings_and_lists():
         (lambda: nf1(["a"], [None]), "number 0 is None"),
         (lambda: nf1(["a"], [["a" * 1_000_000, 1]]), r"number 0 is \['a{78}…\.$"),
         (lambda: nf1(["a"], "a"), "References must be .* given a single string"),
-        (lambda: nf1(["a"], None), "References must be .* given None"),
+        (lambda: nf1(["a"], None), "References must be .* given a value of the type NoneType"),
+        (lambda: nf1(["x"], {"x": ["y"]}), "References must be .* given a value of the type dict"),
+        (lambda: nf1({"p", "q"}, ["p", "q"]), "a value of the type set"),  # in no order
+        (lambda: nf1(pd.DataFrame({"a": ["x"], "b": ["y"]}), ["a", "b"]), "a value of the type DataFrame"),
         (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
     ],
 )

@@ -844,7 +844,7 @@ def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(
         assert ["sst", "-", "-", "-", "-", "-", "143"] in rows
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_joint_run_that_is_interrupted(number: int, folder: Path, tmp_path: Path) -> None:
     """It finishes its step: raised within one, the exception had left a lock taken, and the process did not end.
 
@@ -868,7 +868,7 @@ def test_a_joint_run_that_is_interrupted(number: int, folder: Path, tmp_path: Pa
     text = " ".join(child.communicate(timeout=120)[0].split())
     assert child.returncode == 128 + number, text
     assert "Traceback" not in text
-    by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    by = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
     assert "a checkpoint is written after the next step" in text
     assert f"The state of step {Checkpoint.open(out).record.step:,} is in {out}." in text
     assert f"Ended by {by}: go on with --state {out}." in text
@@ -892,6 +892,19 @@ def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
     assert (own.tasks, own.schedule, own.first_tasks, own.steps) == (("sst",), "joint", (), 5)
     assert (own.iterations, own.clips) == ({}, {})
     plan_phases(own)
+
+
+def test_the_second_interrupt_ends_the_processes_beside_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in sessions of their own, where no Ctrl-C reaches them, and kept the GPU until their time was over."""
+    run = load_run()
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    run.CHILDREN.append(child)
+    ended: list[int] = []
+    monkeypatch.setattr(run.os, "_exit", ended.append)
+    run.end_at_once(signal.SIGTERM, None)  # which others than a person send too
+    assert child.poll() is None and not ended
+    run.end_at_once(signal.SIGINT, None)
+    assert child.wait(60) == -signal.SIGKILL and ended == [130]
 
 
 def test_a_checkpoint_is_read_without_other_packages(
