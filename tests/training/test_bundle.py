@@ -858,14 +858,20 @@ def test_a_joint_run_that_is_interrupted(number: int, folder: Path, tmp_path: Pa
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=lambda: signal.signal(
+            number, signal.SIG_DFL
+        ),  # nohup has it ignored, and so would the child
     )
-    assert child.stdout is not None
-    first = child.stdout.readline()
-    while first and "training on" not in first and "from step" not in first:
+    try:
+        assert child.stdout is not None
         first = child.stdout.readline()
-    time.sleep(2)
-    child.send_signal(number)
-    text = " ".join(child.communicate(timeout=120)[0].split())
+        while first and "training on" not in first and "from step" not in first:
+            first = child.stdout.readline()
+        time.sleep(2)
+        child.send_signal(number)
+        text = " ".join(child.communicate(timeout=120)[0].split())
+    finally:
+        child.kill()
     assert child.returncode == 128 + number, text
     assert "Traceback" not in text
     by = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
