@@ -38,9 +38,10 @@ from decabench.scoring import (
     ManifestFault,
     check_manifest,
     exact_sums,
+    is_version_of,
     number_units,
     numbers_agree,
-    open_statistics,
+    read_head,
     read_rows,
     stored_metric,
 )
@@ -354,7 +355,7 @@ def _audit_task(
         scores={key: scores[key] for key in task.scores if key in scores},
         stated={key: value for key, value in task.scores.items() if key not in scores},
         signature=task.signature or metric.full_signature,
-        is_current=not task.signature or _is_version_of(task.signature, metric),
+        is_current=not task.signature or is_version_of(task.signature, metric),
         check=check,
     )
 
@@ -362,7 +363,7 @@ def _audit_task(
 def _check_signature(name: str, task: TaskEntry, metric: Metric) -> None:
     """Refuse the signature of one metric on the scores of another: it would share a table with them."""
     for other in METRICS.values():
-        if other.signature != metric.signature and _is_version_of(task.signature, other):
+        if other.signature != metric.signature and is_version_of(task.signature, other):
             raise ContradictionError(
                 f"it scored {name} by {metric.name}, but states the signature of {other.name}"
             )
@@ -372,11 +373,6 @@ def _check_signature(name: str, task: TaskEntry, metric: Metric) -> None:
         )
 
 
-def _is_version_of(signature: str, metric: Metric) -> bool:
-    """Return whether a signature is that of a metric, whichever versions of packages end it."""
-    return signature == metric.signature or signature.startswith(f"{metric.signature}|")
-
-
 def _recompute(
     name: str, task: TaskEntry, metric: Metric, path: Path, statistics: _Statistics
 ) -> dict[str, float] | str:
@@ -384,7 +380,7 @@ def _recompute(
 
     Raises ContradictionError if they do not give the stated ones.
     """
-    is_same_version = _is_version_of(task.signature, metric)
+    is_same_version = is_version_of(task.signature, metric)
     try:
         _check_file(name, task, path)
         metric, found, rows = _read(name, metric, path)
@@ -436,20 +432,19 @@ def _check_file(name: str, task: TaskEntry, path: Path) -> None:
     import pyarrow as pa
 
     try:
-        described = open_statistics(path)
-        count, labels = described.metadata.num_rows, described.schema_arrow.metadata or {}
+        head = read_head(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ContradictionError(
             f"its statistics for {name} are damaged ({type(error).__name__}): evaluate again"
         ) from error
-    if count > _MOST_EXAMPLES:
-        raise ContradictionError(f"its statistics for {name} have {count:,} rows, which is too many to read")
-    for key, value in (("metric", task.metric), ("signature", task.signature)):
-        label = labels.get(key.encode(), b"").decode("utf-8", "replace")
-        if label and value and label != value:
-            raise ContradictionError(
-                f"its statistics for {name} are of the {key} {printable_line(label, 80)}, its results of {value}"
-            )
+    if head.rows > _MOST_EXAMPLES:
+        raise ContradictionError(
+            f"its statistics for {name} have {head.rows:,} rows, which is too many to read"
+        )
+    for key, label, value in head.differing(task.metric, task.signature):
+        raise ContradictionError(
+            f"its statistics for {name} are of the {key} {printable_line(label, 80)}, its results of {value}"
+        )
 
 
 def _read(name: str, metric: Metric, path: Path) -> tuple[Metric, Array, Array]:

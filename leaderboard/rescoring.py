@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import decabench
@@ -80,6 +81,11 @@ class Verification:
     digests: FileDigests = field(default_factory=FileDigests)
     """FileDigests of the files that were read before."""
 
+    @cached_property
+    def tasks(self) -> Collection[str]:
+        """The names of the tasks that are known."""
+        return known_tasks(tuple(self.include)).keys()
+
 
 def verify_entries(
     found: Entries, submissions: Path, metrics: Mapping[str, Metric], options: Verification
@@ -101,10 +107,11 @@ def _verify_entry(
     entry: Entry, submissions: Path, metrics: Mapping[str, Metric], options: Verification
 ) -> Entry:
     place = find_answers(entry, submissions)
-    stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+    stated = _stated_tasks(entry)
     if not stated or place is None:
         return entry
-    if left := _left_out(entry, place, Store(options.home)):
+    answered = _answered(place)
+    if left := _left_out(entry, answered or {}, Store(options.home)):
         raise ContradictionError(
             f"it leaves out {left}, though the answers are beside it: evaluate all of them, so that a task that failed "
             "is seen"
@@ -114,7 +121,11 @@ def _verify_entry(
     verdicts: dict[str, _Verdict] = {}
     if options.again:
         lacking = {name: task for name, task in stated.items() if name not in known}
-        verdicts = _score_again(entry, lacking, place, submissions, metrics, options)
+        reasons = _find_obstacles(entry, lacking, answered, options)
+        verdicts = {name: _unverified(stated[name], reason) for name, reason in reasons.items()}
+        at_hand = {name: task for name, task in lacking.items() if name not in reasons}
+        if at_hand:
+            verdicts |= _score_again(entry, at_hand, place, submissions, metrics, options)
         # The record's name holds for the code of this package alone, not for that of other tasks and metrics.
         own = {
             name: verdict
@@ -135,7 +146,7 @@ def only_verified(found: Entries) -> Entries:
     kept: list[Entry] = []
     refused = list(found.refused)
     for entry in found.entries:
-        stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+        stated = _stated_tasks(entry)
         name = next((name for name, task in stated.items() if task.check.kind != "verified"), None)
         if name is None:
             kept.append(entry)
@@ -170,19 +181,26 @@ class _Verdict:
         )
 
 
-def _left_out(entry: Entry, place: Path, store: Store) -> str:
-    """Name a task of an entry's suite that has answers here, and their data, and no result.
-
-    What an archive answers is not looked at.
-    """
+def _answered(place: Path) -> Collection[tuple[str, str]] | None:
+    """Return the (task, split) pairs that have answers; None for an archive, which has to be unpacked to know."""
+    if not place.is_dir():
+        return None
     try:
-        answered = find_predictions(place)[0] if place.is_dir() else {}
+        return find_predictions(place)[0].keys()
     except (DecabenchError, OSError):
-        return ""
+        return ()
+
+
+def _left_out(entry: Entry, answered: Collection[tuple[str, str]], store: Store) -> str:
+    """Name a task of an entry's suite that has answers here, and their data, and no result."""
     for name in entry.suite.tasks:
         if (name, entry.split) in answered and name not in entry.tasks and entry.split in store.records(name):
             return name
     return ""
+
+
+def _stated_tasks(entry: Entry) -> dict[str, TaskEntry]:
+    return {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
 
 
 def _stated(task: TaskEntry) -> float | None:
@@ -259,26 +277,22 @@ def _score_again(
     metrics: Mapping[str, Metric],
     options: Verification,
 ) -> dict[str, _Verdict]:
-    """Score those of some tasks that answers and data allow; return a verdict on each of them.
+    """Score tasks whose answers and data are at hand; return a verdict on each of them.
 
     Raises ContradictionError if the answers give other scores than the file states, or are no valid submission.
     """
-    reasons = _find_obstacles(entry, scored, place, options)
-    at_hand = [name for name in scored if name not in reasons]
-    verdicts = {name: _unverified(scored[name], reason) for name, reason in reasons.items()}
-    if not at_hand:
-        return verdicts
+    verdicts: dict[str, _Verdict] = {}
     scoring = ScoringOptions(
         entry.split,
-        at_hand,
+        list(scored),
         options.home,
         options.jobs,
         options.include,
         "raw" if entry.is_raw else "extracted",
         reuse=True,
     )
-    examples = sum(scored[name].rows for name in at_hand)
-    tasks = f"{len(at_hand)} task{'s' if len(at_hand) > 1 else ''}"
+    examples = sum(task.rows for task in scored.values())
+    tasks = f"{len(scored)} task{'s' if len(scored) > 1 else ''}"
     options.report(f"Verifying {entry.name} ({entry.split}): {tasks}, {examples:,} examples")
     try:
         results, found = score_submission(place, scoring)
@@ -291,11 +305,11 @@ def _score_again(
     except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
         why = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
         reason = f"its answers could not be scored again: {printable_line(why, 200)}"
-        return verdicts | {name: _unverified(scored[name], reason) for name in at_hand}
+        return {name: _unverified(task, reason) for name, task in scored.items()}
     if fault := differs_in_words(entry, results.submission):
         raise ContradictionError(fault)
     today = datetime.now(UTC).date().isoformat()
-    for name in at_hand:
+    for name in scored:
         if name not in results.tasks:  # what an archive holds is known once it is unpacked
             verdicts[name] = _unverified(scored[name], NOT_AT_HAND)
             continue
@@ -331,21 +345,19 @@ def _unverified(task: TaskEntry, reason: str) -> _Verdict:
 
 
 def _find_obstacles(
-    entry: Entry, scored: Mapping[str, TaskEntry], place: Path, options: Verification
+    entry: Entry,
+    scored: Mapping[str, TaskEntry],
+    answered: Collection[tuple[str, str]] | None,
+    options: Verification,
 ) -> dict[str, str]:
-    """Return why tasks cannot be scored again, by name."""
-    store, known, files = Store(options.home), known_tasks(tuple(options.include)), None
-    if place.is_dir():
-        try:
-            files = find_predictions(place)[0]
-        except (DecabenchError, OSError):
-            files = {}
+    """Return why tasks cannot be scored again, by name; `answered` is None where that is not known yet."""
+    store = Store(options.home)
     reasons = {}
     for name, task in scored.items():
-        if files is not None and (name, entry.split) not in files:
+        if answered is not None and (name, entry.split) not in answered:
             reasons[name] = NOT_AT_HAND
             continue
-        if name not in known:
+        if name not in options.tasks:
             reasons[name] = "the task is not known here: give its file with --include"
             continue
         try:

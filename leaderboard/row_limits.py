@@ -212,12 +212,7 @@ LIMITS: Mapping[str, RowLimits] = {
 
 def _class_limits(metric: Metric) -> Iterator[tuple[Sum, Sum]]:
     """Yield what holds for the columns of each class: what is right is gold and predicted; and for their sums."""
-    classes = [
-        label
-        for column in metric.columns
-        if column.startswith("gold:")
-        for _, _, label in [column.partition(":")]
-    ]
+    classes = [column.removeprefix("gold:") for column in metric.columns if column.startswith("gold:")]
     if not classes:
         return
     for label in classes:

@@ -121,10 +121,9 @@ def train(
         raise click.UsageError("--bundle trains nothing: leave out --resume and --stop-after.")
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.errors import MissingDataError
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
-    from decabench.tasks import DECATHLON, available_splits, describe_absent
+    from decabench.tasks import DECATHLON
     from decabench.training import plan_training, require_free, run_training, show_score, write_bundle
 
     if bundle is not None:
@@ -150,11 +149,6 @@ def train(
         report=say,
         bar=is_chatty(),
     )
-    for split in ("train", "validation"):
-        for task in run.tasks.values():
-            if split not in available_splits(task):
-                raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
-        run.store.require(run.tasks.values(), split)
     if bundle is not None:
         made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, say)
         if is_set("json"):

@@ -112,8 +112,9 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         most, advice = WHOLE_BYTES, "keep only the answer to each id"
     if size > most:
         raise SubmissionError(f"{path.name} has {size:,} bytes; at most {most:,} are read: {advice}.")
-    _refuse_packed(path, format)
-    _refuse_own_form(path, format)
+    start = _read_start(path)
+    _refuse_packed(path, format, start)
+    _refuse_own_form(path, format, start)
     return reader(path, places)
 
 
@@ -127,20 +128,19 @@ _PACKED = {
 """The first bytes of compressed files."""
 
 
-def _refuse_packed(path: Path, format: str) -> None:
+def _refuse_packed(path: Path, format: str, start: bytes) -> None:
     """Raise SubmissionError for a compressed file, unless its format is read so."""
     if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
         return
-    start = _read_start(path, 8)
     if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
         raise SubmissionError(f"{path.name} is compressed ({packing}): unpack it first.")
 
 
-def _refuse_own_form(path: Path, format: str) -> None:
+def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
     """Raise SubmissionError for lines such as `{"id": …, "answer": …}`, which need no import."""
     if format not in ("squad", "csv", "lm-eval") or path.suffix in (".gz", ".zst"):
         return
-    line, _, rest = _read_start(path, _FIRST_LINE).partition(b"\n")
+    line, _, rest = start.partition(b"\n")
     try:
         record = _decode(line.decode("utf-8-sig"))
     except ValueError:
@@ -162,10 +162,10 @@ def _refuse_own_form(path: Path, format: str) -> None:
 _FIRST_LINE = 1 << 16
 
 
-def _read_start(path: Path, size: int) -> bytes:
+def _read_start(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(size)
+            return file.read(_FIRST_LINE)
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -20,7 +20,8 @@ from decabench.scoring import (
     Sample,
     TaskResult,
     check_manifest,
-    open_statistics,
+    is_version_of,
+    read_head,
     read_results_file,
     read_sample,
     results_files,
@@ -114,18 +115,13 @@ def _sample_of(folder: Path, name: str, task: TaskResult) -> Sample | None:
     """
     path = statistics_path(folder, name)
     try:
-        described = open_statistics(path)
-        count, labels = described.metadata.num_rows, described.schema_arrow.metadata or {}
+        head = read_head(path)
     except Exception as error:  # a damaged file can fail in many ways
         raise DataError(f"its statistics are damaged ({type(error).__name__})") from error
-    if count != task.n:  # before the rows are read: a small file may unpack to any number of them
-        raise DataError(f"its statistics have {count:,} examples, results.json has {task.n:,}")
-    for key, stated in (("metric", task.metric), ("signature", task.signature)):
-        label = labels.get(key.encode(), b"").decode("utf-8", "replace")
-        if label and stated and label != stated:
-            raise DataError(
-                f"its statistics are of the {key} {quoted(label)}, its result of {quoted(stated)}"
-            )
+    if head.rows != task.n:
+        raise DataError(f"its statistics have {head.rows:,} examples, results.json has {task.n:,}")
+    for key, label, stated in head.differing(task.metric, task.signature):
+        raise DataError(f"its statistics are of the {key} {quoted(label)}, its result of {quoted(stated)}")
     metric = METRICS.get(task.metric)
     if metric is None:
         return None
@@ -133,7 +129,7 @@ def _sample_of(folder: Path, name: str, task: TaskResult) -> Sample | None:
         raise DataError(
             f"results.json has {quoted(task.headline)} as its score, but that of {metric.name} is {metric.headline}"
         )
-    if task.signature and not f"{task.signature}|".startswith(f"{metric.signature}|"):
+    if task.signature and not is_version_of(task.signature, metric):
         return None
     return read_sample(folder, folder, name, task)
 

@@ -9,7 +9,7 @@ and its interval from Student's t on the log-odds of the metric's range (docs/st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -32,10 +32,13 @@ __all__ = [
     "Layout",
     "Sample",
     "Spread",
+    "StatisticsHead",
     "describe_units",
     "exact_sums",
+    "is_version_of",
     "number_units",
     "open_statistics",
+    "read_head",
     "read_rows",
     "score_interval",
     "show_difference",
@@ -358,6 +361,36 @@ def open_statistics(source: Path | bytes) -> pq.ParquetFile:
     if isinstance(source, Path) and not str(source).isprintable():
         source = source.read_bytes()  # pyarrow opens no path that is not UTF-8
     return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source, memory_map=True)
+
+
+@dataclass(frozen=True)
+class StatisticsHead:
+    """What a file of statistics says before its rows are read: a small file may unpack to any number of them."""
+
+    rows: int
+    """The number of rows."""
+    labels: Mapping[str, str]
+    """`metric` and `signature`, as far as it has them."""
+
+    def differing(self, metric: str, signature: str) -> Iterator[tuple[str, str, str]]:
+        """Yield (label, the file's, the stated one) of labels that differ; what is not stated differs from nothing."""
+        for key, stated in (("metric", metric), ("signature", signature)):
+            label = self.labels.get(key, "")
+            if label and stated and label != stated:
+                yield key, label, stated
+
+
+def read_head(source: Path | bytes) -> StatisticsHead:
+    """Read the head of a file of statistics. Raises errors of pyarrow, OSError and ValueError."""
+    described = open_statistics(source)
+    labels = described.schema_arrow.metadata or {}
+    found = {key: labels.get(key.encode(), b"").decode("utf-8", "replace") for key in ("metric", "signature")}
+    return StatisticsHead(described.metadata.num_rows, found)
+
+
+def is_version_of(signature: str, metric: Metric) -> bool:
+    """Return whether a signature is that of a metric, whichever versions of packages end it."""
+    return f"{signature}|".startswith(f"{metric.signature}|")
 
 
 def _name_of(source: Path | bytes) -> str:

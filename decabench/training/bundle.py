@@ -53,7 +53,13 @@ from decabench.models import (
 from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, combine_settings, from_record, task_alone, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData, renumber_words
-from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, vocabulary_size
+from decabench.training.encoding import (
+    check_target_forms,
+    encode_tasks,
+    fingerprints,
+    require_splits,
+    vocabulary_size,
+)
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
 
@@ -263,6 +269,7 @@ def write_bundle(
     examples, drawn at random. Raises DecabenchError for what a bundle cannot hold.
     """
     _check(config, tasks, folder)
+    require_splits(store, tasks.values())
     family, vectors = find_family(config.model.name), join_vectors(config.vectors)
     report("encoding the training examples ...")
     data = encode_tasks(store, config, tasks)

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import groupby, islice
@@ -35,11 +35,21 @@ from decabench.models import (
     split_of,
     with_label_names,
 )
-from decabench.tasks import TASKS, Example, Output, Question, Store, Task, require_content
+from decabench.tasks import (
+    TASKS,
+    Example,
+    Output,
+    Question,
+    Store,
+    Task,
+    available_splits,
+    describe_absent,
+    require_content,
+)
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
 
-__all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "vocabulary_size"]
+__all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "require_splits", "vocabulary_size"]
 
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
@@ -201,6 +211,15 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
     numbers = np.arange(len(words), dtype=np.int32)
     numbers[order] = np.arange(first, len(words), dtype=np.int32)
     return TrainingData(lexicon, data.outputs, renumber_words(data.tasks, family, numbers))
+
+
+def require_splits(store: Store, tasks: Collection[Task]) -> None:
+    """Raise MissingDataError if a task lacks what training reads: its training data, and validation's."""
+    for split in ("train", "validation"):
+        for task in tasks:
+            if split not in available_splits(task):
+                raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
+        store.require(tasks, split)
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:

@@ -55,7 +55,7 @@ from decabench.training.config import (
 )
 from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
-from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints
+from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, require_splits
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     apply_freezes,
@@ -264,6 +264,8 @@ def run_training(run: TrainingRun) -> FinishedRun:
     a KeyboardInterrupt, if the run was interrupted and can be continued.
     """
     check_run(run)
+    if run.bundle is None:
+        require_splits(run.store, run.tasks.values())
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(

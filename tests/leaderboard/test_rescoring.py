@@ -324,7 +324,7 @@ def test_a_limited_run_alone_is_verified(place: tuple[Path, Path]) -> None:
 def test_a_task_that_is_not_known_keeps_no_other_from_being_scored(
     place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "known_tasks", lambda include: {"schema"})
+    monkeypatch.setattr(rescoring, "known_tasks", lambda include: {"schema": None})
     found = verified(place)
     assert kinds(found) == {"sst": "consistent", "schema": "verified"}
     assert "give its file with --include" in found.entries[0].tasks["sst"].check.detail
