@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
-from decabench.tasks.example import SPLITS, Example
+from decabench.tasks.example import Example
 from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Source, Task, describe_absent
+from decabench.tasks.task import Source, Task, available_splits, describe_absent
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -33,7 +33,6 @@ __all__ = [
     "SAMPLE_FOLDER",
     "Preparation",
     "Request",
-    "available_splits",
     "describe_missing",
     "is_prepared",
     "is_web_address",
@@ -133,11 +132,6 @@ class Request:
             return _due_splits(task, self)
         ready = Store(self.home).records(task.name)
         return tuple(split for split in requested_splits(task, self) if split not in ready)
-
-
-def available_splits(task: Task) -> tuple[str, ...]:
-    """Return the splits that some source of the task has, in the usual order."""
-    return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
 
 
 def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:

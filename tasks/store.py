@@ -20,7 +20,7 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, instal
 from decabench.files import atomic_file, canonical_json, canonical_texts, shown_path
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
-from decabench.tasks.task import Task, describe_absent
+from decabench.tasks.task import Task, available_splits, describe_absent
 from decabench.text import quoted, short_list
 from decabench.untrusted import parse_json, read_batches, read_json
 
@@ -256,8 +256,7 @@ class Store:
         name, task = _name(given), _find(given)
         if task is not None and task.sources:
             if not _has_split(task, split):
-                splits = [each for each in SPLITS if _has_split(task, each)]
-                use = f"use --split {' or --split '.join(splits)}"
+                use = f"use --split {' or --split '.join(available_splits(task))}"
                 return f"{describe_absent(task, split)}{'; ' if split in task.hidden else ': '}{use}."
             if _is_local(task):
                 prepare = f"run decabench prepare {name}{include_option(task)}"
@@ -306,7 +305,7 @@ def _find(task: str | Task) -> Task | None:
 
 def _has_split(task: Task | None, split: str) -> bool:
     """Tell whether a task has a split; of one that is not known, assume so."""
-    return task is None or not task.sources or any(split in source.files for source in task.sources)
+    return task is None or not task.sources or split in available_splits(task)
 
 
 def _is_local(task: Task | None) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "Source",
     "TargetForm",
     "Task",
+    "available_splits",
     "context_limits",
     "describe_absent",
     "is_task_name",
@@ -299,6 +300,11 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
         for task in tasks
         if task.context_limit is not None and task.context_limit.longer == longer
     }
+
+
+def available_splits(task: Task) -> tuple[str, ...]:
+    """Return the splits that some source of the task has, in the usual order."""
+    return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
 
 
 def describe_absent(task: Task, split: str) -> str:
