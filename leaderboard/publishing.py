@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError, StorageError
@@ -268,16 +268,29 @@ def _kernel_exchange() -> Callable[[bytes, bytes], bool] | None:
 @contextmanager
 def _temporary_folder(site: Path) -> Iterator[Path]:
     """Provide a folder beside the site, locked for as long as the block lasts, and remove it with all that is in it."""
-    with storage_errors(site, "--output", creates=True):
-        temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
-    with open(temporary / "new", "wb") as lock:
-        try_lock(lock.fileno())
-        (temporary / "new").rename(temporary / _LOCK)  # no other build sees the lock before it is held
-        try:
-            os.chmod(temporary, 0o755)
-            yield temporary
-        finally:
-            _remove_build(temporary)
+    for _ in range(_ATTEMPTS):
+        with storage_errors(site, "--output", creates=True):
+            temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
+        with ExitStack() as stack:
+            try:
+                lock = stack.enter_context(open(temporary / _LOCK, "xb"))
+                if not try_lock(lock.fileno()) or not os.path.samestat(
+                    os.stat(temporary / _LOCK), os.fstat(lock.fileno())
+                ):
+                    continue
+            except (
+                FileNotFoundError
+            ):  # another build has taken it for one that was killed, before it was locked
+                continue
+            try:
+                os.chmod(temporary, 0o755)
+                yield temporary
+                return
+            finally:
+                _remove_build(temporary)
+    raise LeaderboardError(
+        f"Other builds keep removing the temporary folders of {site}: build one at a time."
+    )
 
 
 def sweep_builds(site: Path) -> list[Path]:
@@ -288,13 +301,15 @@ def sweep_builds(site: Path) -> list[Path]:
         if not pattern.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
             continue
         lock = folder / _LOCK
-        if not lock.is_file() or lock.is_symlink():
-            continue
         try:
-            with open(lock, "rb") as file:
-                if try_lock(file.fileno()):
-                    _remove_build(folder)
-                    swept.append(folder)
+            if not os.path.lexists(lock):  # killed before it had made one, or as it removed its folder
+                folder.rmdir()  # which fails if there is anything in it
+                swept.append(folder)
+            elif lock.is_file() and not lock.is_symlink():
+                with open(lock, "rb") as file:
+                    if try_lock(file.fileno()):
+                        _remove_build(folder)
+                        swept.append(folder)
         except OSError:
             continue
     return swept

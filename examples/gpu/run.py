@@ -50,6 +50,8 @@ from typing import Any, NoReturn, cast
 
 SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
 """Tasks to train one at a time, side by side."""
+NO_TASKS = "none"
+"""For the option --tasks of smoke: try the modes alone."""
 MODES = {
     "float32": ("float32", False, False),
     "bfloat16": ("bfloat16", False, False),
@@ -63,6 +65,8 @@ LOG = "train.csv.gz"
 """The log of a state, which grows with each step: some 50 bytes, and a third of that in the file."""
 ENDLESS = 10**9
 """More steps than there is time for."""
+COOLS_FROM = 0.6
+"""The share of its time after which a run on one task cools down, if it would not reach its last step."""
 LAST_STEPS = 500
 """How many steps before its end say how fast a run is."""
 TRUSTED = 16
@@ -291,7 +295,8 @@ def read_settings(text: str) -> dict[str, Any]:
         )
     model = settings.get("model")
     fixed = [name for name in FIXED if name in settings]
-    fixed += ["model.name"] if isinstance(model, dict) and "name" in model else []
+    names_model = "model.name" in settings or (isinstance(model, dict) and "name" in model)
+    fixed += ["model.name"] if names_model else []
     if fixed:
         raise SystemExit(
             f"--set {text} changes {' and '.join(fixed)}, which the bundle was written for: leave it out, or write "
@@ -303,10 +308,20 @@ def read_settings(text: str) -> dict[str, Any]:
 
 
 def reduce_bundle(bundle: Any, task: str, settings: str) -> Any:
-    """Reduce a bundle to one task, with the settings of the option --set. Raises SystemExit."""
+    """Reduce a bundle to one task, with the settings that the option --set gives for all and for it.
+
+    Raises SystemExit.
+    """
     from decabench.errors import DecabenchError
 
-    own = read_settings(settings)
+    given, known = read_settings(settings), bundle.config.tasks
+    own = {name: value for name, value in given.items() if name not in known}
+    if not isinstance(more := given.get(task, {}), dict):
+        raise SystemExit(
+            f"--set {settings} gives {json.dumps(more)} for {task}: give the settings of a task by name, such as "
+            f"""--set '{{"{task}": {{"batch_tokens": 3000}}}}'."""
+        )
+    own |= read_settings(json.dumps(more))
     try:
         return bundle.only(task, own)
     except DecabenchError as error:
@@ -439,6 +454,28 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
         heed_no_more()
         raise Ended(end.exit_code) from None
     return latest_checkpoint(folder)
+
+
+def mode_settings(config: Any, mode: str) -> dict[str, Any]:
+    """Return what a mode sets: the configuration's own, if none is named."""
+    precision, compiled, graphs = MODES.get(mode, (config.precision, config.compile, config.graphs))
+    return {"precision": precision, "compile": compiled, "graphs": graphs}
+
+
+def ends_by_itself(config: Any) -> bool:
+    """Whether a run is counted in epochs or phases, which say where it ends."""
+    return bool(config.schedule == "sequential" or config.epochs or config.phases)
+
+
+def cooldown(folder: Path, after: int, step: int, seconds: float) -> dict[str, Any]:
+    """Return settings with which a run ends in a cooldown of as many steps as fit into the time.
+
+    They are counted by the speed of the last steps since `after`. If it turns out slower, the clock ends it before.
+    """
+    rate = measure(folder, max(after, step - LAST_STEPS))["steps a second"]
+    left = max(1, int(0.9 * rate * seconds))
+    say(f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second.")
+    return {"steps": step + left, "cooldown": left}
 
 
 def write_weights(bundle: Any, checkpoint: Any, out: Path, options: Any, keep_state: bool) -> None:
@@ -663,8 +700,12 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> list[str]:
     from decabench.models import pick_device
 
     modes, known = pick_names("--modes", options.modes, MODES), bundle.config.tasks
-    tasks = pick_names("--tasks", options.tasks, known) if options.tasks else []
-    tasks = tasks or [task for task in SINGLE if task in known] or list(known[: len(SINGLE)])
+    if options.tasks == NO_TASKS:
+        tasks = []
+    elif options.tasks:
+        tasks = pick_names("--tasks", options.tasks, known)
+    else:
+        tasks = [task for task in SINGLE if task in known] or list(known[: len(SINGLE)])
     for task in tasks:  # not only in its process, minutes later
         reduce_bundle(bundle, task, options.set)
     device = pick_device(options.device)
@@ -680,7 +721,7 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> list[str]:
         for number, mode in enumerate(modes):
             if on_gpu:
                 torch.cuda.reset_peak_memory_stats(device)
-            share = Clock(clock.left(0.6) / (len(modes) - number) / 60)
+            share = Clock(clock.left(0.6 if tasks else 0.05) / (len(modes) - number) / 60)
             found = report["modes"][mode] = {}
             try:
                 try_mode(bundle, mode, options, share, work / mode, device, found)
@@ -691,8 +732,9 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> list[str]:
                 found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
                 torch.cuda.empty_cache()
             say(f"{mode}: {describe(found)}")
-        report["single"] |= train_beside(tasks, options, clock, work)
-        pack_runs(report, options, work)
+        if tasks:
+            report["single"] |= train_beside(tasks, options, clock, work)
+            pack_runs(report, options, work)
     finally:  # also if it is ended
         (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     say_report(report)
@@ -734,9 +776,12 @@ def say_report(report: dict[str, Any]) -> None:
         )
     say_table(rows)
     say("(off CPU: the largest relative difference of a task's loss from the CPU's)")
-    rows = [["task", *columns, "exit"]]
-    rows += [[task, *numbers["single"][task], str(found["exit"])] for task, found in report["single"].items()]
-    say_table(rows)
+    if report["single"]:
+        rows = [["task", *columns, "exit"]]
+        rows += [
+            [task, *numbers["single"][task], str(found["exit"])] for task, found in report["single"].items()
+        ]
+        say_table(rows)
 
 
 def try_mode(
@@ -764,6 +809,7 @@ def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> di
     flags = ["--minutes", str(clock.left(0.05) / 60), "--device", options.device]
     flags += ["--file-size", str(options.file_size), "--trust", options.trust]
     flags += ["--precision", options.precision, "--set", options.set]
+    flags += ["--mode", options.mode] if options.mode else []
     found: dict[str, dict[str, Any]] = {task: {} for task in tasks}
     children: dict[str, Any] = {}
     try:
@@ -846,8 +892,18 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             "to train several side by side."
         )
     (task,) = tasks
-    own = reduce_bundle(bundle, task, options.set)
-    checkpoint = train(own, options.out / "run", clock.left(0.35), options)
+    own, run = reduce_bundle(bundle, task, options.set), options.out / "run"
+    mode = mode_settings(own.config, options.mode)
+    if ends_by_itself(own.config):
+        checkpoint = train(own, run, clock.left(0.35), options, **mode)
+    else:
+        checkpoint = train(own, run, COOLS_FROM * clock.left(0.35), options, **mode)
+        step, steps = checkpoint.record.step, own.config.steps
+        if step < steps:  # there is no time for all of them
+            end = cooldown(run, 0, step, clock.left(0.35))
+            if end["steps"] < steps:
+                mode |= end
+            checkpoint = train(own, run, clock.left(0.35), options, **mode)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
     try:
@@ -878,10 +934,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         raise SystemExit(
             "There is no run to finish: give the folder that the command joint wrote as --state, or leave --last out."
         )
-    precision, compiled, graphs = MODES.get(
-        options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)
-    )
-    settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
+    settings = mode_settings(bundle.config, options.mode)
     if changed := [name for name, value in settings.items() if was.get(name, value) != value]:
         other = ", ".join(f"{name} {was[name]}" for name in changed)
         raise SystemExit(
@@ -889,8 +942,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         )
     # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
     settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
-    own = bundle.config
-    if own.schedule == "sequential" or own.epochs or own.phases:  # which say where the run ends
+    if ends_by_itself(bundle.config):
         if options.last:
             raise SystemExit(
                 "A run that is counted in epochs or phases, or has the schedule sequential, ends by itself: leave "
@@ -899,13 +951,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     else:
         settings["steps"] = ENDLESS
     if options.last:
-        rate = measure(run, step - LAST_STEPS)["steps a second"]
-        # If it turns out slower than this, the clock ends it before its end.
-        left = max(1, int(0.9 * rate * clock.left(0.1)))
-        settings |= {"steps": step + left, "cooldown": left}
-        say(
-            f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second."
-        )
+        settings |= cooldown(run, 0, step, clock.left(0.1))
     try:
         train(bundle, run, clock.left(0.1), options, **settings)
     finally:
@@ -1031,13 +1077,6 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("joint").add_argument
     add("--last", action="store_true", help="end the run here: the learning rate falls to zero")
     add(
-        "--mode",
-        default="",
-        choices=list(MODES),
-        metavar="MODE",
-        help=f"mode to train in: {', '.join(MODES)} [the bundle's settings]",
-    )
-    add(
         "--checkpoint-every",
         type=positive,
         default=500,
@@ -1061,7 +1100,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="tokens in a batch of questions [200000]",
     )
     add = parser.add_argument_group("smoke, answer and single").add_argument
-    add("--tasks", default="", metavar="NAMES", help="tasks, separated by commas [smoke: five; answer: all]")
+    add(
+        "--tasks",
+        default="",
+        metavar="NAMES",
+        help="tasks, separated by commas; none: modes alone [smoke: five; answer: all]",
+    )
     add(
         "--precision",
         default="auto",
@@ -1069,8 +1113,21 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="precision of answers: auto, float32, bfloat16 [auto]",
     )
+    add = parser.add_argument_group("joint, smoke and single").add_argument
+    add(
+        "--mode",
+        default="",
+        choices=list(MODES),
+        metavar="MODE",
+        help=f"mode to train in, not smoke's steps in each: {', '.join(MODES)} [the bundle's settings]",
+    )
     add = parser.add_argument_group("smoke and single").add_argument
-    add("--set", default="{}", metavar="JSON", help="settings of the runs on one task, as JSON [{}]")
+    add(
+        "--set",
+        default="{}",
+        metavar="JSON",
+        help="settings of the runs on one task, as JSON; those of a task alone under its name [{}]",
+    )
     add = parser.add_argument_group("smoke").add_argument
     add("--steps", type=positive, default=100, metavar="N", help="steps in each mode [100]")
     add("--modes", default=",".join(MODES), metavar="NAMES", help="modes, separated by commas [all four]")

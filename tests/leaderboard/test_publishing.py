@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,6 +210,50 @@ def test_builds_that_are_killed_leave_a_whole_site_and_the_next_removes_the_rest
     publish(site_of(2), site)
     assert os.listdir(tmp_path) == ["site"]
     assert contents(site)["index.html"] == b"build 2"
+
+
+@pytest.mark.parametrize("left", [(), ("building",), ("building", "site/index.html")])
+def test_whatever_a_killed_build_leaves_is_removed(tmp_path: Path, left: tuple[str, ...]) -> None:
+    folder = tmp_path / ".site.abcd_234.build"
+    folder.mkdir()
+    for name in left:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    publish(site_of(1), tmp_path / "site")
+    assert os.listdir(tmp_path) == ["site"]
+
+
+@pytest.mark.parametrize("moment", ["empty", "unlocked"])
+def test_a_build_begins_anew_if_its_folder_is_removed_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    site, calls = tmp_path / "site", 0
+    make, lock = publishing.tempfile.mkdtemp, publishing.try_lock
+
+    def sweep_once() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            monkeypatch.setattr(publishing, "try_lock", lock)
+            assert len(publishing.sweep_builds(site)) == 1
+
+    def made(**given: Any) -> str:
+        folder: str = make(**given)
+        sweep_once()
+        return folder
+
+    def locked(handle: int) -> bool:
+        sweep_once()
+        return lock(handle)
+
+    if moment == "empty":
+        monkeypatch.setattr(publishing.tempfile, "mkdtemp", made)
+    else:
+        monkeypatch.setattr(publishing, "try_lock", locked)
+    publish(site_of(1), site)
+    assert calls >= 1
+    assert os.listdir(tmp_path) == ["site"]
+    assert contents(site)["index.html"] == b"build 1"
 
 
 def test_two_builds_at_once(tmp_path: Path) -> None:
