@@ -55,10 +55,13 @@ NO_TASKS = "none"
 MODES = {
     "float32": ("float32", False, False),
     "bfloat16": ("bfloat16", False, False),
-    "compiled": ("bfloat16", True, False),
-    "graphs": ("bfloat16", False, True),
+    "compiled": ("float32", True, False),
+    "graphs": ("float32", False, True),
 }
-"""Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs."""
+"""Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs.
+
+In bfloat16 an H200 took seconds for each of the first steps, in which it loads the kernels of new sizes.
+"""
 ANSWERED = "answered.json.gz"
 """What was answered when the time was over, and of which weights, to go on from."""
 LOG = "train.csv.gz"
@@ -67,6 +70,8 @@ ENDLESS = 10**9
 """More steps than there is time for."""
 COOLS_FROM = 0.6
 """The share of its time after which a run on one task cools down, if it would not reach its last step."""
+FOR_ANSWERS = 0.2
+"""The share of the time of a run on one task that its answers have."""
 LAST_STEPS = 500
 """How many steps before its end say how fast a run is."""
 TRUSTED = 16
@@ -895,15 +900,15 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     own, run = reduce_bundle(bundle, task, options.set), options.out / "run"
     mode = mode_settings(own.config, options.mode)
     if ends_by_itself(own.config):
-        checkpoint = train(own, run, clock.left(0.35), options, **mode)
+        checkpoint = train(own, run, clock.left(FOR_ANSWERS), options, **mode)
     else:
-        checkpoint = train(own, run, COOLS_FROM * clock.left(0.35), options, **mode)
+        checkpoint = train(own, run, COOLS_FROM * clock.left(FOR_ANSWERS), options, **mode)
         step, steps = checkpoint.record.step, own.config.steps
         if step < steps:  # there is no time for all of them
-            end = cooldown(run, 0, step, clock.left(0.35))
+            end = cooldown(run, 0, step, clock.left(FOR_ANSWERS))
             if end["steps"] < steps:
                 mode |= end
-            checkpoint = train(own, run, clock.left(0.35), options, **mode)
+            checkpoint = train(own, run, clock.left(FOR_ANSWERS), options, **mode)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
     try:
