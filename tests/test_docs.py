@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import csv
+import gzip
 import json
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -187,6 +191,80 @@ def test_the_table_of_speed_is_that_of_its_record(vocabulary: int, monkeypatch: 
     assert len(record["rows"]) == 6
     for row in record["rows"]:
         assert show(vocabulary, row) in page
+
+
+GPU = ROOT / "reproductions" / "gpu"
+
+
+def gpu_log(name: str) -> list[dict[str, str]]:
+    """The rows of a training log."""
+    text = gzip.decompress((GPU / f"{name}.csv.gz").read_bytes()).decode()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def gpu_section() -> str:
+    """What the page on training says of a GPU, on one line."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    return " ".join(page.partition("### What an H200 gave\n")[2].partition("\n## ")[0].split())
+
+
+def test_the_figures_of_a_gpu_are_those_of_its_records() -> None:
+    text = gpu_section()
+    names = {
+        "float32": "float32",
+        "graphs": "float32, CUDA graphs",
+        "compiled": "float32, compiled",
+        "bfloat16": "bfloat16",
+    }
+    for mode, name in names.items():
+        seconds = [float(row["seconds"]) for row in gpu_log(f"wikisql-{mode}")]
+        first, later = fmean(seconds[:50]), fmean(seconds[50:])
+        assert sum(seconds) < 41.5
+        assert f"| {name} | {len(seconds)} | {first:.3f} | {later:.3f} |" in text
+    record = json.loads((GPU / "smoke.json").read_text())
+    small, large = (modes for name, modes in record.items() if name.startswith("batches"))
+    whole = small["float32"]
+    assert whole["steps"] == 100
+    assert (
+        f"{whole['steps a second']:.1f} steps and {int(whole['examples a second']):,} examples a second"
+        in text
+    )
+    worst = {
+        mode: {
+            key: max(abs(own[key]) for own in small[mode]["difference from the CPU"].values())
+            for key in ("loss", "gradient_norm")
+        }
+        for mode in ("float32", "bfloat16")
+    }
+    losses, norms = ([100 * worst[mode][key] for mode in worst] for key in ("loss", "gradient_norm"))
+    assert (
+        f"at most {losses[0]:.3f} % off those of a CPU in float32, and {losses[1]:.2f} % in bfloat16" in text
+    )
+    assert f"their gradients {norms[0]:.2f} % and {norms[1]:.1f} %" in text
+    graphs = large["graphs"]
+    assert f"{graphs['gigabytes']:.1f} GB after {graphs['steps']} steps" in text
+    assert f"had {large['float32']['gigabytes']:.1f} GB after ten" in text
+    assert f"({whole['gigabytes']:.1f} GB after 100" in text
+    joint, woz = gpu_log("joint"), gpu_log("woz.en")
+    times = [sum(float(row["seconds"]) for row in rows) for rows in (joint, woz)]
+    assert f"in {len(joint):,} steps and {times[0]:.0f} s have a" in text
+    assert f"in {len(woz):,} steps and {times[1]:.0f} s beside" in text
+    assert f"still made {len(joint) / times[0]:.1f} steps a second" in text
+
+
+def test_the_scores_of_a_gpu_are_those_of_its_records() -> None:
+    scores = []
+    for split in ("validation", "test"):
+        with zipfile.ZipFile(GPU / "woz.en.zip") as archive:
+            results = json.loads(archive.read(f"results/{split}/results.json"))
+        scores.append(results["tasks"]["woz.en"]["score"])
+    text = gpu_section()
+    assert f"has {scores[0]:.1f} on validation and {scores[1]:.1f} on test" in text
+    with zipfile.ZipFile(GPU / "joint.zip") as archive:
+        results = json.loads(archive.read("results/validation/results.json"))
+        names = set(archive.namelist())
+    assert f"decaScore of {results['decascore']:.1f}" in text
+    assert not names & {f"predictions/{task}.validation.jsonl" for task in ("iwslt.en.de", "cnn_dailymail")}
 
 
 def test_the_architecture_names_what_there_is() -> None:

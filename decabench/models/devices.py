@@ -74,17 +74,17 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Non
     """Compute in a precision, as `pick_precision` has it."""
     import torch
 
-    is_half = pick_precision(device, precision) == "bfloat16"
+    is_half = pick_precision(precision) == "bfloat16"
     return torch.autocast(device.type, torch.bfloat16 if is_half else torch.float32, enabled=is_half)
 
 
-def pick_precision(device: torch.device, precision: str) -> str:
-    """Return `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that support it, and float32 elsewhere."""
-    import torch
+def pick_precision(precision: str) -> str:
+    """Return `float32` or `bfloat16`; `auto` is float32, also on GPUs.
 
-    if precision == "auto":
-        return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-    return precision
+    An H200 was not faster in bfloat16 with the models here, whose kernels are small, and took seconds for each of the
+    first steps, in which it loads those of new sizes (docs/training.md).
+    """
+    return "float32" if precision == "auto" else precision
 
 
 @contextmanager

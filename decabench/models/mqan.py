@@ -228,10 +228,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(d, config.hidden, rate)
 
     def forward(
-        self, x: Tensor, said: KeysValues, context: KeysValues, context_mask: Tensor, said_mask: Tensor | None
+        self, x: Tensor, said: KeysValues, context: KeysValues, context_mask: Tensor, causal: bool
     ) -> Tensor:
-        """(B, n, d) -> (B, n, d); without `said_mask` position t sees positions up to t (footnote 3)."""
-        mha = self.over_answer.attend(x, said, said_mask, causal=said_mask is None)  # Eq. 4
+        """(B, n, d) -> (B, n, d); if `causal`, position t sees positions up to t (footnote 3), otherwise all."""
+        mha = self.over_answer.attend(x, said, causal=causal)  # Eq. 4
         if self.norm is not None:
             x = self.norm(mha + x)
             ac = self.over_context.attend(x, context, context_mask)
@@ -283,7 +283,7 @@ class Decoder(nn.Module):
         for layer, memory in zip(self.layers, encoded.layers, strict=True):
             layer = cast(DecoderLayer, layer)
             context = layer.over_context.keys_values(memory)
-            x = layer(x, layer.over_answer.keys_values(x), context, mask, None)
+            x = layer(x, layer.over_answer.keys_values(x), context, mask, causal=True)
         return x
 
     def start(self, encoded: Encoding) -> DecoderState:
@@ -520,8 +520,7 @@ class DecoderPast:
             key, value = layer.over_answer.keys_values(x)
             keys[:, :, at], values[:, :, at] = key[:, :, 0], value[:, :, 0]
             said = keys[:, :, : at + 1], values[:, :, : at + 1]
-            everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=x.device)
-            x = layer(x, said, context, mask, everything)
+            x = layer(x, said, context, mask, causal=False)  # all that is said
         h, context_state, attention, self.state = decoder.step(x, self.encoded, self.state)
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)

@@ -237,7 +237,7 @@ class TrainConfig:
     seed: int = 0
     """The random seed."""
     precision: str = "auto"
-    """Numerical precision: `float32`, `bfloat16`, or `auto` (bfloat16 on GPUs that support it)."""
+    """Numerical precision: `float32`, `bfloat16`, or `auto` (float32, also on GPUs)."""
     compile: bool = False
     """Whether to compile the model's step with torch.compile, if its family supports that; takes a minute, for GPUs."""
     graphs: bool = False

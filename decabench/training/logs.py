@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -128,16 +129,25 @@ class ProgressReport:
     """Reports progress: as a bar on a terminal, otherwise as a line from time to time."""
 
     def __init__(
-        self, step: int, steps: int, bar: bool, say: Callable[[str], None], every: float = 60.0
+        self,
+        step: int,
+        steps: int,
+        bar: bool,
+        say: Callable[[str], None],
+        every: float = 60.0,
+        time_left: float = math.inf,
     ) -> None:
-        """Start after `step` of `steps`; without a `bar`, `say` gets a line at regular intervals."""
+        """Start after `step` of `steps`, for which there are `time_left` seconds.
+
+        Without a `bar`, `say` gets a line at regular intervals.
+        """
         self._bar: Any = None
         if bar:
             from tqdm import tqdm
 
             self._bar = tqdm(total=steps, initial=step, disable=None, unit="step")
         self._say = say
-        self._steps, self._every = steps, every
+        self._steps, self._every, self._time_left = steps, every, time_left
         self._begun = self._last = time.monotonic()
         self._done = self._tokens = 0
         self._losses: dict[str, float] = {}
@@ -155,10 +165,12 @@ class ProgressReport:
             self._last = now
             each = (now - self._begun) / self._done
             losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
+            left, most = each * (self._steps - row["step"]), max(0.0, self._time_left - (now - self._begun))
+            of = f" of {self._steps:,}" if left <= most else ""  # its time will be over before
             self._say(
-                f"step {row['step']:,} of {self._steps:,}: loss {losses}; {1 / each:.1f} steps and "
+                f"step {row['step']:,}{of}: loss {losses}; {1 / each:.1f} steps and "
                 f"{self._tokens / (now - self._begun):,.0f} target tokens a second; "
-                f"{_format_duration(each * (self._steps - row['step']))} left"
+                f"{_format_duration(min(left, most))} left"
             )
 
     def say(self, text: str) -> None:

@@ -582,7 +582,11 @@ class _Trainer:
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
         self.progress = progress = ProgressReport(
-            state.step, steps, self.run.bar and self.group.is_first, self._say_plainly
+            state.step,
+            steps,
+            self.run.bar and self.group.is_first,
+            self._say_plainly,
+            time_left=self.ends_at - time.perf_counter(),
         )
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()

@@ -522,7 +522,7 @@ def answer(
             f"{weights} has another vocabulary than the bundle: give the bundle it was trained on."
         )
     model = checkpoint.load(options.device, options.precision, words)
-    precision = pick_precision(model.device, options.precision)
+    precision = pick_precision(options.precision)
     lines = {task: {} for task in tasks}
     lines |= read_answers(options.answered, checkpoint.digest(), precision, bundle)
     try:
@@ -1116,7 +1116,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="auto",
         choices=("auto", "float32", "bfloat16"),
         metavar="NAME",
-        help="precision of answers: auto, float32, bfloat16 [auto]",
+        help="precision of answers: auto (float32), float32, bfloat16 [auto]",
     )
     add = parser.add_argument_group("joint, smoke and single").add_argument
     add(

@@ -8,10 +8,12 @@ torch = pytest.importorskip("torch")
 
 from benchmarks import equations
 from decabench.errors import DecabenchError
+from decabench.models import layers
 from decabench.models.layers import positions
 from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_batch import MODELS, MQANConfig
 from decabench.models.words import INIT
+from decabench.tasks import TASKS, Question
 from tests.models.conftest import TEXTS
 
 HEADS = 3
@@ -95,6 +97,31 @@ def test_the_loop_of_answers_is_as_precise_as_that_of_training(kit):
     assert {each.dtype for each in (h, *state)} == {torch.float32}
     for ours, whole in zip(zip(*found, strict=True), (h, context), strict=True):
         torch.testing.assert_close(torch.cat(ours, 1), whole, rtol=0, atol=0.01)  # what steps read is rounded
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_masks_of_attention_are_as_gpus_take_them(kit, name, monkeypatch):
+    """An H200 refused to answer in float32: "(*bias): last dimension must be contiguous" (torch 2.11).
+
+    Its kernel, unlike that of a CPU, takes no mask that is spread over the keys.
+    """
+    masks, attention = [], layers.F.scaled_dot_product_attention
+
+    def attend(query, key, value, attn_mask=None, **rest):
+        if attn_mask is not None:
+            masks.append((attn_mask.shape[-1] == key.shape[-2], attn_mask.stride(-1)))
+        return attention(query, key, value, attn_mask=attn_mask, **rest)
+
+    monkeypatch.setattr(layers.F, "scaled_dot_product_attention", attend)
+    made = kit(name)
+    made.model.eval()
+    made.model.log_likelihood(made.batch())
+    model = made.trained()
+    asked = [Question(str(at), question, context) for at, (question, context, _) in enumerate(TEXTS)]
+    for beam in (1, 2):
+        model.answer(TASKS["squad"], asked, limit=4, beam=beam)
+    assert bool(masks) == made.model.encoder.parts.self_attention
+    assert set(masks) <= {(True, 1)}
 
 
 @pytest.mark.parametrize("name", ALL)

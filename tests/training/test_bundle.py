@@ -460,6 +460,7 @@ def test_results_that_cannot_be_written_are_refused_first(tmp_path: Path) -> Non
         ("single", ("--set", "[" * 100_000), "is not a JSON object"),
         ("single", ("--set", '{"tasks": ["squad"]}'), "changes tasks, which the bundle was written for"),
         ("single", ("--set", '{"model": {"name": "lstm"}}'), "changes model.name, which the bundle"),
+        ("single", ("--set", '{"model.name": "lstm"}'), "changes model.name, which the bundle"),
         ("single", ("--set", f'{{"seed": {2**64}}}'), "give one below"),
     ],
 )
@@ -508,6 +509,81 @@ def options_of(out: Path, **changes: Any) -> SimpleNamespace:
 def but(options: SimpleNamespace, **changes: Any) -> SimpleNamespace:
     """Copy options, some of them changed."""
     return SimpleNamespace(**{**vars(options), **changes})
+
+
+def test_a_single_run_has_settings_of_its_own_and_cools_down_in_its_time(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    given = {
+        "warmup": 2,
+        "steps": 100_000,
+        "batch_tokens": 500,
+        "sst": {"batch_tokens": 300},
+        "woz.en": {"batch_tokens": 400},
+    }
+    options = options_of(
+        tmp_path / "out",
+        command="single",
+        tasks="sst",
+        mode="graphs",
+        set=json.dumps(given),
+        window=100,
+        batch_tokens=10_000,
+    )
+    run.single(bundle, options, run.Clock(0.1), tmp_path / "work")
+    record = Checkpoint.open(options.out / "weights").record
+    config = record.config
+    assert (config["warmup"], config["batch_tokens"], config["graphs"]) == (2, 300, True)
+    assert 0 < config["cooldown"] < config["steps"] < 100_000
+    rates = [float(row.split(",")[3]) for row in (options.out / "run/train.csv").read_text().splitlines()[1:]]
+    assert len(rates) == record.step > config["steps"] - config["cooldown"] > 0
+    assert rates[-1] < rates[config["steps"] - config["cooldown"] - 1]
+    assert (options.out / "submissions/single-sst/predictions/sst.validation.jsonl").is_file()
+
+
+def test_a_single_run_that_has_time_for_its_steps_makes_them(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    options = options_of(
+        tmp_path / "out",
+        command="single",
+        tasks="sst",
+        set='{"steps": 4, "cooldown": 2}',
+        window=100,
+        batch_tokens=10_000,
+    )
+    run.single(bundle, options, run.Clock(2), tmp_path / "work")
+    record = Checkpoint.open(options.out / "weights").record
+    assert (record.step, record.config["steps"], record.config["cooldown"]) == (4, 4, 2)
+
+
+def test_settings_of_a_task_are_refused_unless_they_have_names(folder: Path) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    for given, said in {
+        '{"sst": 3}': "gives 3 for sst: give the settings of a task by name",
+        '{"sst": {"stepss": 3}}': "cannot be used for sst",
+        '{"sst": {"vectors": []}}': "changes vectors, which the bundle was written for",
+        '{"zre": {"steps": 3}}': "cannot be used for sst",  # which the bundle does not have
+    }.items():
+        with pytest.raises(SystemExit, match=said):
+            run.reduce_bundle(bundle, "sst", given)
+    assert run.reduce_bundle(bundle, "sst", '{"woz.en": {"steps": 3}}').config.steps == bundle.config.steps
+
+
+def test_a_smoke_may_try_the_modes_alone(folder: Path, tmp_path: Path) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    options = options_of(
+        tmp_path / "out", command="smoke", tasks="none", modes="float32", steps=2, set="{}", files=8
+    )
+    assert run.smoke(bundle, options, run.Clock(2), tmp_path / "work") == []
+    report = json.loads((options.out / "report.json").read_text())
+    assert report["modes"]["float32"]["steps"] == 2
+    assert report["single"] == {}
+    assert [path.name for path in options.out.iterdir()] == ["report.json"]
 
 
 def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
@@ -635,7 +711,7 @@ def test_single_runs_end_with_their_time(tmp_path: Path, monkeypatch: pytest.Mon
     sleeper.chmod(0o755)
     monkeypatch.setattr(run.sys, "executable", str(sleeper))
     options = SimpleNamespace(
-        bundle=tmp_path, device="cpu", file_size=1, trust="", precision="auto", set="{}"
+        bundle=tmp_path, device="cpu", file_size=1, trust="", precision="auto", set="{}", mode=""
     )
     found = run.train_beside(["sst", "woz.en"], options, run.Clock(0.02), tmp_path / "work")
     assert found == {"sst": {"exit": -15}, "woz.en": {"exit": -15}}
