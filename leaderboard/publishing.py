@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError, StorageError
@@ -33,6 +33,9 @@ MARKER = "site.json"
 
 _LOCK = "building"
 """The file that a build keeps locked in its temporary folder."""
+
+_BEFORE = "site.before"
+"""The site before in that folder, while two renames exchange it with the new one."""
 
 _LARGEST_MARKER = 16 << 20
 
@@ -229,7 +232,7 @@ def _exchange(one: Path, other: Path) -> None:
     swap = _kernel_exchange()
     if swap is not None and swap(os.fsencode(one), os.fsencode(other)):
         return
-    aside = one.with_name(f"{one.name}.before")
+    aside = one.with_name(_BEFORE)
     os.rename(other, aside)
     try:
         os.rename(one, other)
@@ -274,13 +277,14 @@ def _temporary_folder(site: Path) -> Iterator[Path]:
         with ExitStack() as stack:
             try:
                 lock = stack.enter_context(open(temporary / _LOCK, "xb"))
-                if not try_lock(lock.fileno()) or not os.path.samestat(
-                    os.stat(temporary / _LOCK), os.fstat(lock.fileno())
-                ):
+                # Until here another build may take it for one that was killed.
+                is_swept = try_lock(lock.fileno()) is False or os.fstat(lock.fileno()).st_nlink == 0
+            except OSError:
+                if not temporary.exists():
                     continue
-            except (
-                FileNotFoundError
-            ):  # another build has taken it for one that was killed, before it was locked
+                _remove_build(temporary)
+                raise
+            if is_swept:
                 continue
             try:
                 os.chmod(temporary, 0o755)
@@ -308,6 +312,8 @@ def sweep_builds(site: Path) -> list[Path]:
             elif lock.is_file() and not lock.is_symlink():
                 with open(lock, "rb") as file:
                     if try_lock(file.fileno()):
+                        if (folder / _BEFORE).exists() and not os.path.lexists(site):
+                            os.rename(folder / _BEFORE, site)  # killed between the two renames of an exchange
                         _remove_build(folder)
                         swept.append(folder)
         except OSError:
@@ -318,6 +324,10 @@ def sweep_builds(site: Path) -> list[Path]:
 def _remove_build(folder: Path) -> None:
     """Remove the folder of a build, its lock last: what is left of a removal that is killed can still be swept."""
     for path in sorted(folder.iterdir()):
-        if path.name != _LOCK:
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+        elif path.name != _LOCK:
+            with suppress(OSError):
+                path.unlink()
+    if {path.name for path in folder.iterdir()} <= {_LOCK}:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -81,8 +81,8 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Non
 def pick_precision(precision: str) -> str:
     """Return `float32` or `bfloat16`; `auto` is float32, also on GPUs.
 
-    An H200 was not faster in bfloat16 with the models here, whose kernels are small, and took seconds for each of the
-    first steps, in which it loads those of new sizes (docs/training.md).
+    On an H200, MQAN's kernels are small, and many of its first steps took a second or more in bfloat16
+    (docs/training.md).
     """
     return "float32" if precision == "auto" else precision
 

@@ -101,7 +101,7 @@ class TrainedBackend:
 
     def describe(self) -> Mapping[str, Any]:
         """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""
-        from decabench.models import Checkpoint, pick_precision
+        from decabench.models import Checkpoint
 
         checkpoint = Checkpoint.open(self.target)
         abilities = checkpoint.family.abilities
@@ -136,7 +136,7 @@ class TrainedBackend:
             # Without the ability to generate, answers are the labels that the checkpoint names.
             **({} if generation else {"outputs": checkpoint.record.outputs}),
             **generation,
-            "precision": pick_precision(_PRECISIONS[self.options.dtype]),
+            "precision": _PRECISIONS[self.options.dtype],
         }
 
     @property

@@ -31,6 +31,7 @@ from decabench.models import (
     newest_checkpoint,
     output_record,
     part_name,
+    pick_precision,
 )
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_record, require_named_model, to_mapping, to_toml
@@ -236,7 +237,10 @@ def changed_settings(
 
     Raises DecabenchError.
     """
-    before, now = to_mapping(config_of(checkpoint)), to_mapping(config)
+    before, now = (
+        {**to_mapping(each), "precision": pick_precision(each.precision)}
+        for each in (config_of(checkpoint), config)
+    )
     may_change = _MAY_CHANGE | free
     if config.needs_scores:  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}

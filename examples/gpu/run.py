@@ -25,6 +25,7 @@ import ast
 import atexit
 import csv
 import difflib
+import gc
 import gzip
 import hashlib
 import importlib
@@ -60,7 +61,7 @@ MODES = {
 }
 """Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs.
 
-In bfloat16 an H200 took seconds for each of the first steps, in which it loads the kernels of new sizes.
+An H200 took up to some seconds for each of the first steps in bfloat16, probably to load kernels for new sizes.
 """
 ANSWERED = "answered.json.gz"
 """What was answered when the time was over, and of which weights, to go on from."""
@@ -312,21 +313,44 @@ def read_settings(text: str) -> dict[str, Any]:
     return settings
 
 
+def in_tables(settings: dict[str, Any]) -> dict[str, Any]:
+    """Write settings such as `model.dropout` as tables."""
+    made: dict[str, Any] = {}
+    for name, value in settings.items():
+        table, dot, key = name.partition(".")
+        if dot:
+            made[table] = {**made.get(table, {}), key: value}
+        elif isinstance(value, dict):
+            made[name] = {**made.get(name, {}), **value}
+        else:
+            made[name] = value
+    return made
+
+
 def reduce_bundle(bundle: Any, task: str, settings: str) -> Any:
     """Reduce a bundle to one task, with the settings that the option --set gives for all and for it.
 
     Raises SystemExit.
     """
     from decabench.errors import DecabenchError
+    from decabench.tasks import TASKS
 
     given, known = read_settings(settings), bundle.config.tasks
-    own = {name: value for name, value in given.items() if name not in known}
-    if not isinstance(more := given.get(task, {}), dict):
-        raise SystemExit(
-            f"--set {settings} gives {json.dumps(more)} for {task}: give the settings of a task by name, such as "
-            f"""--set '{{"{task}": {{"batch_tokens": 3000}}}}'."""
-        )
-    own |= read_settings(json.dumps(more))
+    for name in given.keys() & TASKS.keys():
+        if name not in known:
+            raise SystemExit(
+                f"--set {settings} has settings of {name}, which the bundle does not have: give those of one or more "
+                f"of {', '.join(known)}."
+            )
+        if not isinstance(given[name], dict):
+            raise SystemExit(
+                f"--set {settings} gives {json.dumps(given[name])} for {name}: give the settings of a task by name, "
+                f"""such as --set '{{"{name}": {{"batch_tokens": 3000}}}}'."""
+            )
+    own = in_tables({name: value for name, value in given.items() if name not in known})
+    for name, value in in_tables(read_settings(json.dumps(given.get(task, {})))).items():
+        of_both = name == "model" and isinstance(own.get(name), dict) and isinstance(value, dict)
+        own[name] = {**own[name], **value} if of_both else value
     try:
         return bundle.only(task, own)
     except DecabenchError as error:
@@ -463,8 +487,10 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
 
 def mode_settings(config: Any, mode: str) -> dict[str, Any]:
     """Return what a mode sets: the configuration's own, if none is named."""
+    from decabench.models import pick_precision
+
     precision, compiled, graphs = MODES.get(mode, (config.precision, config.compile, config.graphs))
-    return {"precision": precision, "compile": compiled, "graphs": graphs}
+    return {"precision": pick_precision(precision), "compile": compiled, "graphs": graphs}
 
 
 def ends_by_itself(config: Any) -> bool:
@@ -472,12 +498,11 @@ def ends_by_itself(config: Any) -> bool:
     return bool(config.schedule == "sequential" or config.epochs or config.phases)
 
 
-def cooldown(folder: Path, after: int, step: int, seconds: float) -> dict[str, Any]:
-    """Return settings with which a run ends in a cooldown of as many steps as fit into the time.
+def cooldown(step: int, rate: float, seconds: float) -> dict[str, Any]:
+    """Return settings with which a run ends after `step` in a cooldown of as many steps as fit into the time.
 
-    They are counted by the speed of the last steps since `after`. If it turns out slower, the clock ends it before.
+    If it turns out slower than `rate` steps a second, the clock ends it before.
     """
-    rate = measure(folder, max(after, step - LAST_STEPS))["steps a second"]
     left = max(1, int(0.9 * rate * seconds))
     say(f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second.")
     return {"steps": step + left, "cooldown": left}
@@ -735,6 +760,7 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> list[str]:
                 say(f"{mode} failed ({found['error'][:300]}); the other modes go on.")
             if on_gpu:
                 found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
+                gc.collect()  # the network with its graphs, or the next mode would begin with its memory
                 torch.cuda.empty_cache()
             say(f"{mode}: {describe(found)}")
         if tasks:
@@ -901,21 +927,31 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     mode = mode_settings(own.config, options.mode)
     if ends_by_itself(own.config):
         checkpoint = train(own, run, clock.left(FOR_ANSWERS), options, **mode)
+        say(f"{task}: {describe(measure(run))}.")
     else:
+        begun = time.perf_counter()
         checkpoint = train(own, run, COOLS_FROM * clock.left(FOR_ANSWERS), options, **mode)
         step, steps = checkpoint.record.step, own.config.steps
-        if step < steps:  # there is no time for all of them
-            end = cooldown(run, 0, step, clock.left(FOR_ANSWERS))
-            if end["steps"] < steps:
-                mode |= end
-            checkpoint = train(own, run, clock.left(FOR_ANSWERS), options, **mode)
+        if step < steps:
+            rate = step / (
+                time.perf_counter() - begun
+            )  # with its start and what it compiled, which comes again
+            left = clock.left(FOR_ANSWERS)
+            if step <= steps - own.config.cooldown and rate * left < steps - step:  # no time for all of them
+                mode |= cooldown(step, rate, left)
+            checkpoint = train(own, run, left, options, **mode)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
     try:
-        answer(own, weights, work, options, clock, [task], f"single-{task}")
+        left = answer(own, weights, work, options, clock, [task], f"single-{task}")
     finally:
         if (work / "submissions").is_dir():
             shutil.copytree(work / "submissions", options.out / "submissions")
+    if left:
+        raise SystemExit(
+            f"There was no time for all questions of {task}: give more --minutes, or fewer steps. Its weights are in "
+            f"{weights}."
+        )
 
 
 def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
@@ -925,7 +961,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     """
     from safetensors.torch import save_file
 
-    from decabench.models import latest_checkpoint, load_optimizer, write_json
+    from decabench.models import latest_checkpoint, load_optimizer, pick_precision, write_json
 
     run, step, was = work / "run", 0, {}
     if options.state is not None:
@@ -940,6 +976,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             "There is no run to finish: give the folder that the command joint wrote as --state, or leave --last out."
         )
     settings = mode_settings(bundle.config, options.mode)
+    was = {**was, "precision": pick_precision(was["precision"])} if was else {}
     if changed := [name for name, value in settings.items() if was.get(name, value) != value]:
         other = ", ".join(f"{name} {was[name]}" for name in changed)
         raise SystemExit(
@@ -956,7 +993,8 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     else:
         settings["steps"] = ENDLESS
     if options.last:
-        settings |= cooldown(run, 0, step, clock.left(0.1))
+        rate = measure(run, step - LAST_STEPS)["steps a second"]
+        settings |= cooldown(step, rate, clock.left(0.1))
     try:
         train(bundle, run, clock.left(0.1), options, **settings)
     finally:

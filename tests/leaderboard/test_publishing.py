@@ -223,6 +223,39 @@ def test_whatever_a_killed_build_leaves_is_removed(tmp_path: Path, left: tuple[s
     assert os.listdir(tmp_path) == ["site"]
 
 
+def test_boards_are_built_where_files_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "try_lock", lambda handle: None)
+    publish(site_of(1), tmp_path / "site")
+    publish(site_of(2), tmp_path / "site")
+    assert os.listdir(tmp_path) == ["site"]
+    assert contents(tmp_path / "site")["index.html"] == b"build 2"
+
+
+def test_a_site_comes_back_whose_exchange_was_killed_between_two_renames(tmp_path: Path) -> None:
+    """Where the system cannot exchange two folders at once."""
+    site, folder = tmp_path / "site", tmp_path / ".site.abcd_234.build"
+    publish(site_of(1), site)
+    (site / "CNAME").write_text("example.org")
+    (folder / "site").mkdir(parents=True)
+    (folder / "building").touch()
+    os.rename(site, folder / "site.before")
+    assert sweep_builds(site) == [folder]
+    assert os.listdir(tmp_path) == ["site"]
+    assert contents(site)["index.html"] == b"build 1" and (site / "CNAME").exists()
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> bool:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(publishing, "try_lock", full)
+    with pytest.raises(StorageError, match="No space left to write"):
+        publish(site_of(1), tmp_path / "site")
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("moment", ["empty", "unlocked"])
 def test_a_build_begins_anew_if_its_folder_is_removed_before_it_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str

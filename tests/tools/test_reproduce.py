@@ -448,7 +448,7 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
 
 @pytest.mark.slow
 def test_a_run_answers_on_the_device_that_it_was_trained_on(one_run, monkeypatch):
-    """Where there was a GPU, it answered there in bfloat16 what a CPU had trained in float32."""
+    """Where there was a GPU, it answered there what a CPU had trained."""
     devices, predict = [], reproduce.decabench.predict
 
     def note(*given, **more):

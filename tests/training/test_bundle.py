@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -543,6 +544,38 @@ def test_a_single_run_has_settings_of_its_own_and_cools_down_in_its_time(
     assert (options.out / "submissions/single-sst/predictions/sst.validation.jsonl").is_file()
 
 
+def test_a_single_run_that_is_in_its_own_cooldown_goes_on_with_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    options = options_of(
+        tmp_path / "out",
+        command="single",
+        tasks="sst",
+        set='{"steps": 100000, "cooldown": 99999, "warmup": 1}',
+        window=100,
+        batch_tokens=10_000,
+    )
+    run.single(bundle, options, run.Clock(0.1), tmp_path / "work")
+    record = Checkpoint.open(options.out / "weights").record
+    assert record.config["cooldown"] == 99_999 and record.step > 2
+
+
+def test_a_single_run_without_time_for_its_answers_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    monkeypatch.setattr(run.Clock, "has", lambda clock, seconds: False)
+    options = options_of(
+        tmp_path / "out", command="single", tasks="sst", set='{"steps": 2}', window=100, batch_tokens=10_000
+    )
+    with pytest.raises(SystemExit, match="no time for all questions of sst: give more --minutes"):
+        run.single(bundle, options, run.Clock(2), tmp_path / "work")
+    assert (options.out / "weights").is_dir()
+
+
 def test_a_single_run_that_has_time_for_its_steps_makes_them(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -567,10 +600,17 @@ def test_settings_of_a_task_are_refused_unless_they_have_names(folder: Path) -> 
         '{"sst": 3}': "gives 3 for sst: give the settings of a task by name",
         '{"sst": {"stepss": 3}}': "cannot be used for sst",
         '{"sst": {"vectors": []}}': "changes vectors, which the bundle was written for",
-        '{"zre": {"steps": 3}}': "cannot be used for sst",  # which the bundle does not have
+        '{"zre": {"steps": 3}}': "settings of zre, which the bundle does not have",
+        '{"woz.en": 3}': "gives 3 for woz.en",
     }.items():
         with pytest.raises(SystemExit, match=said):
             run.reduce_bundle(bundle, "sst", given)
+    for whole, own in product(
+        ({"model.dropout": 0.37}, {"model": {"dropout": 0.37}}),
+        ({"model.hidden": 9}, {"model": {"hidden": 9}}),
+    ):
+        made = run.reduce_bundle(bundle, "sst", json.dumps({**whole, "sst": own})).config.model
+        assert (made.dropout, made.hidden) == (0.37, 9)
     assert run.reduce_bundle(bundle, "sst", '{"woz.en": {"steps": 3}}').config.steps == bundle.config.steps
 
 
@@ -728,10 +768,11 @@ def test_a_run_at_its_end_says_so(
         ({}, "No step was made after step 6"),
         ({"last": True}, "leave --last out"),
         ({"mode": "bfloat16"}, "trained in another mode .precision "),
+        ({"mode": "float32"}, "No step was made after step 6"),  # which is what auto is
     ):
         again = but(options, state=options.out, out=tmp_path / "two", **changed)
         with pytest.raises(SystemExit, match=said):
-            run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{said[:2]}")
+            run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{len(os.listdir(tmp_path))}")
         assert not again.out.exists()
 
 
