@@ -39,14 +39,13 @@ from decabench.scoring import (
     check_manifest,
     exact_sums,
     is_version_of,
-    number_units,
     numbers_agree,
     read_head,
     read_rows,
     stored_metric,
 )
 from decabench.submission import METADATA_NAME, read_metadata
-from decabench.tasks import SplitRecord, Store, is_task_name
+from decabench.tasks import SplitRecord, Store, is_task_name, nest_units, number_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -250,21 +249,8 @@ def units_fit(found: Array, wanted: Array) -> bool:
         return False
     if np.array_equal(found, wanted):
         return True
-    theirs = _renumber(found)
+    theirs = np.stack(list(nest_units(found)), axis=1)
     return np.array_equal(theirs, wanted) or np.array_equal(theirs, wanted[:, -1:])
-
-
-def _renumber(units: Array) -> Array:
-    """Number units in the order of their first example; those of one number in different outer units are different."""
-    import numpy as np
-
-    levels = [np.zeros(len(units), dtype=np.int64)]
-    for column in units.T:
-        _, inside = np.unique(column, return_inverse=True)
-        nested = levels[-1] * (int(inside.max(initial=0)) + 1) + inside
-        _, first, number = np.unique(nested, return_index=True, return_inverse=True)
-        levels.append(np.argsort(np.argsort(first))[number])
-    return np.stack(levels[1:], axis=1)
 
 
 def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Data) -> Entry:

@@ -41,14 +41,13 @@ from decabench.scoring import (
     ScoredTask,
     ScoringOptions,
     code_digest,
-    number_units,
     numbers_agree,
     read_rows,
     score_submission,
     statistics_path,
 )
 from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find_predictions
-from decabench.tasks import TASKS, Store, known_tasks
+from decabench.tasks import TASKS, Store, known_tasks, number_units
 from decabench.untrusted import read_json
 
 __all__ = ["RECORD_FORMAT", "Verification", "only_verified", "verify_entries"]

@@ -22,7 +22,14 @@ from decabench.tasks.preparation import (
     requested_splits,
     tasks_with_split,
 )
-from decabench.tasks.references import References, read_references, require_content, require_current
+from decabench.tasks.references import (
+    References,
+    nest_units,
+    number_units,
+    read_references,
+    require_content,
+    require_current,
+)
 from decabench.tasks.registry import (
     SUITES,
     TASKS,
@@ -120,7 +127,9 @@ __all__ = [
     "known_tasks",
     "load",
     "matched",
+    "nest_units",
     "normalise",
+    "number_units",
     "prepare",
     "prepare_all",
     "read_prompt",

@@ -33,6 +33,8 @@ __all__ = [
     "SCORED_SPLITS",
     "References",
     "keep_references",
+    "nest_units",
+    "number_units",
     "read_references",
     "require_content",
     "require_current",
@@ -192,15 +194,7 @@ class References(Sequence[Item]):
         labels = labels.reshape(len(self), -1)
         if labels.shape[1] == 1:
             return labels  # numbered in the order of their first examples
-        levels, outer = [], np.zeros(len(self), dtype=np.int64)
-        for level in labels.T:
-            pairs = outer * (int(level.max()) + 1) + level  # inner units are told apart by outer ones
-            _, first, outer = np.unique(pairs, return_index=True, return_inverse=True)
-            order = np.empty(len(first), dtype=np.int64)
-            order[np.argsort(first)] = np.arange(len(first))
-            outer = order[outer]
-            levels.append(outer.astype(np.int32))
-        return np.stack(levels, axis=1)
+        return np.stack([level.astype(np.int32) for level in nest_units(labels)], axis=1)
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -251,3 +245,38 @@ def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
     ends: list[int] = column.offsets.to_pylist()
     first = ends[0] if ends else 0
     return [tuple(texts[start - first : end - first]) for start, end in pairwise(ends)]
+
+
+# Numbers of units: what intervals vary, without the labels
+
+
+def number_units(units: Sequence[Sequence[str]]) -> Array:
+    """Number the units of each level from 0, in order of their first example: (examples, levels).
+
+    Inner units are told apart by outer ones. Rows without units are each a unit of their own.
+    """
+    import numpy as np
+
+    if not units[0]:
+        return np.arange(len(units))[:, None]
+    labels = []
+    for level in range(len(units[0])):
+        numbers: dict[str, int] = {}
+        labels.append([numbers.setdefault(names[level], len(numbers)) for names in units])
+    return np.stack(list(nest_units(np.array(labels).T)), axis=1)
+
+
+def nest_units(labels: Array) -> Iterator[Array]:
+    """Yield the numbers of the units of each level, outermost first, as `number_units` gives them: (examples,).
+
+    `labels` are integers, (examples, levels): those of an inner level need to be distinct only within an outer unit.
+    """
+    import numpy as np
+
+    outer = np.zeros(len(labels), dtype=np.int64)
+    for column in labels.T:
+        _, inner = np.unique(column, return_inverse=True)  # from 0, so that no two pairs share a product
+        pairs = outer * (int(inner.max(initial=0)) + 1) + inner
+        _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
+        outer = np.argsort(np.argsort(first))[unit]
+        yield outer

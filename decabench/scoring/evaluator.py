@@ -33,7 +33,6 @@ from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label
 from decabench.scoring.significance import (
     Sample,
     describe_units,
-    number_units,
     score_interval,
     total_interval,
     write_rows,
@@ -67,6 +66,7 @@ from decabench.tasks import (
     get_task,
     home_folder,
     known_tasks,
+    number_units,
     read_references,
     select_suite,
 )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DataError, DecabenchError
 from decabench.files import atomic_file
 from decabench.metrics import Metric, Row
-from decabench.tasks import Combination
+from decabench.tasks import Combination, nest_units, number_units
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -36,7 +36,6 @@ __all__ = [
     "describe_units",
     "exact_sums",
     "is_version_of",
-    "number_units",
     "open_statistics",
     "read_head",
     "read_rows",
@@ -243,13 +242,8 @@ def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
     import numpy as np
 
     outer = np.zeros(len(levels), dtype=np.int64)
-    for level in range(levels.shape[1]):
-        _, inner = np.unique(levels[:, level], return_inverse=True)
-        _, first, unit = np.unique(
-            outer * (int(inner.max()) + 1) + inner, return_index=True, return_inverse=True
-        )
-        order = np.argsort(np.argsort(first))  # in the order of their first examples
-        unit, count = order[unit], len(first)
+    for level, unit in enumerate(nest_units(levels)):
+        count = int(unit.max()) + 1
         if count >= ENOUGH:
             fixed = int(outer.max()) + 1 if level else 0
             strata = np.zeros(count, dtype=np.int64)
@@ -292,22 +286,6 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> dict[str, Any]:
 
 
 # Rows on disk: what intervals and tests need, without answers or data
-
-
-def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number the units of each level from 0, in order of their first example: (examples, levels).
-
-    Inner units are told apart by outer ones. Rows without units are each a unit of their own.
-    """
-    import numpy as np
-
-    if not units[0]:
-        return np.arange(len(units))[:, None]
-    levels = []
-    for depth in range(1, len(units[0]) + 1):
-        numbers: dict[tuple[str, ...], int] = {}
-        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
-    return np.array(levels).T
 
 
 def write_rows(

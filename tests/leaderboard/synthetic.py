@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from decabench.metrics import METRICS
-from decabench.scoring import number_units
 from decabench.scoring.results import DataUsed, Results, TaskResult, write_results_file
 from decabench.scoring.significance import Sample, describe_units, score_interval, total_interval
 from decabench.submission import SubmissionInfo, answers_digest, read_answers, write_submission
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS, number_units
 from decabench.tasks.example import Example
 from decabench.tasks.store import Store
 

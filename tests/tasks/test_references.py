@@ -8,13 +8,23 @@ import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, StorageError
 from decabench.metrics import Item
-from decabench.scoring import number_units
-from decabench.tasks import Example, References, SplitRecord, Store, get_task, read_references, references
+from decabench.tasks import (
+    Example,
+    References,
+    SplitRecord,
+    Store,
+    get_task,
+    nest_units,
+    number_units,
+    read_references,
+    references,
+)
 
 
 @pytest.fixture
@@ -103,6 +113,23 @@ def test_units_are_numbered_as_their_names_are(
     examples = [replace(one, units=one.units[:levels]) for one in made_up(100)]
     found = read_references(prepared(tmp_path, examples), "squad", "validation")
     assert found.unit_numbers().tolist() == number_units([one.units for one in examples]).tolist()
+
+
+def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told_apart_by_outer_ones() -> (
+    None
+):
+    labels = [("b", "x"), ("a", "x"), ("b", "y"), ("a", "x"), ("b", "x"), ("c", "z")]
+    wanted = [[0, 0], [1, 1], [0, 2], [1, 1], [0, 0], [2, 3]]
+    assert number_units(labels).tolist() == wanted
+    assert number_units([(), (), ()]).tolist() == [[0], [1], [2]]
+
+
+def test_any_integers_that_group_alike_have_the_same_numbers() -> None:
+    """Files of statistics may number as they like, below 0 and with gaps."""
+    labels = np.array([[7, -5], [-2, -5], [7, 900], [-2, -5], [7, -5], [0, 0]], dtype=np.int32)
+    levels = [level.tolist() for level in nest_units(labels)]
+    assert levels == [[0, 1, 0, 1, 0, 2], [0, 1, 2, 1, 0, 3]]
+    assert [level.tolist() for level in nest_units(labels[:0])] == [[], []]
 
 
 def test_a_pass_over_columns_takes_far_less_memory_than_their_items(
