@@ -1,10 +1,11 @@
-"""Read JSON, TOML, parquet and xz that a stranger may have written: strictly, and in bounded time and memory.
+"""Read JSON, TOML, CSV, parquet and xz that a stranger may have written: strictly, and in bounded time and memory.
 
 Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import lzma
 import math
@@ -14,17 +15,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "CELL_LIMIT",
     "DEPTH",
     "JSON_LIMIT",
     "KEY_PARTS",
     "TOML_LIMIT",
+    "BrokenCsvError",
     "check_columns",
+    "csv_rows",
     "parse_json",
     "parse_toml",
     "read_batches",
@@ -42,6 +46,8 @@ JSON_LIMIT = 1 << 23
 """The maximum size of a JSON file in bytes, unless the reader states another; parsed, it can take 25 times as much."""
 TOML_LIMIT = 1 << 18
 """The maximum size of a TOML file in bytes."""
+CELL_LIMIT = 1 << 17
+"""The maximum length of a cell of a CSV file, unless the reader states another: that of Python's csv."""
 
 _DIGITS = 250
 """The maximum length of a number: below the range of a float (308 digits, or 256 in hexadecimal)."""
@@ -245,6 +251,40 @@ def read_xz(path: Path) -> bytes:
     if not stream.eof or stream.unused_data:
         raise ValueError(f"{path.name} is not one complete xz file")
     return content
+
+
+# CSV
+
+
+class BrokenCsvError(ValueError):
+    """What is not CSV, and the lines of the row in which it stands."""
+
+    def __init__(self, reason: str, first: int, last: int) -> None:
+        super().__init__(reason)
+        self.first, self.last = first, last
+
+
+def csv_rows(
+    file: TextIO, delimiter: str = ",", cell_limit: int = CELL_LIMIT
+) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the rows of a CSV file, as RFC 4180 has them, each with the numbers of its first and last line.
+
+    The file is one opened with `newline=""`; an empty line is a row without cells. Raises BrokenCsvError.
+    """
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    last = 0
+    while True:
+        before = csv.field_size_limit(cell_limit)  # that of the process, in which others read, too
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise BrokenCsvError(str(error), last + 1, reader.line_num) from error
+        finally:
+            csv.field_size_limit(before)
+        if cells is None:
+            return
+        yield last + 1, reader.line_num, cells
+        last = reader.line_num
 
 
 # Parquet

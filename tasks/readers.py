@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any, TextIO
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile
-from decabench.untrusted import parse_json
+from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 __all__ = [
     "Record",
@@ -235,18 +234,20 @@ def line_records(path: Path) -> Iterator[Record]:
 def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
     """Yield the rows of a CSV file with a header as records."""
     with open_text(path, newline="") as file:
-        reader = csv.reader(file, strict=True)
+        rows = csv_rows(file)
         try:
-            header = next(reader, [])
+            _, _, header = next(rows, (1, 1, []))
             if absent := [column for column in columns if column not in header]:
                 raise DataError(f"{path.name}, line 1: the header must name the column {', '.join(absent)}.")
-            for row in filter(None, reader):
-                record = Record(dict(zip(header, row, strict=False)), path.name, "line", reader.line_num)
+            for _, line, row in rows:
+                if not row:
+                    continue
+                record = Record(dict(zip(header, row, strict=False)), path.name, "line", line)
                 if len(row) != len(header):
                     raise record.fault(f"it has {len(row)} cells, but the header has {len(header)}")
                 yield record
-        except csv.Error as error:
-            raise DataError(f"{path.name}, line {reader.line_num}: it is not CSV ({error}).") from error
+        except BrokenCsvError as error:
+            raise DataError(f"{path.name}, line {error.last}: it is not CSV ({error}).") from error
 
 
 def column_blocks(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
@@ -32,6 +31,7 @@ from decabench.tasks.task import (
     require_metric,
 )
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
+from decabench.untrusted import BrokenCsvError, csv_rows
 
 __all__ = ["TASK_FORMAT", "task_from_toml"]
 
@@ -384,21 +384,18 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
 
     Raises DataError for a column that is named twice, and for what is not UTF-8.
     """
-    csv.field_size_limit(sys.maxsize)
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, delimiter=separator, strict=True)
+        rows = csv_rows(file, separator, sys.maxsize)
         try:
-            header = next(reader, [])
+            _, _, header = next(rows, (1, 1, []))
             if repeated := [
                 column for column in dict.fromkeys(filter(None, header)) if header.count(column) > 1
             ]:
                 raise DataError(
                     f"{name}, line 1: the column {repeated[0]!r} is there more than once: rename it."
                 )
-            last = reader.line_num
-            for cells in reader:
-                place, last = f"line {last + 1:,}", reader.line_num
+            for first, last, cells in rows:
                 if not cells:
                     continue
                 fault = _fault_of_cells(cells, len(header), separator, last)
@@ -408,9 +405,9 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                         f"Its {answer!r} is empty: write the answer. Where an empty text is one, keep the rows as "
                         "JSON lines."
                     )
-                yield place, DataError(fault) if fault else row
-        except csv.Error as error:
-            yield f"line {last + 1:,}", DataError(f"From here on it is not CSV ({error}).")
+                yield f"line {first:,}", DataError(fault) if fault else row
+        except BrokenCsvError as error:
+            yield f"line {error.first:,}", DataError(f"From here on it is not CSV ({error}).")
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:

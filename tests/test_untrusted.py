@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import lzma
 import subprocess
 import sys
@@ -20,6 +22,8 @@ from decabench.untrusted import (
     DEPTH,
     KEY_PARTS,
     TOML_LIMIT,
+    BrokenCsvError,
+    csv_rows,
     parse_json,
     parse_toml,
     read_batches,
@@ -186,6 +190,35 @@ def test_no_toml_takes_long_or_much(kind: str) -> None:
     seconds, megabytes = map(float, done.stdout.splitlines()[-1].split())
     assert seconds < 5
     assert megabytes < 200
+
+
+def test_rows_of_csv_have_their_lines() -> None:
+    text = io.StringIO('a,b\n"1\n2",3\n\n4,5\n"x"y,6\n', newline="")
+    rows = csv_rows(text)
+    assert [next(rows) for _ in range(4)] == [
+        (1, 1, ["a", "b"]),
+        (2, 3, ["1\n2", "3"]),
+        (4, 4, []),
+        (5, 5, ["4", "5"]),
+    ]
+    with pytest.raises(BrokenCsvError, match="expected after") as caught:
+        next(rows)
+    assert (caught.value.first, caught.value.last) == (6, 6)
+    with pytest.raises(BrokenCsvError, match="unexpected end") as caught:
+        list(csv_rows(io.StringIO('a\n"b\nc\n', newline="")))
+    assert (caught.value.first, caught.value.last) == (2, 3)
+    assert list(csv_rows(io.StringIO(""))) == []
+
+
+def test_the_limit_of_cells_is_that_of_one_reader() -> None:
+    before = csv.field_size_limit()
+    short, long = (csv_rows(io.StringIO("12345\n1234567\n"), cell_limit=most) for most in (6, 7))
+    assert next(short) == next(long) == (1, 1, ["12345"])
+    assert csv.field_size_limit() == before
+    assert next(long) == (2, 2, ["1234567"])
+    with pytest.raises(BrokenCsvError, match="larger than field limit"):
+        next(short)
+    assert csv.field_size_limit() == before
 
 
 def test_files(tmp_path: Path) -> None:

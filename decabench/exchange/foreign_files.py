@@ -6,7 +6,6 @@ length and depth are bounded, and nothing in them is run.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import zipfile
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from decabench.errors import DecabenchError, SubmissionError, install_hint, require_name
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.text import printable, quoted
+from decabench.untrusted import BrokenCsvError, csv_rows
 
 __all__ = [
     "FORMATS",
@@ -219,15 +219,12 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(f"The delimiter is {delimiter!r}: give one character, such as a comma or a tab.")
-    before = csv.field_size_limit(LINE_BYTES)
-    reader = None
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            heading = next(reader, [])
+            rows = csv_rows(file, delimiter, LINE_BYTES)
+            _, _, heading = next(rows, (1, 1, []))
             at_id, at_answer = _columns_at(heading, places, path.name)
-            for cells in reader:
-                line = reader.line_num
+            for _, line, cells in rows:
                 if len(cells) == len(heading):
                     yield ForeignAnswer(line, cells[at_id], cells[at_answer])
                 elif cells:
@@ -239,11 +236,9 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
-    except csv.Error as error:
-        at = f"{path.name}:{reader.line_num if reader else 1}"
+    except BrokenCsvError as error:
+        at = f"{path.name}:{error.last}"
         raise SubmissionError(f"{at}: this is not CSV with {delimiter!r} between fields: {error}.") from error
-    finally:
-        csv.field_size_limit(before)
 
 
 def _columns_at(heading: Sequence[str], places: Places, name: str) -> tuple[int, int]:
