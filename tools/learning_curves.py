@@ -10,7 +10,6 @@ is shown and their range is shaded. RUN is a folder that `decabench train` wrote
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from decabench.training.logs import running_mean
+from decabench.training.logs import read_rows, running_mean
 
 Curve = npt.NDArray[np.float64]
 
@@ -28,8 +27,7 @@ def read_losses(run: Path, task: str) -> Curve:
     path = run / "train.csv"
     if not path.is_file():
         sys.exit(f"{run} has no train.csv: name a folder that `decabench train` wrote.")
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [(row["task"], float(row["loss"])) for row in csv.DictReader(file)]
+    rows = [(row["task"], float(row["loss"])) for row in read_rows(path)]
     losses = [loss for name, loss in rows if not task or name == task]
     if not losses:
         names = ", ".join(sorted({name for name, _ in rows}))

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import ast
 import atexit
-import csv
 import difflib
 import gc
 import gzip
@@ -891,8 +890,9 @@ def pack_runs(report: dict[str, Any], options: Any, work: Path) -> None:
 
 def measure(folder: Path, after: int = 0) -> dict[str, Any]:
     """Read a run's log after a step: how fast it was in the second half of that, and its loss."""
-    with (folder / "train.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if int(row["step"]) > after]
+    from decabench.training.logs import read_rows
+
+    rows = [row for row in read_rows(folder / "train.csv") if int(row["step"]) > after]
     if not rows:
         return {"steps": after}
     half = rows[len(rows) // 2 :]

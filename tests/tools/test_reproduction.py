@@ -22,6 +22,7 @@ from tests.sources import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reproduction.boards import folder_names, shown_rows
+from reproduction.checkpoints import count_weights
 from reproduction.claims import (
     Claim,
     FindingsFile,
@@ -35,7 +36,6 @@ from reproduction.contrasts import contrast_table, find_contrasts, judge
 from reproduction.costs import Cost, cost_lines, plot_costs, read_costs
 from reproduction.curves import LINES, make_panels, plot_panels, read_curve
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
-from reproduction.logs import count_weights
 from reproduction.page import (
     base_settings,
     data_table,

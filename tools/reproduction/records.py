@@ -25,8 +25,9 @@ from decabench.errors import SubmissionError
 from decabench.files import atomic_file, by_dotted_key, file_digest, make_folder
 from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
+from decabench.training.logs import read_rows
 from decabench.untrusted import parse_json, parse_toml
-from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
+from reproduction.checkpoints import count_weights, counts_epochs, read_versions
 from reproduction.plan import SeededRun, task_of
 
 TRAINING = "training.json"
@@ -97,27 +98,21 @@ def _kept_epoch(training: Training, results: Path) -> int | None:
 
 
 def _read_logs(folder: Path) -> Training:
-    lines, validations = list[dict[str, str]](), []
-    if (folder / "train.csv").exists():
-        lines = list(read_log(folder / "train.csv"))
+    lines = read_rows(folder / "train.csv")
     seconds = [float(line["seconds"]) for line in lines]
     terms: dict[str, list[float]] = {}
     for line in lines[-LAST_STEPS:]:
         for name, figure in line.items():
             if name.startswith("loss.") and figure:
                 terms.setdefault(name, []).append(float(figure))
-    if (folder / "validation.csv").exists():
-        validations = [
-            (float(one["step"]), one["task"], float(one["score"]))
-            for one in read_log(folder / "validation.csv")
-        ]
+    validated = read_rows(folder / "validation.csv")
     return Training(
         weights=count_weights(folder),
         steps=len(seconds),
         seconds=sum(seconds),
         step_seconds=median(seconds) if seconds else None,
         by_epoch=(folder / "config.toml").exists() and counts_epochs(folder),
-        validations=validations,
+        validations=[(float(one["step"]), one["task"], float(one["score"])) for one in validated],
         terms={name: round(mean(own), 4) for name, own in terms.items()},
         versions=read_versions(folder),
     )

@@ -1,12 +1,11 @@
-"""What a run of `decabench train` leaves in its folder: logs, and checkpoints that say how many weights there are."""
+"""What a run of `decabench train` leaves beside its logs: its config, and checkpoints with weights and versions."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
@@ -15,12 +14,6 @@ EMBEDDINGS = re.compile(r"(^|\.)embed\.")
 
 REFERENCES = "reference/"
 """The prefix of tensors that are not weights: the snapshots of successive regularization."""
-
-
-def read_log(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a run's log."""
-    with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
 
 
 def counts_epochs(run: Path) -> bool:
