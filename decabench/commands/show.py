@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
+"""Those of `ScoredExample.flags`, written out: importing scoring would slow down help."""
 _MOST_WORDS = 400
 """The most words of a text to compare; longer ones are shown without marks."""
 

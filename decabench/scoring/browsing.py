@@ -11,12 +11,9 @@ from decabench.scoring.inspection import Inspected
 from decabench.scoring.scored_examples import ScoredExample
 from decabench.text import excerpt
 
-__all__ = ["FLAGS", "Browsed", "Chosen", "Order", "browse_examples", "show_json"]
+__all__ = ["Browsed", "Chosen", "Order", "browse_examples", "show_json"]
 
 FORMAT = "decabench.shown/1"
-
-FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
-"""What can be odd about an answer."""
 
 Order = Literal["data", "loss", "length"]
 """As in the data; the worst first; or the longest answer first."""

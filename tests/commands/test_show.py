@@ -13,12 +13,13 @@ import pytest
 from click.testing import Result
 
 from decabench.commands import show as module
-from decabench.scoring.browsing import FLAGS
 from decabench.submission import write_submission
 from decabench.tasks import Store
 
 Command = Callable[..., Result]
 Submit = Callable[..., Path]
+ROW = Path(__file__).parents[2] / "docs" / "schemas" / "files" / "example-line.schema.json"
+"""What a row of the file of examples holds, from the docstrings of `ScoredExample`."""
 HOSTILE = "</script>\x1b[31mred\x1b[0m\u202etxt.exe\x07"
 
 
@@ -40,7 +41,8 @@ def shown(done: Result) -> dict[str, Any]:
 
 
 def test_the_flags_of_the_command_are_those_of_the_rows() -> None:
-    assert module._FLAGS == FLAGS
+    described = json.loads(ROW.read_text(encoding="utf-8"))["properties"]["flags"]["description"]
+    assert module._FLAGS == tuple(re.findall(r"`(\w+)`", described))
 
 
 def test_wrong_ones_with_question_context_and_answers(
