@@ -35,8 +35,8 @@ __all__ = [
     "ManifestFault",
     "bind_task",
     "check_manifest",
-    "find_results",
     "read_manifest",
+    "results_under_manifest",
     "write_manifest",
 ]
 
@@ -217,12 +217,12 @@ def check_manifest(folder: str | Path, digest: Callable[[Path], str] = file_dige
         return []
     return [fault for name in manifest.results for fault in _check_folder(folder, manifest, name, digest)] + [
         ManifestFault(name, "", f"{MANIFEST} does not mention its results.json")
-        for path in find_results(folder)
+        for path in results_under_manifest(folder)
         if (name := path.parent.relative_to(folder).as_posix()) not in manifest.results
     ]
 
 
-def find_results(folder: Path) -> list[Path]:
+def results_under_manifest(folder: Path) -> list[Path]:
     """Find the results files that belong under a manifest in this folder: a submission's, or those of an archive."""
     above = folder / RESULTS if (folder / METADATA_NAME).exists() else folder
     return [path for path in sorted(above.glob("*/results.json")) if not (path.parent / MANIFEST).exists()]

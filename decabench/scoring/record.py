@@ -37,8 +37,8 @@ from decabench.scoring.manifest import (
     Manifest,
     bind_task,
     check_manifest,
-    find_results,
     read_manifest,
+    results_under_manifest,
     write_manifest,
 )
 from decabench.scoring.receipts import ScoredFile, find_receipt, write_receipt
@@ -625,7 +625,7 @@ def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:
     if earlier.manifest is not None:
         others = {name: bound for name, bound in earlier.manifest.results.items() if (root / name).is_dir()}
     else:
-        for path in find_results(root):
+        for path in results_under_manifest(root):
             name = path.parent.relative_to(root).as_posix()
             if is_within(root, path) and name != earlier.name:
                 try:
