@@ -230,8 +230,9 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
     if not _is_ordered(references):
-        given = "a single string" if isinstance(references, str) else _name_type(references)
-        raise MetricError(f"References must be one list of strings per example; given {given}.")
+        raise MetricError(
+            f"References must be one list of strings per example; given {_name_type(references)}."
+        )
     listed = list(references)
     # By place, as a Series would be read by label.
     values_of = {name: list(values) for name, values in columns.items()}
@@ -258,7 +259,7 @@ def _is_ordered(values: Any) -> bool:
 
 
 def _name_type(value: Any) -> str:
-    return f"a value of the type {type(value).__name__}"
+    return "a single string" if isinstance(value, str) else f"a value of the type {type(value).__name__}"
 
 
 def _are_texts(answers: Any) -> bool:
@@ -282,8 +283,7 @@ def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
     """List the strings of an array, a Series, a generator or the like. Raises MetricError for anything else."""
     wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
     if not _is_ordered(predictions):
-        given = "a single string" if isinstance(predictions, str) else _name_type(predictions)
-        raise MetricError(f"{wanted} {given}.")
+        raise MetricError(f"{wanted} {_name_type(predictions)}.")
     texts = list(predictions)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
