@@ -165,12 +165,15 @@ class ProgressReport:
             self._last = now
             each = (now - self._begun) / self._done
             losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
-            left, most = each * (self._steps - row["step"]), max(0.0, self._time_left - (now - self._begun))
-            of = f" of {self._steps:,}" if left <= most else ""  # its time will be over before
+            needed, given = (
+                each * (self._steps - row["step"]),
+                max(0.0, self._time_left - (now - self._begun)),
+            )
+            total = f" of {self._steps:,}" if needed <= given else ""  # otherwise its time ends it before
             self._say(
-                f"step {row['step']:,}{of}: loss {losses}; {1 / each:.1f} steps and "
+                f"step {row['step']:,}{total}: loss {losses}; {1 / each:.1f} steps and "
                 f"{self._tokens / (now - self._begun):,.0f} target tokens a second; "
-                f"{_format_duration(min(left, most))} left"
+                f"{_format_duration(min(needed, given))} left"
             )
 
     def say(self, text: str) -> None:

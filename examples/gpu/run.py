@@ -1162,14 +1162,14 @@ def make_parser() -> argparse.ArgumentParser:
         default="",
         choices=list(MODES),
         metavar="MODE",
-        help=f"mode to train in, not smoke's steps in each: {', '.join(MODES)} [the bundle's settings]",
+        help=f"mode to train in (smoke: its runs on one task): {', '.join(MODES)} [the bundle's settings]",
     )
     add = parser.add_argument_group("smoke and single").add_argument
     add(
         "--set",
         default="{}",
         metavar="JSON",
-        help="settings of the runs on one task, as JSON; those of a task alone under its name [{}]",
+        help="settings of the runs on one task, as JSON; under a task's name, of its run alone [{}]",
     )
     add = parser.add_argument_group("smoke").add_argument
     add("--steps", type=positive, default=100, metavar="N", help="steps in each mode [100]")
