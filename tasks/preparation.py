@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import Example
-from decabench.tasks.references import keep_references
+from decabench.tasks.references import is_unaltered, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -154,6 +154,8 @@ class Preparation:
     """Its prepared splits; if it failed, those of the requested ones that are prepared and up to date all the same."""
     was_ready: bool = False
     """Whether there was nothing to do."""
+    altered: tuple[str, ...] = ()
+    """Those of its splits that were prepared already, but changed since."""
     error: str = ""
     """Why it failed; empty if it did not."""
     exit_code: int = 0
@@ -203,18 +205,19 @@ def prepare_all(
     `include` names the files that define tasks, which each process loads again. Raises DecabenchError if something has
     to be prepared from a folder that does not exist.
     """
-    ready = {task.name for task in tasks if is_prepared(task, request)}
-    waiting = [task for task in tasks if task.name not in ready]
+    due = {task.name: _find_due(task, request) for task in tasks}
+    waiting = [task for task in tasks if due[task.name].splits]
     if waiting:
         request.require_place()
     ended: dict[str, Preparation] = {}
 
     def end(preparation: Preparation) -> None:
+        preparation = replace(preparation, altered=due[preparation.task].altered)
         ended[preparation.task] = preparation
         report(preparation)
 
     for task in tasks:
-        if task.name in ready:
+        if not due[task.name].splits:
             end(_try_to_prepare(task, request, was_ready=True))
     if jobs > 1 and len(waiting) > 1:
         _prepare_in_processes([task.name for task in waiting], request, jobs, include, end)
@@ -258,7 +261,8 @@ def _prepare_by_name(name: str, request: Request, include: Sequence[Path]) -> Pr
 
 def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Preparation:
     try:
-        return Preparation(task.name, prepare_task(task, request), was_ready)
+        records = _requested_records(task, request) if was_ready else prepare_task(task, request)
+        return Preparation(task.name, records, was_ready)
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
@@ -277,20 +281,28 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
 
     Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
     """
-    store = Store(request.home)
-    splits = requested_splits(task, request)
-    if not splits:
-        raise MissingDataError(
-            f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
-        )
-    if not is_prepared(task, request):  # otherwise touch nothing, as the home may be read-only
+    found = _find_due(task, request)
+    if found.splits:  # otherwise touch nothing, as the home may be read-only
+        store = Store(request.home)
+        if found.mirror:
+            request = replace(request, mirror=found.mirror)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
                 sweep_temporary(folder)
                 _prepare_splits(task, due, request, store)
-    records = store.records(task.name)
+    return _requested_records(task, request)
+
+
+def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
+    """Return the records of the requested splits. Raises MissingDataError if the one asked for is not public."""
+    splits = requested_splits(task, request)
+    if not splits:
+        raise MissingDataError(
+            f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
+        )
+    records = Store(request.home).records(task.name)
     return {split: records[split] for split in splits if split in records}
 
 
@@ -303,19 +315,35 @@ def _sweep(raw: Path, is_shared: bool) -> None:
 
 
 def is_prepared(task: Task, request: Request) -> bool:
-    """Tell whether everything requested exists, made from the same files by the same adapter."""
+    """Tell whether everything requested exists, unaltered, made from the same files by the same adapter."""
     return not _due_splits(task, request)
+
+
+@dataclass(frozen=True)
+class _Due:
+    """The requested splits of a task that need preparing."""
+
+    splits: tuple[str, ...]
+    """All of them."""
+    altered: tuple[str, ...] = ()
+    """Those that were prepared already, from the same files, and changed since: nobody would read them."""
+    mirror: str = ""
+    """The mirror that altered ones came from, if no place is named: they are prepared from there again."""
 
 
 def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
     """Return the requested splits that need preparing: an interrupted run continues where it stopped."""
+    return _find_due(task, request).splits
+
+
+def _find_due(task: Task, request: Request) -> _Due:
     store, splits = Store(request.home), requested_splits(task, request)
     if request.force:
-        return splits
+        return _Due(splits)
     try:
         records, inputs = store.records(task.name), _read_inputs(store, task)
     except DataError:
-        return splits
+        return _Due(splits)
 
     def is_current(split: str) -> bool:
         record, entry = records.get(split), inputs.get(split)
@@ -331,7 +359,12 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
             and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
-    return tuple(split for split in splits if not is_current(split))
+    current = [split for split in splits if is_current(split)]
+    altered = tuple(split for split in current if not is_unaltered(store, task.name, split))
+    due = tuple(split for split in splits if split not in current or split in altered)
+    is_named = request.origin != "upstream"
+    mirrors = {str(inputs[split].get("place", "")) for split in altered if records[split].origin == "mirror"}
+    return _Due(due, altered, "" if is_named else min(mirrors, default=""))
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:

@@ -3,7 +3,8 @@
 They stand in `<split>.references.parquet` beside the split's own file. `prepare` leaves them for the splits that are
 scored; for others, and for data prepared by earlier versions, they are made on first use. Beside them,
 `<split>.references.json` has their digest, that of the file they were made from, and the fingerprint: what was checked
-once, row by row, is trusted as long as these hold.
+once, row by row, is trusted as long as these hold. Splits that are not scored have this note without references, so
+that `prepare` knows altered data by their digest.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from decabench.errors import DataError, StorageError
+from decabench.errors import DataError, DecabenchError, StorageError
 from decabench.files import atomic_file, file_digest, file_digests
 from decabench.metrics import Item
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, include_option, units_line
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SCORED_SPLITS",
     "References",
+    "is_unaltered",
     "keep_references",
     "nest_units",
     "number_units",
@@ -60,7 +63,7 @@ def read_references(store: Store, task: str, split: str) -> References:
         facts = _facts(store, task, split, record)
     except OSError as error:
         raise DataError(f"The prepared data of {task}, {split}, cannot be read ({error}).") from error
-    found = _read_kept(_path(store, task, split), facts)
+    found = _read_kept(store, task, split, facts)
     if found is not None:
         return found
     require_content(store, task, split)
@@ -72,13 +75,50 @@ def read_references(store: Store, task: str, split: str) -> References:
 
 
 def keep_references(store: Store, task: str, split: str, record: SplitRecord) -> None:
-    """Keep the references of a split that was just written. Raises StorageError."""
+    """Keep the references of a split that was just written, or only its digest. Raises StorageError."""
+    facts = _facts(store, task, split, record)
     if split in SCORED_SPLITS:
-        _write(store, task, split, _facts(store, task, split, record))
+        _write(store, task, split, facts)
+    else:
+        _write_note(store, task, split, facts)
+
+
+def is_unaltered(store: Store, task: str, split: str) -> bool:
+    """Tell whether a prepared split is still the data of its record, as those who read it require.
+
+    By the digest of its file; only where that is not the one noted, or none was, as by earlier versions, row by row.
+    """
+    try:
+        facts = _facts(store, task, split, store.record(task, split))
+        if facts.items() <= _read_note(store, task, split).items():
+            return True
+        require_content(store, task, split)
+    except (DecabenchError, OSError):
+        return False
+    with suppress(StorageError):  # a home that this user may only read: it is read again next time
+        _write_note(store, task, split, facts)
+    return True
 
 
 def _path(store: Store, task: str, split: str) -> Path:
     return store.folder(task) / f"{split}.references.parquet"
+
+
+def _note_path(store: Store, task: str, split: str) -> Path:
+    return _path(store, task, split).with_suffix(".json")
+
+
+def _read_note(store: Store, task: str, split: str) -> dict[str, str]:
+    """Read the digests that were noted of a split; empty if there are none."""
+    try:
+        return read_json(_note_path(store, task, split), _LARGEST_NOTE)
+    except (OSError, ValueError):
+        return {}
+
+
+def _write_note(store: Store, task: str, split: str, note: dict[str, str]) -> None:
+    with atomic_file(_note_path(store, task, split)) as file:
+        file.write((json.dumps(note, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _facts(store: Store, task: str, split: str, record: SplitRecord) -> dict[str, str]:
@@ -136,18 +176,16 @@ def _write(store: Store, task: str, split: str, facts: dict[str, str]) -> None:
         with pq.ParquetWriter(file, kept, compression="zstd", write_page_checksum=True) as writer:
             for batch in source.iter_batches(_BATCH, columns=_COLUMNS, use_threads=False):
                 writer.write_batch(batch.select(_COLUMNS).replace_schema_metadata(facts))
-    with atomic_file(path.with_suffix(".json")) as file:
-        told = {**facts, "references": file_digest(path)}
-        file.write((json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+    _write_note(store, task, split, {**facts, "references": file_digest(path)})
 
 
-def _read_kept(path: Path, facts: dict[str, str]) -> References | None:
-    """Return the references of a file; None if it is missing, damaged, was written to since, or is of other data."""
+def _read_kept(store: Store, task: str, split: str, facts: dict[str, str]) -> References | None:
+    """Return the references kept of a split; None if they are missing, damaged, were written to since, or of others."""
     import pyarrow as pa
 
+    path = _path(store, task, split)
     try:
-        told = read_json(path.with_suffix(".json"), _LARGEST_NOTE)
-        if not isinstance(told, dict) or told != {**facts, "references": file_digest(path)}:
+        if _read_note(store, task, split) != {**facts, "references": file_digest(path)}:
             return None
         return References(_read_columns(path))
     except (OSError, ValueError, KeyError, pa.ArrowException):

@@ -339,6 +339,8 @@ class PreparedTask:
     """The splits that are prepared."""
     missing: Sequence[str]
     """The splits that were asked for and are not prepared."""
+    altered: Sequence[str]
+    """The splits that were changed since they were prepared, and so were prepared again unless it failed."""
     error: str
     """Why it failed; empty if it did not."""
 

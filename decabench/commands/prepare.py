@@ -122,6 +122,7 @@ def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
         state=_state(found),
         splits={split: describe_split(record) for split, record in found.records.items()},
         missing=[split for split in requested if split not in found.records],
+        altered=list(found.altered),
         error=found.error,
     )
 
@@ -135,6 +136,13 @@ def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "fa
 def _report(preparation: Preparation) -> None:
     from decabench.commands._console import console, note
 
+    if preparation.altered:
+        verb = "was" if len(preparation.altered) == 1 else "were"
+        outcome = "" if preparation.error else "; it is prepared again, from where it came"
+        note(
+            f"{preparation.task}: the prepared data of {', '.join(preparation.altered)} {verb} changed since it was "
+            f"prepared{outcome}."
+        )
     if preparation.error:
         console(stderr=True).print(f"Error: {preparation.task}: {preparation.error}", style="red")
     elif not preparation.was_ready:

@@ -22,6 +22,7 @@ def test_the_sample(command, tmp_path):
         "test.references.json",
         "test.references.parquet",
         "train.parquet",
+        "train.references.json",
         "validation.parquet",
         "validation.references.json",
         "validation.references.parquet",
@@ -84,6 +85,25 @@ def test_a_mirror_with_some_splits_is_3_and_says_the_same_again(command, tmp_pat
         )
         assert summary in done.stderr.replace("\n", " ")
     assert runs[0].stdout == runs[1].stdout
+
+
+def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
+    home = tmp_path / "home"
+    options = ("prepare", "sst", "schema", "--sample", "--home", home)
+    assert command(*options).exit_code == 0
+    path = Store(home).path("sst", "validation")
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
+    done = command(*options)
+    assert done.exit_code == 0 and path.read_bytes() == content
+    said = "sst: the prepared data of validation was changed since it was prepared; it is prepared again, from where"
+    assert said in " ".join(done.stderr.split())
+    states = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()[1:3]}
+    assert states == {"sst": "prepared", "schema": "ready"}
+    path.write_bytes(content[:-100])
+    done = command("--json", *options)
+    assert [task["altered"] for task in json.loads(done.stdout)["tasks"]] == [["validation"], []]
+    assert "changed since" not in command(*options).stderr
 
 
 def test_ids_without_data(command, home, tmp_path):

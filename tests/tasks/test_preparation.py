@@ -23,6 +23,7 @@ from decabench.tasks.preparation import (
     available_splits,
     is_prepared,
     prepare,
+    prepare_all,
     prepare_task,
     requested_splits,
     sample_sources,
@@ -131,7 +132,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(request_for: Requests, word
     task, request = lines_task(read=read), request_for(mirror=str(words))
     with pytest.raises(KeyboardInterrupt):
         prepare_task(task, request)
-    assert sorted(stamps(request)) == ["inputs.json", "task.json", "train.parquet"]
+    assert sorted(stamps(request)) == ["inputs.json", "task.json", "train.parquet", "train.references.json"]
     assert list(prepare_task(task, request)) == ["train", "validation", "test"]
     assert reads == ["train", "validation", "validation", "test"]
 
@@ -191,7 +192,7 @@ def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, n
     (Store(request.home).folder("lines") / name).unlink()
     assert not is_prepared(TASK, request)
     assert prepare_task(TASK, request) == first
-    assert len(stamps(request)) == 9
+    assert len(stamps(request)) == 10
 
 
 @pytest.mark.parametrize("name", ["task.json", "inputs.json"])
@@ -202,6 +203,66 @@ def test_damaged_records_are_replaced(request_for: Requests, words: Path, name: 
     (Store(request.home).folder("lines") / name).write_text(text)
     assert not is_prepared(TASK, request)
     assert prepare_task(TASK, request) == first
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "other examples", "another record"])
+def test_data_that_were_altered_are_made_again(
+    request_for: Requests, words: Path, split: str, damage: str, is_named: bool
+) -> None:
+    request = request_for(mirror=str(words))
+    store, first = Store(request.home), prepare_task(TASK, request)
+    path, before = store.path(TASK.name, split), stamps(request)
+    content = path.read_bytes()
+    if damage == "another record":
+        record = store.folder(TASK.name) / "task.json"
+        record.write_text(record.read_text().replace(first[split].fingerprint, "sha256:0"))
+    elif damage == "other examples":
+        shutil.copy(store.path(TASK.name, "validation"), path)
+    else:
+        cut = content[: len(content) // 2]
+        path.write_bytes(
+            cut if damage == "cut" else cut + bytes([content[len(cut)] ^ 1]) + content[len(cut) + 1 :]
+        )
+    assert not is_prepared(TASK, request)
+    (ended,) = prepare_all(
+        [TASK], request if is_named else request_for(), 1
+    )  # from the same mirror either way
+    assert (ended.altered, ended.was_ready, ended.records) == ((split,), False, first)
+    assert path.read_bytes() == content
+    assert stamps(request)["validation.parquet"] == before["validation.parquet"]
+    (again,) = prepare_all([TASK], request, 1)
+    assert (again.altered, again.was_ready) == ((), True)
+
+
+def test_the_same_data_in_another_file_are_ready(request_for: Requests, words: Path) -> None:
+    import pyarrow.parquet as pq
+
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    for split in ("train", "test"):
+        path = Store(request.home).path(TASK.name, split)
+        pq.write_table(pq.read_table(path), path, compression="none")
+    before = stamps(request)
+    (ended,) = prepare_all([TASK], request, 1)
+    assert ended.was_ready and not ended.altered
+    assert {name for name, stamp in stamps(request).items() if stamp != before[name]} == {
+        "test.references.json",
+        "train.references.json",
+    }
+
+
+def test_data_prepared_before_is_read_once(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    for note in Store(request.home).folder(TASK.name).glob("*.references.json"):
+        note.unlink()
+    assert is_prepared(TASK, request)
+    monkeypatch.setattr(Store, "examples", None)
+    assert is_prepared(TASK, request)
 
 
 def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Path) -> None:
@@ -217,6 +278,7 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
         "test.references.json",
         "test.references.parquet",
         "train.parquet",
+        "train.references.json",
         "validation.parquet",
         "validation.references.json",
         "validation.references.parquet",
