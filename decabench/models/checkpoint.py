@@ -524,10 +524,12 @@ class Checkpoint:
             StoredWeights.find(self.folder).shapes(),
             str(self.folder / RECORD),
             vectors=words.lexicon.size * words.dimension,
+            optional=self.family.training_only,
         )
-        weights = load_weights(self.folder)
+        weights, optional = load_weights(self.folder), self.family.training_only
+        left_out = {name: value for name, value in network.state_dict().items() if name.startswith(optional)}
         try:
-            network.load_state_dict(weights)
+            network.load_state_dict({**left_out, **weights})
         except RuntimeError as error:
             raise DataError(f"The weights of {self.folder} do not fit its {RECORD} ({error}).") from error
         cuts = dict(self.record.config["cut_context"])

@@ -381,6 +381,9 @@ class Family:
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
     training)."""
+    training_only: tuple[str, ...] = ()
+    """Prefixes of the names of buffers that training sets, before it reads them, and answering does not read: `--init`
+    and exports leave them out."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """Analyses for `decabench analyze`, by name, each the `module:object` of an `Analysis`."""
 

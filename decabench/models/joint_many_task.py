@@ -779,8 +779,7 @@ class JointManyTask(MultitaskNetwork):
 
     def table_rows(self, lexicon: Lexicon) -> dict[str, dict[str, int]]:
         parts = WordParts(lexicon, self.embed.ngrams is not None)
-        tables = {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
-        return tables | {_reference_name(name): rows for name, rows in tables.items()}
+        return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
         """Remember the parameters as the last pass left them: theta' of Eq. 6-10."""
@@ -813,8 +812,11 @@ class JointManyTask(MultitaskNetwork):
                 parameter.lerp_(reference, successive)
 
 
+_REFERENCES = "reference/"
+
+
 def _reference_name(parameter: str) -> str:
-    return f"reference/{parameter.replace('.', '/')}"
+    return f"{_REFERENCES}{parameter.replace('.', '/')}"
 
 
 FAMILY = Family(
@@ -824,4 +826,5 @@ FAMILY = Family(
     encode=encode,
     build=JointManyTask,
     losses=("tags", "head", "relation", "number", "label"),
+    training_only=(_REFERENCES,),
 )

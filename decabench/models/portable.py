@@ -23,6 +23,7 @@ from decabench.models.checkpoint import (
     digest_files,
     load_weights,
 )
+from decabench.models.family import find_family
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
     PACKAGES,
@@ -88,7 +89,8 @@ def export_checkpoint(
     The folder is new, empty, or left by an export that was interrupted, whose files are removed.
 
     The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
-    frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. `half`
+    frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. What
+    only training reads is left out. `half`
     stores weights and vectors in half precision; loading converts them back. With `shard`, no file of weights or
     vectors is larger than that many bytes. A network that learned its own table of vectors needs no others. Without
     `copy_vectors`, which needs vectors of packages, the copy names these, and answers where they are installed: in
@@ -162,8 +164,12 @@ def write_portable(
 ) -> int:
     """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards.
 
-    A tensor with a number too large for half precision (above 65,504) stays as it is.
+    A tensor with a number too large for half precision (above 65,504) stays as it is. Without a state, from which a run
+    could go on, what only training reads is left out.
     """
+    if record.state is None:
+        left_out = find_family(record.config["model"]["name"]).training_only
+        weights = {name: value for name, value in weights.items() if not name.startswith(left_out)}
     config = {**record.config, "vectors": list(vectors.names)}
     config["init"] = Path(config.get("init", "")).name
     stored = {name: _halve(value) if half else value for name, value in weights.items()}

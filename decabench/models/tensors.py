@@ -231,17 +231,26 @@ def _fill_shards(pieces: Mapping[str, Tensor], room: int) -> list[list[str]]:
     return shards
 
 
-def build_to_fit(build: Callable[[], nn.Module], shapes: Shapes, place: str, vectors: int = 0) -> Any:
+def build_to_fit(
+    build: Callable[[], nn.Module],
+    shapes: Shapes,
+    place: str,
+    vectors: int = 0,
+    optional: tuple[str, ...] = (),
+) -> Any:
     """Build a network whose tensors have these shapes. Raises DataError, which names `place`.
 
     It is built without memory first, and never with many more or larger tensors than are stored; `vectors` is the
-    number of values in its word vectors, which are stored elsewhere.
+    number of values in its word vectors, which are stored elsewhere. Tensors whose names begin with one of `optional`
+    need not be stored.
     """
     with bounded(shapes, place, vectors):
         try:
             with torch.device("meta"):
                 sketch = build()
-            _compare({name: tuple(value.shape) for name, value in sketch.state_dict().items()}, shapes, place)
+            implied = {name: tuple(value.shape) for name, value in sketch.state_dict().items()}
+            left_out = {name for name in implied.keys() - shapes.keys() if name.startswith(optional)}
+            _compare({name: implied[name] for name in implied if name not in left_out}, shapes, place)
         except DecabenchError:
             raise
         except Exception:  # a network that needs values to be built: bounded all the same

@@ -325,15 +325,21 @@ def copy_weights(
 ) -> None:
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon paper).
 
+    What only training reads is not copied, and an export does not have it: it is set before it is read.
     Of parameters with a row for each word, or n-gram, the rows of those in both vocabularies are copied. Heads of tasks
     that the checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
     origin.check_files()
+    left_out = find_family(config.model.name).training_only
     everything = network.state_dict()
     for part in config.init_parts:
         require_part(part, everything, "to copy")
     own, weights = (
-        {name: value for name, value in values.items() if is_within(name, config.init_parts)}
+        {
+            name: value
+            for name, value in values.items()
+            if is_within(name, config.init_parts) and not name.startswith(left_out)
+        }
         for values in (everything, load_weights(origin.folder))
     )
     for task in outputs.keys() & origin.outputs.keys():

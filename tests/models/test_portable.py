@@ -18,6 +18,7 @@ from safetensors.torch import save
 from decabench.cli import cli
 from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint, load_weights
+from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.models.ngrams import NgramTraining, train_ngrams
 from decabench.models.portable import export_checkpoint, write_vectors
@@ -83,6 +84,65 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
     for one, two in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert two.dtype == torch.float32
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+
+
+@pytest.fixture
+def remembering(make_run):
+    """A run of the joint many-task model, whose checkpoints have the snapshots of its successive regularization."""
+    model = JointManyTaskConfig(hidden=4, word_dimension=6, ngram_dimension=4, label_dimension=3)
+    changes = {"model": model, "vectors": ("none:6",), "tasks": ("multinli.in.out",), "order": "sequence"}
+    changes |= {"epochs": 2, "rate": "constant", "learning_rate": 0.1}
+
+    def run(name, **more):
+        return make_run(name, **(changes | {"optimizer": "sgd", "best_by": "last"} | more))
+
+    run_training(run("trained"))
+    return run
+
+
+def snapshots(folder):
+    return {name for name in load_weights(folder) if name.startswith("reference/")}
+
+
+@pytest.mark.parametrize("shard", [0, 100_000])
+def test_an_export_has_nothing_that_only_training_needs(remembering, tmp_path, shard):
+    task = TASKS["multinli.in.out"]
+    asked = [Question(str(at), "Premise or not?", f'Premise: "a {at}"\nHypothesis: "b"') for at in range(3)]
+    saved = Checkpoint.open(tmp_path / "trained")
+    assert snapshots(saved.folder)
+    export_checkpoint(saved, tmp_path / "out", half=False, shard=shard)
+    copy = Checkpoint.open(tmp_path / "out")
+    own, all = load_weights(copy.folder), load_weights(saved.folder)
+    assert own.keys() == all.keys() - snapshots(saved.folder)
+    assert copy.load("cpu").answer(task, asked) == saved.load("cpu").answer(task, asked)
+    # All else must be there all the same.
+    values = {name: value for name, value in own.items() if name != "embed.words"}
+    (tmp_path / "out" / "model.safetensors").write_bytes(save(values))
+    forget_digests(tmp_path / "out")
+    with pytest.raises(DecabenchError, match=r"lack 'embed\.words'"):
+        Checkpoint.open(tmp_path / "out").load("cpu")
+
+
+def test_training_begins_with_an_export_as_with_the_checkpoint(remembering, tmp_path):
+    export_checkpoint(Checkpoint.open(tmp_path / "trained"), tmp_path / "out", half=False)
+    for name in ("trained", "out"):
+        run_training(remembering(f"from {name}", init=str(tmp_path / name)))
+    found = [load_weights(Checkpoint.open(tmp_path / f"from {name}").folder) for name in ("trained", "out")]
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+    assert snapshots(Checkpoint.open(tmp_path / "from out").folder)
+    run = remembering("without", init=str(tmp_path / "out"))
+    run_training(replace(run, config=replace(run.config, model=replace(run.config.model, successive=0.0))))
+
+
+def test_a_run_does_not_go_on_from_an_export(remembering, tmp_path):
+    saved = Checkpoint.open(tmp_path / "trained")
+    export_checkpoint(saved, tmp_path / "out", half=False)
+    last = tmp_path / "trained" / saved.folder.relative_to(tmp_path / "trained")
+    shutil.rmtree(last)
+    shutil.copytree(tmp_path / "out", last)
+    with pytest.raises(DecabenchError, match="has no state to resume from"):
+        run_training(remembering("trained", resume=True, epochs=3))
 
 
 def forget_digests(folder):
