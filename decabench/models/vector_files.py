@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import warnings
 import zipfile
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from tokenize import TokenError
 from typing import Any
 
@@ -37,6 +40,10 @@ __all__ = [
 
 
 _LARGEST_DIMENSION = 100_000
+_COMPARED_LINES = 100
+"""So many lines at the end of a file of text show whether the last one is complete."""
+_FEWEST_NUMBERS = 100
+"""So many numbers with as many decimals are no chance."""
 
 
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
@@ -107,7 +114,8 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
     """Read GloVe's text format, or fastText's, which begins with a line of two counts. Raises DataError."""
     words: list[str] = []
     rows: list[Matrix] = []
-    width = stated = 0
+    width = stated = stated_width = 0
+    ends: deque[str] = deque(maxlen=_COMPARED_LINES)
     with path.open("rb") as file:
         for number, raw in enumerate(file):
             try:
@@ -116,7 +124,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 raise DataError(f"{path}, line {number + 1}, is not UTF-8: {error.reason}.") from error
             fields = line.rstrip("\n ").split(" ")
             if number == 0 and len(fields) == 2:
-                stated = int(fields[0]) if fields[0].isdecimal() else 0
+                stated, stated_width = map(int, fields) if all(map(str.isdecimal, fields)) else (0, 0)
                 continue
             width = width or len(fields) - 1
             if width < 1:
@@ -127,6 +135,12 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 raise DataError(
                     f"{path}, line {number + 1}, has {len(fields) - 1} numbers; expected {width}."
                 )
+            if stated_width not in (0, width):
+                raise DataError(
+                    f"{path}: line {number + 1} has {width} numbers, and its first line states {stated_width}: use a "
+                    "complete copy."
+                )
+            ends.append(line)
             # GloVe's own files contain words with spaces, so the numbers are the last fields.
             words.append(" ".join(fields[:-width]))
             try:
@@ -142,7 +156,45 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy, or, of "
             f"a file that was cut on purpose, write {len(rows)} there."
         )
+    if not ends[-1].endswith("\n"):
+        _check_end(path, *ends, width=width, is_counted=bool(stated))
     return _finite(np.stack(rows)), _index_words(words)
+
+
+def _check_end(path: Path, *lines: str, width: int, is_counted: bool) -> None:
+    """Check that a file whose last line has no newline, the last of `lines`, was not cut off within a number.
+
+    The programs that write such files (word2vec, fastText, GloVe, gensim) end every line, but others do not end the
+    last one. Raises DataError if the lines before show that the number was longer; warns if nothing shows that it was
+    not, or if nothing counts the words.
+    """
+    *others, last = lines
+    if_complete = f"if it is complete, end its last line with a newline (echo >> {quote(str(path))})"
+    is_spaced = bool(others) and all(line.endswith(" \n") for line in others)
+    if is_spaced and not last.endswith(" "):
+        raise DataError(
+            f"{path} seems to end within a number: its last line does not end in a space, as the others do. Use a "
+            f"complete copy; {if_complete}."
+        )
+    decimals = [_count_decimals(text) for line in others for text in line.split()[-width:]]
+    is_fixed = len(decimals) >= _FEWEST_NUMBERS and decimals[0] > 0 and len(set(decimals)) == 1
+    if is_fixed and _count_decimals(last.split()[-1]) < decimals[0]:
+        raise DataError(
+            f"{path} ends within a number: its last one, {last.split()[-1]}, has fewer decimals than the others. Use a "
+            f"complete copy; {if_complete}."
+        )
+    if not is_counted or not (is_spaced or is_fixed):
+        lost = "its last number may be shorter than it was"
+        warnings.warn(
+            f"{path} does not end with a newline. If it was cut off, {lost if is_counted else 'words may be missing'}: "
+            f"use a complete copy; {if_complete}, and this is not said again.",
+            stacklevel=2,
+        )
+
+
+def _count_decimals(text: str) -> int:
+    """Count the digits after the point; -1 for a number with an exponent."""
+    return len(text.partition(".")[2]) if text.lstrip("+-").replace(".", "", 1).isdecimal() else -1
 
 
 def _finite(values: Matrix) -> Matrix:

@@ -106,6 +106,68 @@ def test_damaged_files(tmp_path, name, content, error, words):
         open_vectors(str(tmp_path / name))
 
 
+def vector_text(form: str, count: bool = True) -> str:
+    """Vectors of 40 words as their writers leave them: each ends every line."""
+    values = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    values[-1, -1] = 0.124875  # no digit of it is a trailing 0 in any form
+    write = {
+        "word2vec": lambda row: "".join(f"{value:f} " for value in row),
+        "fastText": lambda row: "".join(f"{value:.5g} " for value in row),
+        "GloVe": lambda row: " ".join(f"{value:f}" for value in row),
+        "gensim": lambda row: " ".join(str(value) for value in row),
+    }[form]
+    lines = "".join(f"word{at} {write(row)}\n" for at, row in enumerate(values))
+    return f"40 5\n{lines}" if count else lines
+
+
+FORMS = ["word2vec", "fastText", "GloVe", "gensim"]
+COMPLETE = "end its last line with a newline"
+
+
+@pytest.mark.parametrize("count", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_that_ends_within_its_last_number(tmp_path, form, count):
+    """Its number has fewer digits than all others, or its line ends otherwise, or it only may have been cut."""
+    path, text = tmp_path / "x.vec", vector_text(form, count)
+    path.write_text(text)
+    whole = open_vectors(str(path)).matrix
+    for cut in range(1, 7):
+        path.write_text(text.rstrip()[:-cut])
+        if form == "gensim":
+            with pytest.warns(UserWarning, match=COMPLETE):
+                open_vectors(str(path))
+        else:
+            fault = "has fewer decimals" if form == "GloVe" else "does not end in a space"
+            with pytest.raises(DataError, match=rf"(?s){fault}.*Use a complete copy.*{COMPLETE}"):
+                open_vectors(str(path))
+        path.write_text(text.rstrip()[:-cut] + "\n")  # who says that it is complete is believed
+        assert open_vectors(str(path)).matrix.shape == whole.shape
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_complete_file_without_a_last_newline(tmp_path, form):
+    """What its first line counts is all there; without one, words may be missing, which only a warning can say."""
+    path = tmp_path / "x.vec"
+    path.write_text(vector_text(form))
+    whole = open_vectors(str(path)).matrix
+    path.write_text(vector_text(form).removesuffix("\n"))
+    if form == "gensim":
+        with pytest.warns(UserWarning, match=rf"its last number may be shorter.*{COMPLETE}"):
+            found = open_vectors(str(path))
+    else:
+        found = open_vectors(str(path))
+    assert np.array_equal(found.matrix, whole)
+    path.write_text(vector_text(form, count=False).removesuffix("\n"))
+    with pytest.warns(UserWarning, match=rf"words may be missing.*{COMPLETE}"):
+        assert np.array_equal(open_vectors(str(path)).matrix, whole)
+
+
+def test_one_line_that_was_cut_is_not_what_the_first_line_states(tmp_path):
+    (tmp_path / "x.vec").write_text("1 3\nthe 1.5 2.5")
+    with pytest.raises(DataError, match="line 2 has 2 numbers, and its first line states 3"):
+        open_vectors(str(tmp_path / "x.vec"))
+
+
 def test_numbers_of_another_kind_are_refused(tmp_path):
     torch = pytest.importorskip("torch")
     path = tmp_path / "x.safetensors"
