@@ -13,7 +13,9 @@ from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
+from .devices import build_network as build_network
 from .devices import check_name as check_name
+from .devices import check_size as check_size
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
@@ -106,7 +108,9 @@ __all__ = [
     "WordTable",
     "WordVectors",
     "autocast",
+    "build_network",
     "check_name",
+    "check_size",
     "digest_files",
     "encode_target",
     "export_checkpoint",

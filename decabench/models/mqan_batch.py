@@ -95,6 +95,11 @@ class MQANConfig:
         for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 1 or more.")
+        if self.split_heads and self.heads > self.dimension:
+            raise DecabenchError(
+                f"model.heads is {self.heads}, and with split_heads they share model.dimension, {self.dimension}: give "
+                "at most model.dimension."
+            )
         if self.dimension % 2:
             raise DecabenchError(
                 f"model.dimension is {self.dimension}: give an even number, half of it for each direction."

@@ -7,7 +7,6 @@ in its data. A resumed run therefore ends with the weights of an uninterrupted o
 from __future__ import annotations
 
 import math
-import re
 import signal
 import threading
 import time
@@ -34,6 +33,8 @@ from decabench.models import (
     TrainedModel,
     WordTable,
     autocast,
+    build_network,
+    check_size,
     find_family,
     flush_denormals,
     join_vectors,
@@ -95,6 +96,10 @@ __all__ = ["FinishedRun", "TrainingInterrupted", "TrainingRun", "plan_training",
 
 _RELEASE_EVERY = 20
 """After so many steps, freed memory goes back to the system: some 40 ms, below 1 % of these steps."""
+
+
+_USUAL_DIMENSION = 300
+"""The dimension of word vectors where only the size of a network matters: opening files of vectors takes long."""
 
 
 @dataclass(frozen=True)
@@ -282,23 +287,6 @@ def run_training(run: TrainingRun) -> FinishedRun:
             raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
 
-def _build(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork:
-    """Build a network. Raises DecabenchError if it is larger than memory, or than numbers of sizes."""
-    try:
-        return build()
-    except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
-        text = str(error)
-        if isinstance(error, MemoryError) or re.search(
-            "alloc|[Oo]verflow|negative dimension|storage size", text
-        ):
-            first = text.splitlines()[0][:200] if text else "out of memory"
-            raise DecabenchError(
-                f"The network of these settings is too large for this machine ({first}): give smaller sizes, such as "
-                "model.dimension."
-            ) from error
-        raise
-
-
 def steps_to_read(device: torch.device) -> int:
     """Return how many steps to take between reads of their losses: each read has a GPU stand still."""
     return 1 if device.type == "cpu" else 50
@@ -333,11 +321,14 @@ def check_run(run: TrainingRun) -> None:
             "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
             "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
         )
+    # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
+    outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
+    if name in FAMILIES:  # another may read files of its own as it is built
+        none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
+        check_size(lambda: family.build(config.model, outputs, none))
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
-        # The same network with an empty vocabulary: enough to check the names of parts to freeze.
-        outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
         words = WordTable(Lexicon(), join_vectors(config.vectors))
-        network = _build(lambda: family.build(config.model, outputs, words))
+        network = build_network(lambda: family.build(config.model, outputs, words))
         fixed = fixed_parameters(network)
         for phase in phases:
             apply_freezes(network, (*config.freeze, *phase.freeze), fixed)
@@ -480,7 +471,7 @@ class _Trainer:
         torch.manual_seed(config.seed)
         bounds = nullcontext() if origin is None else origin.bounded(self.data.lexicon.size)
         with bounds:  # sizes may be a stranger's
-            self.network: MultitaskNetwork = _build(
+            self.network: MultitaskNetwork = build_network(
                 lambda: self.family.build(config.model, outputs, self.words)
             )
         if origin is not None:

@@ -19,13 +19,15 @@ from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
+from decabench.models import devices
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
+from decabench.models.mqan_batch import MQANConfig
 from decabench.tasks import TASKS, Label
 from decabench.training import loop
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
-from decabench.training.loop import _Trainer, plan_training, run_training
+from decabench.training.loop import _Trainer, check_run, plan_training, run_training
 from decabench.training.optimizers import learning_rate as rate_of
 from decabench.training.validator import ValidationScores
 from tests.sources import ROOT
@@ -43,6 +45,39 @@ def weights(output):
 
 def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_sizes_that_somebody_could_mean_are_taken(make_run, monkeypatch):
+    """A hundred layers; what is too large is refused before any data is read, and before memory is."""
+    model = MQANConfig(layers=100, dimension=512, hidden=1024, heads=8)
+    state = torch.random.get_rng_state()
+    check_run(make_run(model=model))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    monkeypatch.setattr(devices, "_memory", lambda: 10**6)
+    told = r"would have [\d,]+ weights, [\d,.]+ GB in single precision, .* has 0\.001 GB of memory"
+    with pytest.raises(DecabenchError, match=told):
+        check_run(make_run(model=model))
+    monkeypatch.setattr(devices, "_memory", lambda: None)
+    check_run(make_run(model=model))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"layers": 100_000}, "more than 20,000 matrices and vectors of weights"),
+        ({"heads": 10**9}, r"would have [\d,]{17,} weights"),
+        ({"dimension": 10**6}, r"would have [\d,]{15,} weights"),
+        ({"dimension": 10**12}, "is too large for this machine"),
+    ],
+)
+def test_sizes_that_nobody_can_mean_are_refused_at_once(make_run, sizes, words):
+    with pytest.raises(DecabenchError, match=words):
+        check_run(make_run(model=replace(TINY.model, **sizes)))
+
+
+def test_heads_that_share_a_width_are_no_more_than_it_has():
+    with pytest.raises(DecabenchError, match=r"model\.heads is 9, .* at most model\.dimension"):
+        replace(TINY.model, split_heads=True, heads=9)
 
 
 def test_what_a_run_leaves(make_run):
