@@ -243,13 +243,16 @@ def test_the_figures_of_a_gpu_are_those_of_its_records() -> None:
     assert f"their gradients {norms[0]:.2f} % and {norms[1]:.1f} %" in text
     graphs = large["graphs"]
     assert f"{graphs['gigabytes']:.1f} GB after {graphs['steps']} steps" in text
-    assert f"had {large['float32']['gigabytes']:.1f} GB after ten" in text
-    assert f"({whole['gigabytes']:.1f} GB after 100" in text
+    assert f"took {large['float32']['gigabytes']:.1f} GB in ten" in text
+    assert f"({whole['gigabytes']:.1f} GB in 100" in text
     joint, woz = gpu_log("joint"), gpu_log("woz.en")
     times = [sum(float(row["seconds"]) for row in rows) for rows in (joint, woz)]
-    assert f"in {len(joint):,} steps and {times[0]:.0f} s have a" in text
-    assert f"in {len(woz):,} steps and {times[1]:.0f} s beside" in text
-    assert f"still made {len(joint) / times[0]:.1f} steps a second" in text
+    assert f"after {len(joint):,} steps and {times[0]:.0f} s." in text
+    assert f"after {len(woz):,} steps and {times[1]:.0f} s beside" in text
+    assert f"still took {len(joint) / times[0]:.1f} steps a second" in text
+    for name in ("alone", "beside"):
+        rows = list(csv.DictReader((GPU / f"busy-{name}.csv").read_text().splitlines()))
+        assert f"{fmean(float(row['busy']) for row in rows):.0f} %" in text
 
 
 def test_the_scores_of_a_gpu_are_those_of_its_records() -> None:
@@ -265,6 +268,24 @@ def test_the_scores_of_a_gpu_are_those_of_its_records() -> None:
         names = set(archive.namelist())
     assert f"decaScore of {results['decascore']:.1f}" in text
     assert not names & {f"predictions/{task}.validation.jsonl" for task in ("iwslt.en.de", "cnn_dailymail")}
+    differ, scores = 0, []
+    with zipfile.ZipFile(GPU / "joint.zip") as ours, zipfile.ZipFile(GPU / "joint-cpu.zip") as theirs:
+        for name in (name for name in names if name.startswith("predictions/")):
+            answers = [
+                {
+                    row["id"]: row["answer"]
+                    for row in map(json.loads, file.read(name).splitlines())
+                    if "id" in row
+                }
+                for file in (ours, theirs)
+            ]
+            assert answers[0].keys() == answers[1].keys()
+            differ += sum(answer != answers[1][id_] for id_, answer in answers[0].items())
+        for file in (theirs, ours):
+            scores.append(json.loads(file.read("results/validation/results.json"))["decascore"])
+    assert (
+        f"answers all but {differ} alike (a decaScore of {scores[0]:.2f} instead of {scores[1]:.2f})" in text
+    )
 
 
 def test_the_architecture_names_what_there_is() -> None:
