@@ -159,35 +159,39 @@ def check_size(build: Callable[[], nn.Module]) -> None:
     import torch
     from torch.nn.modules import module as registry
 
-    tensors = 0
+    tensors = weights = 0
+    memory = _memory()
 
-    def count(*registered: object) -> None:
-        nonlocal tensors
+    def count(_: nn.Module, __: str, parameter: object) -> None:
+        nonlocal tensors, weights
         tensors += 1
+        weights += parameter.numel() if isinstance(parameter, torch.Tensor) else 0
+        require_room()  # before anything is done with it, which takes time even without memory
         if tensors > _MOST_TENSORS:
             raise _TooLargeError(
                 f"The network of these settings would have more than {_MOST_TENSORS:,} matrices and vectors of "
                 "weights: give smaller sizes, such as model.layers."
             )
 
+    def require_room() -> None:
+        if memory is not None and 4 * weights > memory:
+            raise _TooLargeError(
+                f"The network of these settings would have {weights:,} weights or more, {_gigabytes(4 * weights)} in "
+                f"single precision, which is too large for this machine: it has {_gigabytes(memory)} of memory. Give "
+                "smaller sizes, such as model.dimension."
+            )
+
     hook = registry.register_module_parameter_registration_hook(count)
     try:
         with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about tables of an empty vocabulary
-            weights = sum(parameter.numel() for parameter in build_network(build).parameters())
+            build_network(build)
     except _TooLargeError:
         raise
     except Exception:
         return
     finally:
         hook.remove()
-    memory = _memory()
-    if memory is not None and 4 * weights > memory:
-        raise _TooLargeError(
-            f"The network of these settings would have {weights:,} weights, {_gigabytes(4 * weights)} in single "
-            f"precision, which is too large for this machine: it has {_gigabytes(memory)} of memory. Give smaller "
-            "sizes, such as model.dimension."
-        )
 
 
 def _gigabytes(size: int) -> str:

@@ -57,6 +57,10 @@ MODELS: dict[str, Parts] = {
 """The parts of each model. Each model adds one part to the one before it."""
 
 
+_LONGEST_ANSWER = 100_000
+"""More tokens than any answer has."""
+
+
 @dataclass(frozen=True)
 class MQANConfig:
     """Configuration of MQAN. The defaults are those of Appendix D."""
@@ -95,6 +99,11 @@ class MQANConfig:
         for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 1 or more.")
+        if self.max_answer_tokens > _LONGEST_ANSWER:
+            raise DecabenchError(
+                f"model.max_answer_tokens is {self.max_answer_tokens:,}: give at most {_LONGEST_ANSWER:,}, for which "
+                "decoding keeps room."
+            )
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
                 f"model.heads is {self.heads}, and with split_heads they share model.dimension, {self.dimension}: give "

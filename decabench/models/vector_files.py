@@ -122,11 +122,11 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(f"{path}, line {number + 1}, is not UTF-8: {error.reason}.") from error
-            fields = line.rstrip("\n ").split(" ")
+            fields = line.rstrip("\r\n ").split(" ")
             if number == 0 and len(fields) == 2:
-                stated, stated_width = map(int, fields) if all(map(str.isdecimal, fields)) else (0, 0)
+                stated, stated_width = (int(text) if text.isdecimal() else 0 for text in fields)
                 continue
-            width = width or len(fields) - 1
+            width = width or _width_of(fields, stated_width)
             if width < 1:
                 raise DataError(
                     f"{path} is not a file of word vectors: line {number + 1} has no numbers after a word."
@@ -161,6 +161,20 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
     return _finite(np.stack(rows)), _index_words(words)
 
 
+def _width_of(fields: Sequence[str], stated: int) -> int:
+    """Count the numbers of a row; of a word with spaces, if the file states how many, there are these."""
+    between = fields[1:-stated] if 0 < stated < len(fields) - 1 else ()
+    return stated if between and not any(map(_is_number, between)) else len(fields) - 1
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_end(path: Path, *lines: str, width: int, is_counted: bool) -> None:
     """Check that a file whose last line has no newline, the last of `lines`, was not cut off within a number.
 
@@ -170,12 +184,7 @@ def _check_end(path: Path, *lines: str, width: int, is_counted: bool) -> None:
     """
     *others, last = lines
     if_complete = f"if it is complete, end its last line with a newline (echo >> {quote(str(path))})"
-    is_spaced = bool(others) and all(line.endswith(" \n") for line in others)
-    if is_spaced and not last.endswith(" "):
-        raise DataError(
-            f"{path} seems to end within a number: its last line does not end in a space, as the others do. Use a "
-            f"complete copy; {if_complete}."
-        )
+    ends_as_others = last.endswith(" ") and all(line.rstrip("\r\n").endswith(" ") for line in others)
     decimals = [_count_decimals(text) for line in others for text in line.split()[-width:]]
     is_fixed = len(decimals) >= _FEWEST_NUMBERS and decimals[0] > 0 and len(set(decimals)) == 1
     if is_fixed and _count_decimals(last.split()[-1]) < decimals[0]:
@@ -183,7 +192,7 @@ def _check_end(path: Path, *lines: str, width: int, is_counted: bool) -> None:
             f"{path} ends within a number: its last one, {last.split()[-1]}, has fewer decimals than the others. Use a "
             f"complete copy; {if_complete}."
         )
-    if not is_counted or not (is_spaced or is_fixed):
+    if not is_counted or not (ends_as_others or is_fixed):
         lost = "its last number may be shorter than it was"
         warnings.warn(
             f"{path} does not end with a newline. If it was cut off, {lost if is_counted else 'words may be missing'}: "

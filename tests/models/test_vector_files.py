@@ -127,17 +127,17 @@ COMPLETE = "end its last line with a newline"
 @pytest.mark.parametrize("count", [True, False])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_file_that_ends_within_its_last_number(tmp_path, form, count):
-    """Its number has fewer digits than all others, or its line ends otherwise, or it only may have been cut."""
+    """Its number has fewer digits than all others, or it only may have been cut: an editor drops last spaces too."""
     path, text = tmp_path / "x.vec", vector_text(form, count)
     path.write_text(text)
     whole = open_vectors(str(path)).matrix
     for cut in range(1, 7):
         path.write_text(text.rstrip()[:-cut])
-        if form == "gensim":
+        if form in ("fastText", "gensim"):
             with pytest.warns(UserWarning, match=COMPLETE):
                 open_vectors(str(path))
         else:
-            fault = "has fewer decimals" if form == "GloVe" else "does not end in a space"
+            fault = "has fewer decimals"
             with pytest.raises(DataError, match=rf"(?s){fault}.*Use a complete copy.*{COMPLETE}"):
                 open_vectors(str(path))
         path.write_text(text.rstrip()[:-cut] + "\n")  # who says that it is complete is believed
@@ -160,6 +160,34 @@ def test_a_complete_file_without_a_last_newline(tmp_path, form):
     path.write_text(vector_text(form, count=False).removesuffix("\n"))
     with pytest.warns(UserWarning, match=rf"words may be missing.*{COMPLETE}"):
         assert np.array_equal(open_vectors(str(path)).matrix, whole)
+
+
+def test_a_complete_file_whose_last_space_an_editor_dropped_is_read(tmp_path):
+    path = tmp_path / "x.vec"
+    path.write_text(vector_text("fastText"))
+    whole = open_vectors(str(path)).matrix
+    path.write_text(vector_text("fastText").strip())
+    with pytest.warns(UserWarning, match=rf"its last number may be shorter.*{COMPLETE}"):
+        assert np.array_equal(open_vectors(str(path)).matrix, whole)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lines_that_end_as_on_windows(tmp_path, form):
+    path = tmp_path / "x.vec"
+    path.write_text(vector_text(form))
+    whole = open_vectors(str(path)).matrix
+    text = vector_text(form).replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    assert np.array_equal(open_vectors(str(path)).matrix, whole)
+    path.write_bytes("".join(text.splitlines(keepends=True)[:21]).encode())
+    with pytest.raises(DataError, match="has 20 of the 40 words"):
+        open_vectors(str(path))
+
+
+def test_a_first_word_with_spaces_where_the_file_states_how_many_numbers(tmp_path):
+    path = tmp_path / "x.vec"
+    path.write_text("2 2\nNew York 0.5 1.5\nthe 0.25 0.5\n")
+    assert list(open_vectors(str(path)).index) == ["New York", "the"]
 
 
 def test_one_line_that_was_cut_is_not_what_the_first_line_states(tmp_path):

@@ -22,6 +22,7 @@ from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
 from decabench.models import devices
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
+from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.tasks import TASKS, Label
 from decabench.training import loop
@@ -54,7 +55,7 @@ def test_sizes_that_somebody_could_mean_are_taken(make_run, monkeypatch):
     check_run(make_run(model=model))
     assert torch.equal(torch.random.get_rng_state(), state)
     monkeypatch.setattr(devices, "_memory", lambda: 10**6)
-    told = r"would have [\d,]+ weights, [\d,.]+ GB in single precision, .* has 0\.001 GB of memory"
+    told = r"would have [\d,]+ weights or more, [\d,.]+ GB in single precision, .* has 0\.001 GB of memory"
     with pytest.raises(DecabenchError, match=told):
         check_run(make_run(model=model))
     monkeypatch.setattr(devices, "_memory", lambda: None)
@@ -65,14 +66,26 @@ def test_sizes_that_somebody_could_mean_are_taken(make_run, monkeypatch):
     ("sizes", "words"),
     [
         ({"layers": 100_000}, "more than 20,000 matrices and vectors of weights"),
-        ({"heads": 10**9}, r"would have [\d,]{17,} weights"),
-        ({"dimension": 10**6}, r"would have [\d,]{15,} weights"),
+        ({"heads": 10**9}, r"would have [\d,]{13,} weights"),
+        ({"dimension": 10**6}, r"would have [\d,]{13,} weights"),
         ({"dimension": 10**12}, "is too large for this machine"),
     ],
 )
 def test_sizes_that_nobody_can_mean_are_refused_at_once(make_run, sizes, words):
     with pytest.raises(DecabenchError, match=words):
         check_run(make_run(model=replace(TINY.model, **sizes)))
+
+
+def test_pieces_that_nobody_can_mean_are_refused_before_they_are_counted(make_run):
+    """Their weights were split into a list of as many views."""
+    model = JointManyTaskConfig(word_dimension=20, pieces=10**9)
+    with pytest.raises(DecabenchError, match=r"would have [\d,]{11,} weights or more"):
+        check_run(make_run(model=model, tasks=("multinli.in.out",)))
+
+
+def test_answers_longer_than_any_are_refused():
+    with pytest.raises(DecabenchError, match=r"max_answer_tokens is 1,000,000,000: give at most 100,000"):
+        replace(TINY.model, max_answer_tokens=10**9)
 
 
 def test_heads_that_share_a_width_are_no_more_than_it_has():
