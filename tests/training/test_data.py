@@ -248,5 +248,5 @@ def test_a_network_is_built_with_the_counts(make_run, monkeypatch):
     model = ClassifierConfig(dimension=4)
     run_training(make_run(model=model, tasks=("sst",), steps=2))
     run_training(make_run(model=model, tasks=("sst",), steps=4, resume=True))
-    first, second = seen[0], seen[-1]
+    first, second = (counts for counts in seen if len(counts))  # the others are sketches, for their size
     assert first.sum() > 100 and np.array_equal(first, second)
