@@ -7,20 +7,21 @@ import os
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import Example
-from decabench.tasks.references import is_unaltered, keep_references
+from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder
+from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Source, Task, available_splits, describe_absent
 from decabench.text import printable, quoted
@@ -81,6 +82,8 @@ class Request:
     """Prepare again even if nothing has changed."""
     progress: bool = True
     """Show a bar for downloads."""
+    quiet: bool = False
+    """Do not say that prepared data are read row by row, where that takes long."""
 
     def __post_init__(self) -> None:
         """Raise DecabenchError for two places at once."""
@@ -155,7 +158,7 @@ class Preparation:
     was_ready: bool = False
     """Whether there was nothing to do."""
     altered: tuple[str, ...] = ()
-    """Those of its splits that were prepared already, but changed since."""
+    """Those of its splits that were changed or deleted since they were prepared; those in `records` were made again."""
     error: str = ""
     """Why it failed; empty if it did not."""
     exit_code: int = 0
@@ -205,7 +208,15 @@ def prepare_all(
     `include` names the files that define tasks, which each process loads again. Raises DecabenchError if something has
     to be prepared from a folder that does not exist.
     """
-    due = {task.name: _find_due(task, request) for task in tasks}
+
+    @cache  # once, however many splits it is true of
+    def say_reading() -> None:
+        if not request.quiet:
+            _say(
+                "Reading prepared data row by row, as no digest of their files is noted; this may take a while."
+            )
+
+    due = {task.name: _find_due(task, request, say_reading=say_reading) for task in tasks}
     waiting = [task for task in tasks if due[task.name].splits]
     if waiting:
         request.require_place()
@@ -218,17 +229,17 @@ def prepare_all(
 
     for task in tasks:
         if not due[task.name].splits:
-            end(_try_to_prepare(task, request, was_ready=True))
+            end(_try_to_prepare(task, request, due[task.name]))
     if jobs > 1 and len(waiting) > 1:
-        _prepare_in_processes([task.name for task in waiting], request, jobs, include, end)
+        _prepare_in_processes({task.name: due[task.name] for task in waiting}, request, jobs, include, end)
     else:
         for task in waiting:
-            end(_try_to_prepare(task, request))
+            end(_try_to_prepare(task, request, due[task.name]))
     return [ended[task.name] for task in tasks]
 
 
 def _prepare_in_processes(
-    names: Sequence[str],
+    waiting: Mapping[str, _Due],
     request: Request,
     jobs: int,
     include: Sequence[Path],
@@ -240,8 +251,11 @@ def _prepare_in_processes(
 
     from decabench.workers import process_pool
 
-    with process_pool(min(jobs, len(names))) as pool:
-        pending = {pool.submit(_prepare_by_name, name, request, tuple(include)): name for name in names}
+    with process_pool(min(jobs, len(waiting))) as pool:
+        pending = {
+            pool.submit(_prepare_by_name, name, request, due, tuple(include)): name
+            for name, due in waiting.items()
+        }
         while pending:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 name = pending.pop(future)
@@ -255,16 +269,15 @@ def _prepare_in_processes(
                     end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
 
 
-def _prepare_by_name(name: str, request: Request, include: Sequence[Path]) -> Preparation:
-    return _try_to_prepare(known_tasks(include)[name], request)
+def _prepare_by_name(name: str, request: Request, found: _Due, include: Sequence[Path]) -> Preparation:
+    return _try_to_prepare(known_tasks(include)[name], request, found)
 
 
-def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Preparation:
+def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     try:
-        records = _requested_records(task, request) if was_ready else prepare_task(task, request)
-        return Preparation(task.name, records, was_ready)
+        return Preparation(task.name, _prepare_due(task, request, found), was_ready=not found.splits)
     except DecabenchError as error:
-        records = _current_records(task, request)
+        records = _current_records(task, request, found)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
     except Exception as error:  # an adapter met data in an unknown form: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
@@ -279,20 +292,60 @@ def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Pr
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that are due, and return the records of all that were requested.
 
-    Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
+    Of splits that were altered since they were prepared each is prepared again from where it came, unless a place is
+    named; of mirrors on record only folders are read. Raises MissingDataError, DataError or StorageError; what was
+    prepared before stays unchanged.
     """
-    found = _find_due(task, request)
+    return _prepare_due(task, request, _find_due(task, request))
+
+
+def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
     if found.splits:  # otherwise touch nothing, as the home may be read-only
         store = Store(request.home)
-        if found.mirror:
-            request = replace(request, mirror=found.mirror)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
-            if due := _due_splits(task, request):
+            due = _find_due(task, request, found.altered)  # another process may have been first
+            if due.splits:
                 sweep_temporary(folder)
-                _prepare_splits(task, due, request, store)
+            faults = []
+            for splits in (*((split,) for split in due.mirrors), due.from_request):
+                try:
+                    if splits and splits[0] in due.mirrors:
+                        _prepare_from_record(task, splits[0], due.mirrors[splits[0]], request, store)
+                    elif splits:
+                        _prepare_splits(task, splits, request, store)
+                except DecabenchError as error:
+                    faults.append(error)
+        if faults:
+            raise faults[0] if len(faults) == 1 else DataError(" ".join(map(str, faults)))
     return _requested_records(task, request)
+
+
+def _prepare_from_record(task: Task, split: str, mirror: object, request: Request, store: Store) -> None:
+    """Prepare a split again from the mirror on record, which may be anything if the home was passed on.
+
+    Raises DataError, with the ways out, if it is not a folder that has the files.
+    """
+    again = f"decabench prepare {task.name}{include_option(task)} --split {split}"
+    ways = f"name another place, {again} --mirror PLACE, or take the published files, {again} --force."
+    if not isinstance(mirror, str) or "\0" in mirror or not (is_web_address(mirror) or os.path.isabs(mirror)):
+        raise DataError(f"{split} came from a mirror, but no usable record says from which: {ways}")
+    if is_web_address(mirror):
+        raise DataError(
+            f"{split} came from the mirror {printable(mirror)}, which is not contacted unasked: run {again} --mirror "
+            f"{printable(quote(mirror))}, or {ways}"
+        )
+    if not os.path.isdir(mirror):  # Path.is_dir raises for names that are too long
+        raise DataError(f"{printable(mirror)}, the mirror on record for {split}, is not there: {ways}")
+    try:
+        _prepare_splits(task, (split,), replace(request, mirror=mirror), store)
+    except StorageError:
+        raise
+    except DecabenchError as error:
+        raise DataError(
+            f"{error} This is the mirror on record for {split}: if it cannot be mended, {ways}"
+        ) from error
 
 
 def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
@@ -326,9 +379,14 @@ class _Due:
     splits: tuple[str, ...]
     """All of them."""
     altered: tuple[str, ...] = ()
-    """Those that were prepared already, from the same files, and changed since: nobody would read them."""
-    mirror: str = ""
-    """The mirror that altered ones came from, if no place is named: they are prepared from there again."""
+    """Those that were prepared already, from the same files, and changed or deleted since: nobody would read them."""
+    mirrors: Mapping[str, object] = field(default_factory=dict)
+    """Of altered ones from a mirror, if no place is named: what is on record as that mirror."""
+
+    @property
+    def from_request(self) -> tuple[str, ...]:
+        """Those to prepare from the place of the request."""
+        return tuple(split for split in self.splits if split not in self.mirrors)
 
 
 def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
@@ -336,7 +394,13 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
     return _find_due(task, request).splits
 
 
-def _find_due(task: Task, request: Request) -> _Due:
+def _find_due(
+    task: Task,
+    request: Request,
+    altered_before: Collection[str] = (),
+    say_reading: Callable[[], None] = lambda: None,
+) -> _Due:
+    """Find what needs preparing; of splits that were found altered before, only the digests are compared again."""
     store, splits = Store(request.home), requested_splits(task, request)
     if request.force:
         return _Due(splits)
@@ -347,24 +411,33 @@ def _find_due(task: Task, request: Request) -> _Due:
 
     def is_current(split: str) -> bool:
         record, entry = records.get(split), inputs.get(split)
-        if record is None or not isinstance(entry, dict) or not store.path(task.name, split).exists():
+        if record is None or not isinstance(entry, dict) or record.version != task.version:
             return False
         if (
             record.origin == "mirror" and request.origin == "upstream"
         ):  # who names no place wants what is there
-            return record.version == task.version
-        return (
-            record.version == task.version
-            and entry.get("place") == _place(task, request)
-            and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
+            return True
+        return entry.get("place") == _place(task, request) and (
+            request.lacks_folder or entry.get("files") == _stamp_files(task, record, request)
         )
 
     current = [split for split in splits if is_current(split)]
-    altered = tuple(split for split in current if not is_unaltered(store, task.name, split))
+    altered = tuple(
+        split
+        for split in current
+        if not (
+            has_noted_digest(store, task.name, split)
+            or (split not in altered_before and has_recorded_rows(store, task.name, split, say_reading))
+        )
+    )
     due = tuple(split for split in splits if split not in current or split in altered)
-    is_named = request.origin != "upstream"
-    mirrors = {str(inputs[split].get("place", "")) for split in altered if records[split].origin == "mirror"}
-    return _Due(due, altered, "" if is_named else min(mirrors, default=""))
+    is_unnamed = request.origin == "upstream" and task.folder is None
+    mirrors = {
+        split: inputs[split].get("place")
+        for split in altered
+        if is_unnamed and records[split].origin == "mirror"
+    }
+    return _Due(due, altered, mirrors)
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
@@ -409,10 +482,10 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         _read_splits(task, splits, request, store, _open_files(task, splits, request))
 
 
-def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
+def _current_records(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
     """Return the records of the requested splits that need no preparing."""
     try:
-        due = _due_splits(task, replace(request, force=False))
+        due = _find_due(task, replace(request, force=False), found.altered).splits
         records = Store(request.home).records(task.name)
     except DecabenchError:
         return {}
@@ -481,7 +554,12 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     source = opened.source
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
-    _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
+    place = _place(task, request)
+    earlier = _read_inputs(store, task).get(split)
+    recorded = earlier.get("place") if isinstance(earlier, dict) else None
+    is_again = bool(recorded) and recorded in (place, request.mirror)
+    # A run that is killed from here on must not look finished, but the place stays on record.
+    _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     examples = _check_levels(task, source.read(opened.files, split))
     if request.origin == "upstream" and task.folder is None and not is_verified:
@@ -510,7 +588,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     store.write_records(task, {**records, split: record})
     keep_references(store, task.name, split, record)
     stamps = _stamp_files(task, record, request)
-    _write_inputs(store, task, split, {"place": _place(task, request), "files": stamps})
+    _write_inputs(store, task, split, {"place": place, "files": stamps})
 
 
 def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from operator import eq
@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, overload
 from decabench.errors import DataError, DecabenchError, StorageError
 from decabench.files import atomic_file, file_digest, file_digests
 from decabench.metrics import Item
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, include_option, units_line
+from decabench.tasks.store import (
+    SplitRecord,
+    Store,
+    fingerprint_line,
+    include_option,
+    prepare_again,
+    units_line,
+)
 from decabench.tasks.task import Task
 from decabench.untrusted import read_json
 
@@ -34,7 +41,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SCORED_SPLITS",
     "References",
-    "is_unaltered",
+    "has_noted_digest",
+    "has_recorded_rows",
     "keep_references",
     "nest_units",
     "number_units",
@@ -49,6 +57,7 @@ SCORED_SPLITS = ("validation", "test")
 _COLUMNS = ["id", "answers", "units", "meta"]
 _BATCH = 10_000
 _LARGEST_NOTE = 10_000
+_LONG_TO_READ = 4 << 20
 _FEW = 50_000
 """Up to so many examples, making items again takes longer than keeping them takes memory."""
 
@@ -83,19 +92,31 @@ def keep_references(store: Store, task: str, split: str, record: SplitRecord) ->
         _write_note(store, task, split, facts)
 
 
-def is_unaltered(store: Store, task: str, split: str) -> bool:
-    """Tell whether a prepared split is still the data of its record, as those who read it require.
+def has_noted_digest(store: Store, task: str, split: str) -> bool:
+    """Tell whether the file of a prepared split has the digest that was noted of it.
 
-    By the digest of its file; only where that is not the one noted, or none was, as by earlier versions, row by row.
+    This guards against accidents. Whoever alters data on purpose can alter the note; readers of all rows see it.
     """
     try:
         facts = _facts(store, task, split, store.record(task, split))
-        if facts.items() <= _read_note(store, task, split).items():
-            return True
+    except (DecabenchError, OSError):
+        return False
+    return facts.items() <= _read_note(store, task, split).items()
+
+
+def has_recorded_rows(store: Store, task: str, split: str, say_reading: Callable[[], None]) -> bool:
+    """Tell whether a prepared split is the data of its record, row by row; if so, note the digest of its file.
+
+    Of a home that this user may only read, nothing can be noted. `say_reading` is called before what takes long.
+    """
+    try:
+        facts = _facts(store, task, split, store.record(task, split))
+        if store.path(task, split).stat().st_size > _LONG_TO_READ:
+            say_reading()
         require_content(store, task, split)
     except (DecabenchError, OSError):
         return False
-    with suppress(StorageError):  # a home that this user may only read: it is read again next time
+    with suppress(StorageError):
         _write_note(store, task, split, facts)
     return True
 
@@ -141,7 +162,7 @@ def require_content(store: Store, task: str, split: str) -> None:
     found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
     if found != (record.fingerprint, record.units_digest):
         raise DataError(
-            f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
+            f"The prepared data of {task}, {split}, does not match its record: {prepare_again(task, record)}."
         )
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "home_folder",
     "include_option",
     "load",
+    "prepare_again",
     "units_line",
 ]
 
@@ -171,7 +172,7 @@ class Store:
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
-        self.record(task, split)
+        record = self.record(task, split)
         try:
             for batch in read_batches(
                 self.path(task, split), {name: _KINDS[name] for name in columns}, _BATCH
@@ -182,17 +183,18 @@ class Store:
                     yield row
         except (OSError, ValueError) as error:
             raise DataError(
-                f"The prepared data of {task}, {split}, is damaged ({error}): run decabench prepare {task} --force."
+                f"The prepared data of {task}, {split}, is damaged ({error}): {prepare_again(task, record)}."
             ) from error
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
+        record = self.record(task, split)
         for row in self.read(task, split):
             for name in _LISTS:
                 if not row[name]:
                     raise DataError(
                         f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
-                        f"{name}): run decabench prepare {task} --force."
+                        f"{name}): {prepare_again(task, record)}."
                     )
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
@@ -319,6 +321,12 @@ def include_option(task: Task | None) -> str:
     return f" --include {quote(shown_path(task.definition)) if task.definition else 'FILE'}"
 
 
+def prepare_again(task: str, record: SplitRecord) -> str:
+    """Say how to prepare data again that is not what its record says."""
+    option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
+    return f"run decabench prepare {task}{option}, and with --force if that finds nothing to do"
+
+
 def _parse_meta(text: str) -> dict[str, Any]:
     meta = parse_json(text)
     if not isinstance(meta, dict):
@@ -429,11 +437,11 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     digests = (value.removeprefix("sha256:")[:16] for value in (record.fingerprint, record.units_digest))
     path = store.home / "arrow" / f"{task}.{split}.{'.'.join(digests)}.arrow"
     if not path.exists():
-        _write_arrow(store.path(task, split), path)
+        _write_arrow(store.path(task, split), path, prepare_again(task, record))
     return datasets.Dataset.from_file(str(path))
 
 
-def _write_arrow(source: Path, target: Path) -> None:
+def _write_arrow(source: Path, target: Path, remedy: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -443,4 +451,4 @@ def _write_arrow(source: Path, target: Path) -> None:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error
+        raise DataError(f"{source} is damaged ({error}): {remedy}.") from error

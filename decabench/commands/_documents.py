@@ -340,7 +340,7 @@ class PreparedTask:
     missing: Sequence[str]
     """The splits that were asked for and are not prepared."""
     altered: Sequence[str]
-    """The splits that were changed since they were prepared, and so were prepared again unless it failed."""
+    """The splits that were changed or deleted since they were prepared: those in `splits` were prepared again."""
     error: str
     """Why it failed; empty if it did not."""
 

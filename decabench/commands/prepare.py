@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._console import TableColumn, folded, is_set, print_table
+from decabench.commands._console import TableColumn, echo, folded, is_set, print_table
 from decabench.commands._options import (
     complete_task,
     home_option,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from decabench.commands._documents import PreparedSplit, PreparedTask
-    from decabench.tasks import Preparation, SplitRecord, Task
+    from decabench.tasks import Preparation, Request, SplitRecord, Task
 
 __all__ = ["describe_split", "prepare"]
 
@@ -79,7 +79,7 @@ def prepare(
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
-    request = Request(home_folder(home), split, mirror, sample, force, progress=is_chatty())
+    request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), is_set("quiet"))
     request.require_place()
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
@@ -92,8 +92,7 @@ def prepare(
             skipped.append(task.name)
             chosen.remove(task)
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
-    place = "local files" if all(task.folder for task in chosen) else request.place
-    note(f"Preparing {what} in {request.home}, data from {place}")
+    note(f"Preparing {what} in {request.home}, data from {_describe_place(chosen, request)}")
     preparations = prepare_all(chosen, request, processes(jobs), include, _report)
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
@@ -112,6 +111,27 @@ def prepare(
             )
         )
     context.exit(max((preparation.exit_code for preparation in preparations), default=0))
+
+
+def _describe_place(tasks: list[Task], request: Request) -> str:
+    """Say where data comes from; if no place is named, whether some is there from a mirror, and so stays its."""
+    from decabench.errors import DataError
+    from decabench.tasks import Store, requested_splits
+
+    if all(task.folder for task in tasks):
+        return "local files"
+    if request.force or request.origin != "upstream":
+        return request.place
+    origins = set()
+    for task in tasks:
+        try:
+            records = Store(request.home).records(task.name)
+        except DataError:
+            records = {}
+        for record in map(records.get, requested_splits(task, request)):
+            is_kept = record is not None and record.origin == "mirror" and record.version == task.version
+            origins.add("mirrors on record" if is_kept else "upstream")
+    return " and ".join(sorted(origins)) or request.place
 
 
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
@@ -136,13 +156,12 @@ def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "fa
 def _report(preparation: Preparation) -> None:
     from decabench.commands._console import console, note
 
-    if preparation.altered:
-        verb = "was" if len(preparation.altered) == 1 else "were"
-        outcome = "" if preparation.error else "; it is prepared again, from where it came"
-        note(
-            f"{preparation.task}: the prepared data of {', '.join(preparation.altered)} {verb} changed since it was "
-            f"prepared{outcome}."
-        )
+    for split in preparation.altered:  # with --quiet too: data were there that nobody made
+        record = preparation.records.get(split)
+        origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
+        outcome = f", and is prepared again (from {origin})" if origin else ""
+        sentence = f"{preparation.task}: {split} was changed or deleted since it was prepared{outcome}."
+        echo(folded(sentence, err=True), err=True)
     if preparation.error:
         console(stderr=True).print(f"Error: {preparation.task}: {preparation.error}", style="red")
     elif not preparation.was_ready:

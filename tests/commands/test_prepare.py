@@ -96,14 +96,43 @@ def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
     path.write_bytes(content[:-100])
     done = command(*options)
     assert done.exit_code == 0 and path.read_bytes() == content
-    said = "sst: the prepared data of validation was changed since it was prepared; it is prepared again, from where"
+    said = (
+        "sst: validation was changed or deleted since it was prepared, and is prepared again (from sample)."
+    )
     assert said in " ".join(done.stderr.split())
     states = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()[1:3]}
     assert states == {"sst": "prepared", "schema": "ready"}
     path.write_bytes(content[:-100])
     done = command("--json", *options)
     assert [task["altered"] for task in json.loads(done.stdout)["tasks"]] == [["validation"], []]
-    assert "changed since" not in command(*options).stderr
+    assert "changed or deleted" not in command(*options).stderr
+    path.unlink()
+    done = command("--quiet", *options)
+    assert " ".join(done.stderr.split()) == said and path.read_bytes() == content
+
+
+def test_the_heading_names_mirrors_on_record(command, tmp_path):
+    from decabench.tasks.preparation import SAMPLE_FOLDER
+
+    home = tmp_path / "home"
+    shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
+    options = ("prepare", "sst", "--home", home)
+    assert command(*options, "--mirror", tmp_path / "mirror").exit_code == 0
+    Store(home).path("sst", "test").write_bytes(b"")
+    done = command(*options)
+    assert done.exit_code == 0
+    assert f"Preparing sst in {home}, data from mirrors on record" in " ".join(done.stderr.split())
+    assert "is prepared again (from mirror)" in " ".join(done.stderr.split())
+    shutil.rmtree(tmp_path / "mirror")
+    Store(home).path("sst", "test").write_bytes(b"")
+    done = command(*options)
+    assert done.exit_code == 3 and "partly, 2 of 3 splits" in done.stdout
+    said = " ".join(done.stderr.split())
+    assert "sst: test was changed or deleted since it was prepared." in said
+    assert (
+        f"Error: sst: {tmp_path}/mirror, the mirror on record for test, is not there: name another place"
+        in said
+    )
 
 
 def test_ids_without_data(command, home, tmp_path):

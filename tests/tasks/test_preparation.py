@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from decabench.tasks.preparation import (
     requested_splits,
     sample_sources,
 )
+from decabench.tasks.references import require_content
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Files, RemoteFile, Task
@@ -207,7 +209,7 @@ def test_damaged_records_are_replaced(request_for: Requests, words: Path, name: 
 
 @pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("damage", ["flipped", "cut", "other examples", "another record"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "other examples", "another record", "deleted"])
 def test_data_that_were_altered_are_made_again(
     request_for: Requests, words: Path, split: str, damage: str, is_named: bool
 ) -> None:
@@ -220,6 +222,8 @@ def test_data_that_were_altered_are_made_again(
         record.write_text(record.read_text().replace(first[split].fingerprint, "sha256:0"))
     elif damage == "other examples":
         shutil.copy(store.path(TASK.name, "validation"), path)
+    elif damage == "deleted":
+        path.unlink()
     else:
         cut = content[: len(content) // 2]
         path.write_bytes(
@@ -253,16 +257,194 @@ def test_the_same_data_in_another_file_are_ready(request_for: Requests, words: P
     }
 
 
-def test_data_prepared_before_is_read_once(
+def contents(request: Request) -> dict[str, bytes]:
+    folder = Store(request.home).folder(TASK.name)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def two_mirrors(request_for: Requests, words: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Prepare train and validation from one mirror, test from another, which has other words."""
+    other = tmp_path / "other"
+    for split in ("train", "validation", "test"):
+        write_lines(other / "lines" / f"{split}.txt", [f"other {split}"])
+    for split, mirror in (("train", words), ("validation", words), ("test", other)):
+        prepare_task(TASK, request_for(mirror=str(mirror), split=split))
+    return words, other
+
+
+@pytest.mark.parametrize("state", ["same", "changed", "broken", "gone", "all gone"])
+def test_only_altered_splits_are_made_again(
+    request_for: Requests, two_mirrors: tuple[Path, Path], state: str
+) -> None:
+    request, train = request_for(), two_mirrors[0] / "lines" / "train.txt"
+    before, stamped = contents(request), stamps(request)
+    if state == "changed":
+        write_lines(train, ["new words"])
+    elif state == "broken":
+        train.write_bytes(b"\xff\xfe\xff")
+    elif state == "gone":
+        train.unlink()
+    elif state == "all gone":
+        shutil.rmtree(two_mirrors[0])
+    Store(request.home).path(TASK.name, "test").write_bytes(b"no parquet")
+    (ended,) = prepare_all([TASK], request, 1)
+    assert (ended.error, ended.altered) == ("", ("test",))
+    assert list(ended.records) == ["train", "validation", "test"]
+    assert contents(request) == before
+    rewritten = {name for name, stamp in stamps(request).items() if stamp != stamped[name]}
+    assert not [name for name in rewritten if name.startswith(("train", "validation"))]
+
+
+def test_each_altered_split_is_made_again_from_its_own_mirror(
+    request_for: Requests, two_mirrors: tuple[Path, Path]
+) -> None:
+    request, before = request_for(), contents(request_for())
+    for split in ("train", "test"):
+        Store(request.home).path(TASK.name, split).unlink()
+    (ended,) = prepare_all([TASK], request, 1)
+    assert (ended.error, ended.altered) == ("", ("train", "test"))
+    assert contents(request) == before
+
+
+def test_a_mirror_on_record_that_is_gone_is_named_and_stops_no_other(
+    request_for: Requests, two_mirrors: tuple[Path, Path]
+) -> None:
+    request, before = request_for(), contents(request_for())
+    for split in ("train", "test"):
+        Store(request.home).path(TASK.name, split).unlink()
+    two_mirrors[0].rename(two_mirrors[0].with_name("moved"))
+    (ended,) = prepare_all([TASK], request, 1)
+    again = "decabench prepare lines --split train"
+    assert ended.error == (
+        f"{two_mirrors[0]}, the mirror on record for train, is not there: name another place, {again} --mirror PLACE, "
+        f"or take the published files, {again} --force."
+    )
+    assert list(ended.records) == ["validation", "test"] and ended.exit_code == 3
+    two_mirrors[0].with_name("moved").rename(two_mirrors[0])
+    prepare_task(TASK, request)  # the place is still on record
+    assert contents(request) == before
+
+
+@pytest.mark.parametrize("end", ["killed", "unreadable", "file gone"])
+def test_a_mirror_stays_on_record_if_making_a_split_again_ends_early(
+    request_for: Requests, words: Path, end: str
+) -> None:
+    faults: list[type[BaseException]] = []
+
+    def read(files: Files, split: str) -> Iterator[Example]:
+        files.path(f"{split}.txt")
+        yield Example(split, "q", "c", ("x",), ("g",))
+        if faults:
+            raise faults.pop()
+
+    task, request, file = lines_task(read=read), request_for(), words / "lines" / "test.txt"
+    prepare_task(task, request_for(mirror=str(words)))
+    before = contents(request)
+    Store(request.home).path(TASK.name, "test").write_bytes(b"no parquet")
+    if end == "file gone":
+        file.rename(words / "elsewhere")
+        with pytest.raises(DataError, match=r"no test\.txt.* mirror on record for test.*--force"):
+            prepare_task(task, request)
+        (words / "elsewhere").rename(file)
+    else:
+        faults.append(KeyboardInterrupt if end == "killed" else RuntimeError)
+        with pytest.raises(faults[0]):
+            prepare_task(task, request)
+    prepare_task(task, request)
+    assert contents(request) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        *(
+            (place, "no usable record")
+            for place in (None, 3, ["/"], {}, "", "mirror", "~", "~/m", "/a\0b", "upstream")
+        ),
+        ("/" + "x" * 5000, "is not there"),
+        (
+            "http://192.0.2.1/it's",
+            "is not contacted unasked: run .*--split test --mirror 'http://192.0.2.1/it'\"'\"'s'",
+        ),
+    ],
+)
+def test_places_on_record_that_are_not_read(
+    request_for: Requests, words: Path, place: object, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (words.parent / "~").mkdir()
+    monkeypatch.chdir(words.parent)
+    request = request_for()
+    prepare_task(TASK, request_for(mirror=str(words)))
+    path = Store(request.home).folder(TASK.name) / "inputs.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "test": {"place": place, "files": {}}}))
+    Store(request.home).path(TASK.name, "test").write_bytes(b"no parquet")
+    before = stamps(request)
+    (ended,) = prepare_all([TASK], request, 1)
+    assert list(ended.records) == ["train", "validation"]
+    assert re.search(f"{said}.*--split test --mirror PLACE, .*--split test --force", ended.error)
+    assert stamps(request) == before
+
+
+def test_an_altered_split_is_read_by_rows_once(
     request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reads: list[str] = []
+
+    def require_content(store: Store, task: str, split: str) -> None:
+        reads.append(split)
+        raise DataError("It is altered.")
+
+    prepare_task(TASK, request_for(mirror=str(words)))
+    Store(request_for().home).path(TASK.name, "test").write_bytes(b"no parquet")
+    monkeypatch.setattr("decabench.tasks.references.require_content", require_content)
+    moved = words.rename(words.with_name("moved"))
+    (ended,) = prepare_all([TASK], request_for(), 1)
+    assert ended.error and reads == ["test"]
+    moved.rename(words)
+    (ended,) = prepare_all([TASK], request_for(), 1)
+    assert not ended.error and reads == ["test", "test"]
+
+
+@pytest.mark.parametrize("can_write", [True, False])
+def test_data_without_digests_are_read_by_rows(
+    request_for: Requests,
+    words: Path,
+    can_write: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def write_nothing(*_: object) -> None:
+        raise StorageError("It may only be read.")
+
     request = request_for(mirror=str(words))
     prepare_task(TASK, request)
     for note in Store(request.home).folder(TASK.name).glob("*.references.json"):
         note.unlink()
+    monkeypatch.setattr("decabench.tasks.references._LONG_TO_READ", 0)
+    if not can_write:
+        monkeypatch.setattr("decabench.tasks.references._write_note", write_nothing)
+    prepare_all([TASK], request, 1)
+    assert capsys.readouterr().err.count("row by row") == 1
+    prepare_all([TASK], request, 1)
+    assert capsys.readouterr().err.count("row by row") == (0 if can_write else 1)
+    (ended,) = prepare_all([TASK], replace(request, quiet=True), 1)
+    assert ended.was_ready and not capsys.readouterr().err
+
+
+def test_a_forged_note_passes_prepare_but_not_who_reads_all_rows(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    store = Store(request.home)
+    path, note = store.path(TASK.name, "train"), store.folder(TASK.name) / "train.references.json"
+    shutil.copy(store.path(TASK.name, "validation"), path)
+    digest = json.loads((store.folder(TASK.name) / "validation.references.json").read_text())["examples"]
+    note.write_text(json.dumps({**json.loads(note.read_text()), "examples": digest}))
     assert is_prepared(TASK, request)
-    monkeypatch.setattr(Store, "examples", None)
-    assert is_prepared(TASK, request)
+    with pytest.raises(
+        DataError, match="run decabench prepare lines, and with --force if that finds nothing"
+    ):
+        require_content(store, TASK.name, "train")
 
 
 def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Path) -> None:

@@ -245,7 +245,9 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
     write(store)
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(DataError, match=r"sst, test, is damaged .*: run decabench prepare sst --force\."):
+    with pytest.raises(
+        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and with --force if"
+    ):
         list(store.examples("sst", "test"))
 
 
@@ -275,7 +277,7 @@ def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], re
     write(store)
     pq.write_table(pa.table(columns), store.path("sst", "test"))
     with pytest.raises(
-        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst --force\."
+        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and with --force if"
     ) as caught:
         list(store.examples("sst", "test"))
     assert reason in str(caught.value)
