@@ -213,7 +213,7 @@ def prepare_all(
     def say_reading() -> None:
         if not request.quiet:
             _say(
-                "Reading prepared data row by row, as no digest of their files is noted; this may take a while."
+                "Reading prepared data row by row, as their digests are not those noted; this may take a while."
             )
 
     due = {task.name: _find_due(task, request, say_reading=say_reading) for task in tasks}

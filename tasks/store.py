@@ -223,7 +223,10 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
-            raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
+            raise DataError(
+                f"{path} is damaged ({error}): run decabench prepare {task} again, with the --mirror or --sample that "
+                "you used."
+            ) from error
 
     def record(self, task: str, split: str) -> SplitRecord:
         """Read the record of one split. Raises MissingDataError if it is not prepared, and DataError."""

@@ -104,7 +104,9 @@ def _read_columns(path: Path, names: tuple[str, ...]) -> Any:
         with pq.ParquetFile(path) as file:
             return file.read(columns=list(names)).select(names)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is damaged ({error}): run decabench prepare with --force.") from error
+        raise DataError(
+            f"{path} is damaged ({error}): run decabench prepare, and with --force if that finds nothing to do."
+        ) from error
 
 
 def _rows(table: Any) -> Iterator[tuple[Any, ...]]:

@@ -311,7 +311,7 @@ def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], re
 def test_damaged_record_names_the_command(store: Store, text: str) -> None:
     write(store)
     (store.folder("sst") / "task.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=r"task\.json .*--force\.$"):
+    with pytest.raises(DataError, match=r"task\.json .*: run decabench prepare sst again, with the --mirror"):
         store.ids("sst", "test")
 
 
