@@ -229,6 +229,9 @@ def test_the_figures_of_a_gpu_are_those_of_its_records() -> None:
         f"{whole['steps a second']:.1f} steps and {int(whole['examples a second']):,} examples a second"
         in text
     )
+    cpu = json.loads((GPU / "cpu.json").read_text())["modes"]["float32"]
+    assert cpu["steps"] == 100 and round(whole["steps a second"] / cpu["steps a second"]) == 18
+    assert f"{cpu['steps a second']:.2f} steps and {cpu['examples a second']:.0f} examples" in text
     worst = {
         mode: {
             key: max(abs(own[key]) for own in small[mode]["difference from the CPU"].values())
