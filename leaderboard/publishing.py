@@ -70,7 +70,9 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
         _put_in_place(built, site)
         if built.exists():  # the site before
             try:
-                _require_site(built)
+                for name in _require_site(built):
+                    if not os.path.lexists(site / name):  # put there since the others were carried over
+                        _carry_over(built / name, site / name)
             except LeaderboardError:
                 _exchange(built, site)
                 raise

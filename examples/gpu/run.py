@@ -312,6 +312,16 @@ def read_settings(text: str) -> dict[str, Any]:
     return settings
 
 
+def check_mode(mode: str, settings: dict[str, Any]) -> None:
+    """Check that a mode and the settings of the option --set do not contradict each other. Raises SystemExit."""
+    tables = [settings, *(value for value in settings.values() if isinstance(value, dict))]
+    given = [name for name in ("precision", "compile", "graphs") if any(name in table for table in tables)]
+    if mode and given:
+        raise SystemExit(
+            f"--mode {mode} and --set both say {' and '.join(given)}: leave it out of one of the two."
+        )
+
+
 def in_tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Write settings such as `model.dropout` as tables."""
     made: dict[str, Any] = {}
@@ -1183,7 +1193,7 @@ def run_command(options: Any) -> None:
     require_writable(options.out)
     if options.command == "smoke":
         pick_names("--modes", options.modes, MODES)
-    read_settings(options.set)
+    check_mode(options.mode, read_settings(options.set))
     failed = None
     try:
         use_code(options.bundle, options.trust)

@@ -223,6 +223,22 @@ def test_whatever_a_killed_build_leaves_is_removed(tmp_path: Path, left: tuple[s
     assert os.listdir(tmp_path) == ["site"]
 
 
+def test_a_file_that_is_put_beside_a_site_as_it_is_built_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, put = tmp_path / "site", publishing._put_in_place
+    publish(site_of(1), site)
+
+    def put_later(built: Path, place: Path) -> None:
+        (place / "CNAME").write_text("example.org")
+        put(built, place)
+
+    monkeypatch.setattr(publishing, "_put_in_place", put_later)
+    publish(site_of(2), site)
+    assert (site / "CNAME").read_text() == "example.org"
+    assert contents(site)["index.html"] == b"build 2"
+
+
 def test_boards_are_built_where_files_cannot_be_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

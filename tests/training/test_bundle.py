@@ -462,6 +462,11 @@ def test_results_that_cannot_be_written_are_refused_first(tmp_path: Path) -> Non
         ("single", ("--set", '{"tasks": ["squad"]}'), "changes tasks, which the bundle was written for"),
         ("single", ("--set", '{"model": {"name": "lstm"}}'), "changes model.name, which the bundle"),
         ("single", ("--set", '{"model.name": "lstm"}'), "changes model.name, which the bundle"),
+        (
+            "single",
+            ("--mode", "float32", "--set", '{"sst": {"precision": "bfloat16"}}'),
+            "--mode float32 and --set both say precision: leave it out of one of the two",
+        ),
         ("single", ("--set", f'{{"seed": {2**64}}}'), "give one below"),
     ],
 )
