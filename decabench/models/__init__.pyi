@@ -13,9 +13,7 @@ from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
-from .devices import build_network as build_network
 from .devices import check_name as check_name
-from .devices import check_size as check_size
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
@@ -60,6 +58,8 @@ from .portable import PortableVectors as PortableVectors
 from .portable import export_checkpoint as export_checkpoint
 from .portable import write_portable as write_portable
 from .portable import write_vectors as write_vectors
+from .tensors import build_network as build_network
+from .tensors import check_size as check_size
 from .vector_files import index_path as index_path
 from .vector_files import join_vectors as join_vectors
 from .vector_files import open_vectors as open_vectors

@@ -1,4 +1,4 @@
-"""Devices: their names, which of them this machine has, mixed precision on them, and whether a network fits memory.
+"""Devices: their names, which of them this machine has, and mixed precision on them.
 
 Checking a name needs no torch, so torch is imported inside the functions.
 """
@@ -6,25 +6,20 @@ Checking a name needs no torch, so torch is imported inside the functions.
 from __future__ import annotations
 
 import ctypes
-import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from decabench.errors import DecabenchError
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 __all__ = [
     "autocast",
-    "build_network",
     "check_name",
-    "check_size",
     "first_device",
     "flush_denormals",
     "pick_device",
@@ -33,8 +28,6 @@ __all__ = [
     "require_device",
     "reuse_memory",
 ]
-
-_Network = TypeVar("_Network", bound="nn.Module")
 
 _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
@@ -124,86 +117,6 @@ def release_memory() -> None:
 
 _MMAP_MAX, _TRIM_THRESHOLD = -4, -1
 """Parameters of mallopt(3). Their defaults are 65,536 mappings and 128 KiB."""
-
-
-_MOST_TENSORS = 20_000
-"""More parameters than any network has: MQAN has 40 a layer."""
-
-
-class _TooLargeError(DecabenchError):
-    """A network of the settings is larger than this machine can hold, or than anybody could mean."""
-
-
-def build_network(build: Callable[[], _Network]) -> _Network:
-    """Build a network. Raises DecabenchError if it is larger than memory, or than numbers of sizes."""
-    try:
-        return build()
-    except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
-        text = str(error)
-        if isinstance(error, MemoryError) or re.search(
-            "alloc|[Oo]verflow|negative dimension|storage size", text
-        ):
-            first = text.splitlines()[0][:200] if text else "out of memory"
-            raise _TooLargeError(
-                f"The network of these settings is too large for this machine ({first}): give smaller sizes, such as "
-                "model.dimension."
-            ) from error
-        raise
-
-
-def check_size(build: Callable[[], nn.Module]) -> None:
-    """Build a network without memory, to refuse one that this machine cannot hold at once. Raises DecabenchError.
-
-    What cannot be built in this way is not checked: it tells its own faults when it is built.
-    """
-    import torch
-    from torch.nn.modules import module as registry
-
-    tensors = weights = 0
-    memory = _memory()
-
-    def count(_: nn.Module, __: str, parameter: object) -> None:
-        nonlocal tensors, weights
-        tensors += 1
-        weights += parameter.numel() if isinstance(parameter, torch.Tensor) else 0
-        require_room()  # before anything is done with it, which takes time even without memory
-        if tensors > _MOST_TENSORS:
-            raise _TooLargeError(
-                f"The network of these settings would have more than {_MOST_TENSORS:,} matrices and vectors of "
-                "weights: give smaller sizes, such as model.layers."
-            )
-
-    def require_room() -> None:
-        if memory is not None and 4 * weights > memory:
-            raise _TooLargeError(
-                f"The network of these settings would have {weights:,} weights or more, {_gigabytes(4 * weights)} in "
-                f"single precision, which is too large for this machine: it has {_gigabytes(memory)} of memory. Give "
-                "smaller sizes, such as model.dimension."
-            )
-
-    hook = registry.register_module_parameter_registration_hook(count)
-    try:
-        with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about tables of an empty vocabulary
-            build_network(build)
-    except _TooLargeError:
-        raise
-    except Exception:
-        return
-    finally:
-        hook.remove()
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:,.0f} GB" if size >= 1e11 else f"{size / 1e9:.3g} GB"
-
-
-def _memory() -> int | None:
-    """Return the machine's memory in bytes; None where the system does not say, as on Windows."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 @contextmanager

@@ -14,13 +14,15 @@ metadata counts them: `"slices": {NAME: 2}`.
 from __future__ import annotations
 
 import json
+import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -31,6 +33,8 @@ from torch.nn.modules import module as registry
 from decabench.errors import DataError, DecabenchError
 from decabench.files import atomic_file
 from decabench.untrusted import read_json
+
+_Network = TypeVar("_Network", bound=nn.Module)
 
 __all__ = [
     "INDEX",
@@ -283,18 +287,103 @@ def bounded(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
     most_tensors = 4 * len(shapes) + 1_000
     tensors = 0
 
-    def count(module: nn.Module, name: str, value: Any) -> None:
+    def count(value: object) -> None:
         nonlocal tensors
         tensors += 1
         if tensors > most_tensors or (isinstance(value, Tensor) and value.numel() > most_values):
             raise DataError(f"{place} describes a network far larger than the weights beside it: {_ADVICE}.")
 
-    hooks = [
-        registry.register_module_parameter_registration_hook(count),
-        registry.register_module_buffer_registration_hook(count),
-    ]
+    with _watched(count, buffers=True):
+        yield
+
+
+@contextmanager
+def _watched(see: Callable[[object], None], buffers: bool) -> Iterator[None]:
+    """Show `see` each parameter that a network registers meanwhile, and each buffer too if `buffers`."""
+
+    def show(module: nn.Module, name: str, value: object) -> None:
+        see(value)
+
+    hooks = [registry.register_module_parameter_registration_hook(show)]
+    if buffers:
+        hooks.append(registry.register_module_buffer_registration_hook(show))
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+# Networks of one's own settings
+
+_MOST_TENSORS = 20_000
+"""More parameters than any network has: MQAN has 40 a layer."""
+
+
+class _TooLargeError(DecabenchError):
+    """A network of the settings is larger than this machine can hold, or than anybody could mean."""
+
+
+def build_network(build: Callable[[], _Network]) -> _Network:
+    """Build a network. Raises DecabenchError if it is larger than memory, or than numbers of sizes."""
+    try:
+        return build()
+    except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
+        text = str(error)
+        if isinstance(error, MemoryError) or re.search(
+            "alloc|[Oo]verflow|negative dimension|storage size", text
+        ):
+            first = text.splitlines()[0][:200] if text else "out of memory"
+            raise _TooLargeError(
+                f"The network of these settings is too large for this machine ({first}): give smaller sizes, such as "
+                "model.dimension."
+            ) from error
+        raise
+
+
+def check_size(build: Callable[[], nn.Module]) -> None:
+    """Build a network without memory, to refuse one that this machine cannot hold at once. Raises DecabenchError.
+
+    What cannot be built in this way is not checked: it tells its own faults when it is built.
+    """
+    tensors = weights = 0
+    memory = _memory()
+
+    def count(value: object) -> None:
+        nonlocal tensors, weights
+        tensors += 1
+        weights += value.numel() if isinstance(value, Tensor) else 0
+        # Before anything is done with it, which takes time even without memory.
+        if memory is not None and 4 * weights > memory:
+            raise _TooLargeError(
+                f"The network of these settings would have {weights:,} weights or more, {_gigabytes(4 * weights)} in "
+                f"single precision, which is too large for this machine: it has {_gigabytes(memory)} of memory. Give "
+                "smaller sizes, such as model.dimension."
+            )
+        if tensors > _MOST_TENSORS:
+            raise _TooLargeError(
+                f"The network of these settings would have more than {_MOST_TENSORS:,} matrices and vectors of "
+                "weights: give smaller sizes, such as model.layers."
+            )
+
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about tables of an empty vocabulary
+            with _watched(count, buffers=False):
+                build_network(build)
+    except _TooLargeError:
+        raise
+    except Exception:
+        return
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.0f} GB" if size >= 1e11 else f"{size / 1e9:.3g} GB"
+
+
+def _memory() -> int | None:
+    """Return the machine's memory in bytes; None where the system does not say, as on Windows."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
-from decabench.models import devices
+from decabench.models import tensors
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
@@ -54,11 +54,11 @@ def test_sizes_that_somebody_could_mean_are_taken(make_run, monkeypatch):
     state = torch.random.get_rng_state()
     check_run(make_run(model=model))
     assert torch.equal(torch.random.get_rng_state(), state)
-    monkeypatch.setattr(devices, "_memory", lambda: 10**6)
+    monkeypatch.setattr(tensors, "_memory", lambda: 10**6)
     told = r"would have [\d,]+ weights or more, [\d,.]+ GB in single precision, .* has 0\.001 GB of memory"
     with pytest.raises(DecabenchError, match=told):
         check_run(make_run(model=model))
-    monkeypatch.setattr(devices, "_memory", lambda: None)
+    monkeypatch.setattr(tensors, "_memory", lambda: None)
     check_run(make_run(model=model))
 
 
