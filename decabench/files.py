@@ -195,7 +195,7 @@ def _make_temporary(path: Path) -> tuple[int, str]:
 
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
-        if _holds(handle):
+        if holds_lock(handle):
             return handle, temporary
         os.close(handle)  # a sweep came between creating and locking
 
@@ -250,7 +250,7 @@ def try_lock(descriptor: int) -> bool | None:
     return True
 
 
-def _holds(descriptor: int) -> bool:
+def holds_lock(descriptor: int) -> bool:
     """Lock an open file, and tell whether it still has a name: one that was removed meanwhile locks nothing."""
     try:
         return try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink > 0
@@ -289,7 +289,7 @@ def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
                     )  # another user's, which can be locked all the same
                 except FileNotFoundError:  # there is none, and none can be made here
                     raise error from None
-        if _holds(descriptor):
+        if holds_lock(descriptor):
             break
         os.close(descriptor)
         if waits == _WAITS_IN_SILENCE:

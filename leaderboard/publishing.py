@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError, StorageError
-from decabench.files import file_digest, make_folder, storage_errors, try_lock
+from decabench.files import file_digest, holds_lock, make_folder, storage_errors, try_lock
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
@@ -279,14 +279,15 @@ def _temporary_folder(site: Path) -> Iterator[Path]:
         with ExitStack() as stack:
             try:
                 lock = stack.enter_context(open(temporary / _LOCK, "xb"))
-                # Until here another build may take it for one that was killed.
-                is_swept = try_lock(lock.fileno()) is False or os.fstat(lock.fileno()).st_nlink == 0
+                is_ours = holds_lock(
+                    lock.fileno()
+                )  # until here another build may take it for one that was killed
             except OSError:
                 if not temporary.exists():
                     continue
                 _remove_build(temporary)
                 raise
-            if is_swept:
+            if not is_ours:
                 continue
             try:
                 os.chmod(temporary, 0o755)

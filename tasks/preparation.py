@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -116,6 +116,10 @@ class Request:
             return self.origin
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
+    def keeps(self, record: SplitRecord, task: Task) -> bool:
+        """Tell whether a split stays as it is from a mirror: who names no place wants what is there."""
+        return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
+
     def folder(self, task: Task) -> Path | None:
         """Return the folder whose files are read in place; None if the task's files are downloaded."""
         if task.folder is not None:
@@ -132,7 +136,7 @@ class Request:
         not there any more, what was prepared from it will.
         """
         if self.origin != "upstream":
-            return _due_splits(task, self)
+            return _find_due(task, self).splits
         ready = Store(self.home).records(task.name)
         return tuple(split for split in requested_splits(task, self) if split not in ready)
 
@@ -308,13 +312,16 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
             due = _find_due(task, request, found.altered)  # another process may have been first
             if due.splits:
                 sweep_temporary(folder)
+            works = [
+                partial(_prepare_from_record, task, split, mirror, request, store)
+                for split, mirror in due.mirrors.items()
+            ]
+            if due.from_request:
+                works.append(partial(_prepare_splits, task, due.from_request, request, store))
             faults = []
-            for splits in (*((split,) for split in due.mirrors), due.from_request):
+            for work in works:
                 try:
-                    if splits and splits[0] in due.mirrors:
-                        _prepare_from_record(task, splits[0], due.mirrors[splits[0]], request, store)
-                    elif splits:
-                        _prepare_splits(task, splits, request, store)
+                    work()
                 except DecabenchError as error:
                     faults.append(error)
         if faults:
@@ -369,7 +376,7 @@ def _sweep(raw: Path, is_shared: bool) -> None:
 
 def is_prepared(task: Task, request: Request) -> bool:
     """Tell whether everything requested exists, unaltered, made from the same files by the same adapter."""
-    return not _due_splits(task, request)
+    return not _find_due(task, request).splits
 
 
 @dataclass(frozen=True)
@@ -389,18 +396,16 @@ class _Due:
         return tuple(split for split in self.splits if split not in self.mirrors)
 
 
-def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Return the requested splits that need preparing: an interrupted run continues where it stopped."""
-    return _find_due(task, request).splits
-
-
 def _find_due(
     task: Task,
     request: Request,
     altered_before: Collection[str] = (),
     say_reading: Callable[[], None] = lambda: None,
 ) -> _Due:
-    """Find what needs preparing; of splits that were found altered before, only the digests are compared again."""
+    """Find what needs preparing: an interrupted run continues where it stopped.
+
+    Of splits that were found altered before, only the digests are compared again.
+    """
     store, splits = Store(request.home), requested_splits(task, request)
     if request.force:
         return _Due(splits)
@@ -413,12 +418,9 @@ def _find_due(
         record, entry = records.get(split), inputs.get(split)
         if record is None or not isinstance(entry, dict) or record.version != task.version:
             return False
-        if (
-            record.origin == "mirror" and request.origin == "upstream"
-        ):  # who names no place wants what is there
-            return True
-        return entry.get("place") == _place(task, request) and (
-            request.lacks_folder or entry.get("files") == _stamp_files(task, record, request)
+        return request.keeps(record, task) or (
+            entry.get("place") == _place(task, request)
+            and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
     current = [split for split in splits if is_current(split)]
@@ -431,11 +433,10 @@ def _find_due(
         )
     )
     due = tuple(split for split in splits if split not in current or split in altered)
-    is_unnamed = request.origin == "upstream" and task.folder is None
     mirrors = {
         split: inputs[split].get("place")
         for split in altered
-        if is_unnamed and records[split].origin == "mirror"
+        if task.folder is None and request.keeps(records[split], task)
     }
     return _Due(due, altered, mirrors)
 

@@ -188,13 +188,12 @@ class Store:
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
-        record = self.record(task, split)
         for row in self.read(task, split):
             for name in _LISTS:
                 if not row[name]:
                     raise DataError(
                         f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
-                        f"{name}): {prepare_again(task, record)}."
+                        f"{name}): {prepare_again(task, self.record(task, split))}."
                     )
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 

@@ -130,7 +130,7 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
         except DataError:
             records = {}
         for record in map(records.get, requested_splits(task, request)):
-            is_kept = record is not None and record.origin == "mirror" and record.version == task.version
+            is_kept = record is not None and request.keeps(record, task)
             origins.add("mirrors on record" if is_kept else "upstream")
     return " and ".join(sorted(origins)) or request.place
 
