@@ -165,10 +165,8 @@ class ProgressReport:
             self._last = now
             each = (now - self._begun) / self._done
             losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
-            needed, given = (
-                each * (self._steps - row["step"]),
-                max(0.0, self._time_left - (now - self._begun)),
-            )
+            needed = each * (self._steps - row["step"])
+            given = max(0.0, self._time_left - (now - self._begun))
             total = f" of {self._steps:,}" if needed <= given else ""  # otherwise its time ends it before
             self._say(
                 f"step {row['step']:,}{total}: loss {losses}; {1 / each:.1f} steps and "

@@ -80,7 +80,7 @@ FILE_SIZE = 100_000
 """The least size that weights can be split into."""
 RECORD, OPTIMIZER = "checkpoint.json", "optimizer.safetensors"
 """Files of a state; one that `answer` wrote has no optimizer."""
-FIXED = ("tasks", "vectors", "init")
+FIXED = ("tasks", "vectors", "init", "model.name")
 """Settings that a bundle was written for."""
 FREE = frozenset({"init", "precision", "compile", "graphs"})
 """Settings in which a state may differ from the bundle: its mode is compared by itself."""
@@ -298,11 +298,7 @@ def read_settings(text: str) -> dict[str, Any]:
             f"--set {text} is not a JSON object: give settings by name, such as "
             """--set '{"steps": 2000, "learning_rate": 0.001}'."""
         )
-    model = settings.get("model")
-    fixed = [name for name in FIXED if name in settings]
-    names_model = "model.name" in settings or (isinstance(model, dict) and "name" in model)
-    fixed += ["model.name"] if names_model else []
-    if fixed:
+    if fixed := [name for name in FIXED if name in spread(settings)]:
         raise SystemExit(
             f"--set {text} changes {' and '.join(fixed)}, which the bundle was written for: leave it out, or write "
             "another bundle."
@@ -322,17 +318,12 @@ def check_mode(mode: str, settings: dict[str, Any]) -> None:
         )
 
 
-def in_tables(settings: dict[str, Any]) -> dict[str, Any]:
-    """Write settings such as `model.dropout` as tables."""
+def spread(settings: dict[str, Any]) -> dict[str, Any]:
+    """Write the settings of the model one by one, as `model.dropout`."""
     made: dict[str, Any] = {}
     for name, value in settings.items():
-        table, dot, key = name.partition(".")
-        if dot:
-            made[table] = {**made.get(table, {}), key: value}
-        elif isinstance(value, dict):
-            made[name] = {**made.get(name, {}), **value}
-        else:
-            made[name] = value
+        is_table = name == "model" and isinstance(value, dict)
+        made |= {f"model.{key}": own for key, own in value.items()} if is_table else {name: value}
     return made
 
 
@@ -356,10 +347,8 @@ def reduce_bundle(bundle: Any, task: str, settings: str) -> Any:
                 f"--set {settings} gives {json.dumps(given[name])} for {name}: give the settings of a task by name, "
                 f"""such as --set '{{"{name}": {{"batch_tokens": 3000}}}}'."""
             )
-    own = in_tables({name: value for name, value in given.items() if name not in known})
-    for name, value in in_tables(read_settings(json.dumps(given.get(task, {})))).items():
-        of_both = name == "model" and isinstance(own.get(name), dict) and isinstance(value, dict)
-        own[name] = {**own[name], **value} if of_both else value
+    own = spread({name: value for name, value in given.items() if name not in known})
+    own |= spread(read_settings(json.dumps(given.get(task, {}))))
     try:
         return bundle.only(task, own)
     except DecabenchError as error:
@@ -921,6 +910,20 @@ def folder_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def train_to_cooldown(bundle: Any, run: Path, clock: Clock, options: Any, mode: dict[str, Any]) -> Any:
+    """Train until the last step, or, if there is no time for all of them, cool down in the time that is left."""
+    begun = time.perf_counter()
+    checkpoint = train(bundle, run, COOLS_FROM * clock.left(FOR_ANSWERS), options, **mode)
+    step, steps = checkpoint.record.step, bundle.config.steps
+    if step == steps:
+        return checkpoint
+    left = clock.left(FOR_ANSWERS)
+    rate = step / (time.perf_counter() - begun)  # with its start and what it compiled, which comes again
+    if step <= steps - bundle.config.cooldown and rate * left < steps - step:
+        mode = {**mode, **cooldown(step, rate, left)}
+    return train(bundle, run, left, options, **mode)
+
+
 def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     """Train one task with a vocabulary of its own, and answer its validation questions."""
     import torch
@@ -939,25 +942,15 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         checkpoint = train(own, run, clock.left(FOR_ANSWERS), options, **mode)
         say(f"{task}: {describe(measure(run))}.")
     else:
-        begun = time.perf_counter()
-        checkpoint = train(own, run, COOLS_FROM * clock.left(FOR_ANSWERS), options, **mode)
-        step, steps = checkpoint.record.step, own.config.steps
-        if step < steps:
-            rate = step / (
-                time.perf_counter() - begun
-            )  # with its start and what it compiled, which comes again
-            left = clock.left(FOR_ANSWERS)
-            if step <= steps - own.config.cooldown and rate * left < steps - step:  # no time for all of them
-                mode |= cooldown(step, rate, left)
-            checkpoint = train(own, run, left, options, **mode)
+        checkpoint = train_to_cooldown(own, run, clock, options, mode)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
     try:
-        left = answer(own, weights, work, options, clock, [task], f"single-{task}")
+        unanswered = answer(own, weights, work, options, clock, [task], f"single-{task}")
     finally:
         if (work / "submissions").is_dir():
             shutil.copytree(work / "submissions", options.out / "submissions")
-    if left:
+    if unanswered:
         raise SystemExit(
             f"There was no time for all questions of {task}: give more --minutes, or fewer steps. Its weights are in "
             f"{weights}."

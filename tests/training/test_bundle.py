@@ -517,11 +517,35 @@ def but(options: SimpleNamespace, **changes: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**vars(options), **changes})
 
 
+def train_single(
+    run: Any,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    minutes: float,
+    mode: str = "",
+) -> Path:
+    """Train sst alone with settings, as far as `minutes` allow, and answer; return the folder of the results."""
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    options = options_of(
+        tmp_path / "out",
+        command="single",
+        tasks="sst",
+        mode=mode,
+        set=settings,
+        window=100,
+        batch_tokens=10_000,
+    )
+    run.single(Bundle.open(folder), options, run.Clock(minutes), tmp_path / "work")
+    made: Path = options.out
+    return made
+
+
 def test_a_single_run_has_settings_of_its_own_and_cools_down_in_its_time(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, bundle = load_run(), Bundle.open(folder)
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    run = load_run()
     given = {
         "warmup": 2,
         "steps": 100_000,
@@ -529,73 +553,44 @@ def test_a_single_run_has_settings_of_its_own_and_cools_down_in_its_time(
         "sst": {"batch_tokens": 300},
         "woz.en": {"batch_tokens": 400},
     }
-    options = options_of(
-        tmp_path / "out",
-        command="single",
-        tasks="sst",
-        mode="graphs",
-        set=json.dumps(given),
-        window=100,
-        batch_tokens=10_000,
-    )
-    run.single(bundle, options, run.Clock(0.1), tmp_path / "work")
-    record = Checkpoint.open(options.out / "weights").record
+    out = train_single(run, folder, tmp_path, monkeypatch, json.dumps(given), minutes=0.1, mode="graphs")
+    record = Checkpoint.open(out / "weights").record
     config = record.config
     assert (config["warmup"], config["batch_tokens"], config["graphs"]) == (2, 300, True)
     assert 0 < config["cooldown"] < config["steps"] < 100_000
-    rates = [float(row.split(",")[3]) for row in (options.out / "run/train.csv").read_text().splitlines()[1:]]
+    rates = [float(row.split(",")[3]) for row in (out / "run/train.csv").read_text().splitlines()[1:]]
     assert len(rates) == record.step > config["steps"] - config["cooldown"] > 0
     assert rates[-1] < rates[config["steps"] - config["cooldown"] - 1]
-    assert (options.out / "submissions/single-sst/predictions/sst.validation.jsonl").is_file()
+    assert (out / "submissions/single-sst/predictions/sst.validation.jsonl").is_file()
 
 
 def test_a_single_run_that_is_in_its_own_cooldown_goes_on_with_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, bundle = load_run(), Bundle.open(folder)
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
-    options = options_of(
-        tmp_path / "out",
-        command="single",
-        tasks="sst",
-        set='{"steps": 100000, "cooldown": 99999, "warmup": 1}',
-        window=100,
-        batch_tokens=10_000,
+    run = load_run()
+    out = train_single(
+        run, folder, tmp_path, monkeypatch, '{"steps": 100000, "cooldown": 99999, "warmup": 1}', minutes=0.1
     )
-    run.single(bundle, options, run.Clock(0.1), tmp_path / "work")
-    record = Checkpoint.open(options.out / "weights").record
+    record = Checkpoint.open(out / "weights").record
     assert record.config["cooldown"] == 99_999 and record.step > 2
 
 
 def test_a_single_run_without_time_for_its_answers_says_so(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, bundle = load_run(), Bundle.open(folder)
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    run = load_run()
     monkeypatch.setattr(run.Clock, "has", lambda clock, seconds: False)
-    options = options_of(
-        tmp_path / "out", command="single", tasks="sst", set='{"steps": 2}', window=100, batch_tokens=10_000
-    )
     with pytest.raises(SystemExit, match="no time for all questions of sst: give more --minutes"):
-        run.single(bundle, options, run.Clock(2), tmp_path / "work")
-    assert (options.out / "weights").is_dir()
+        train_single(run, folder, tmp_path, monkeypatch, '{"steps": 2}', minutes=2)
+    assert (tmp_path / "out" / "weights").is_dir()
 
 
 def test_a_single_run_that_has_time_for_its_steps_makes_them(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, bundle = load_run(), Bundle.open(folder)
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
-    options = options_of(
-        tmp_path / "out",
-        command="single",
-        tasks="sst",
-        set='{"steps": 4, "cooldown": 2}',
-        window=100,
-        batch_tokens=10_000,
-    )
-    run.single(bundle, options, run.Clock(2), tmp_path / "work")
-    record = Checkpoint.open(options.out / "weights").record
+    run = load_run()
+    out = train_single(run, folder, tmp_path, monkeypatch, '{"steps": 4, "cooldown": 2}', minutes=2)
+    record = Checkpoint.open(out / "weights").record
     assert (record.step, record.config["steps"], record.config["cooldown"]) == (4, 4, 2)
 
 
