@@ -33,6 +33,7 @@ __all__ = [
     "file_digest",
     "file_digests",
     "fingerprint",
+    "holds_lock",
     "import_zstd",
     "is_refused_write",
     "is_within",

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from decabench import files
 from decabench.errors import StorageError
 from decabench.leaderboard import LeaderboardError, publishing
 from decabench.leaderboard.publishing import MARKER, publish, sweep_builds
@@ -242,7 +243,8 @@ def test_a_file_that_is_put_beside_a_site_as_it_is_built_is_kept(
 def test_boards_are_built_where_files_cannot_be_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "try_lock", lambda handle: None)
+    for module in (files, publishing):
+        monkeypatch.setattr(module, "try_lock", lambda handle: None)
     publish(site_of(1), tmp_path / "site")
     publish(site_of(2), tmp_path / "site")
     assert os.listdir(tmp_path) == ["site"]
@@ -266,7 +268,7 @@ def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     def full(handle: int) -> bool:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(publishing, "try_lock", full)
+    monkeypatch.setattr(publishing, "holds_lock", full)
     with pytest.raises(StorageError, match="No space left to write"):
         publish(site_of(1), tmp_path / "site")
     assert os.listdir(tmp_path) == []
@@ -277,13 +279,13 @@ def test_a_build_begins_anew_if_its_folder_is_removed_before_it_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     site, calls = tmp_path / "site", 0
-    make, lock = publishing.tempfile.mkdtemp, publishing.try_lock
+    make, lock = publishing.tempfile.mkdtemp, publishing.holds_lock
 
     def sweep_once() -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
-            monkeypatch.setattr(publishing, "try_lock", lock)
+            monkeypatch.setattr(publishing, "holds_lock", lock)
             assert len(publishing.sweep_builds(site)) == 1
 
     def made(**given: Any) -> str:
@@ -298,7 +300,7 @@ def test_a_build_begins_anew_if_its_folder_is_removed_before_it_is_locked(
     if moment == "empty":
         monkeypatch.setattr(publishing.tempfile, "mkdtemp", made)
     else:
-        monkeypatch.setattr(publishing, "try_lock", locked)
+        monkeypatch.setattr(publishing, "holds_lock", locked)
     publish(site_of(1), site)
     assert calls >= 1
     assert os.listdir(tmp_path) == ["site"]
