@@ -11,16 +11,21 @@ suites, in submissions/SUITE/, are of the test splits, which papers report, of a
 validation split of squad2, whose test split is hidden. Digests stand in place of answers that repeat text which may
 not be passed on (submissions/README.md says which); the predictors reproduce these to the byte, as
 `decabench verify --remade` shows.
+
+    python tools/make_submissions.py HOME models
+
+The models that this project trained: the records of reproductions/mqan that MODELS names, scored anew.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from decabench.files import atomic_file
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.write import predict
 from decabench.scoring import (
@@ -29,12 +34,13 @@ from decabench.scoring import (
     record_scores,
     score_submission,
 )
-from decabench.submission import withhold
+from decabench.submission import FOLDER, METADATA_NAME, open_submission, render_metadata, withhold
 from decabench.tasks import DECATHLON, SUITES, TASKS, Number, Store, Suite, Tags, Text, Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBMISSIONS = ROOT / "submissions"
 SPLIT = "validation"
+RECORDS = ROOT / "reproductions" / "mqan"
 
 DATE = "2026-11-21"
 
@@ -47,6 +53,17 @@ DESCRIPTIONS = {
     "oracle": "The first reference answer: it sees the answers and shows what each metric gives to gold.",
 }
 """The decathlon's baselines."""
+
+MODELS = {
+    "mqan-squad-first": ("squad-first-longer", "learned SQuAD first, then all ten tasks"),
+    "mqan-joint": ("joint-asked", "learned all ten tasks together"),
+    "mqan-squad": ("squad-longer", "learned squad"),
+    "mqan-srl": ("srl-after-squad", "learned squad, then srl"),
+    "mqan-sst": ("sst-inputs", "learned sst, with vectors of words that were made by encoders of sentences"),
+    "mqan-wikisql": ("wikisql-asked", "learned wikisql, with conditions in the order of the question"),
+    "mqan-woz.en": ("woz.en-said", "learned woz.en, with values that the user repeats in the answers"),
+}
+"""The runs of examples/training/mqan/plan.toml that are submissions: of all ten tasks, and the best of single ones."""
 
 SUITE_DESCRIPTIONS = {
     "majority": (
@@ -177,6 +194,28 @@ def evaluate_and_withhold(
         record_scores(output, folder, *score_submission(output, options), options)
 
 
+def make_model(name: str, home: Path) -> None:
+    """Make a submission of the record of a trained model: its answers packed, and scored once more."""
+    (run, text), output = MODELS[name], SUBMISSIONS / name
+    shutil.rmtree(output, ignore_errors=True)
+    with open_submission(RECORDS / f"{run}-seed-0.zip") as record:
+        assert record.folder is not None
+        shutil.copytree(record.folder, output, ignore=shutil.ignore_patterns("training.json"))
+        info, pairs = record.info, {*record.files, *record.withheld}
+    for path in sorted((output / FOLDER).iterdir()):
+        with atomic_file(path.with_name(f"{path.name}.zst"), "zst") as packed:
+            packed.write(path.read_bytes())
+        path.unlink()
+    left_out = sorted(task for task, _ in record.withheld)
+    text = f"MQAN that {text}: seed 0 of {run} in examples/training/mqan/plan.toml."
+    text += f" Answers to {', '.join(left_out)} may not be passed on and are left out." * bool(left_out)
+    # The name stays the record's: results of answers that are left out are kept for the same name alone.
+    with atomic_file(output / METADATA_NAME) as file:
+        file.write(render_metadata(replace(info, authors=("decabench",), description=text)))
+    for split in sorted({split for _, split in pairs}):
+        evaluate_and_withhold(output, home, (), split)
+
+
 HEADER = "| submission | squad | iwslt | cnn_dm | mnli | sst | srl | zre | woz | wikisql | schema | sum |\n"
 RULE = "|---" * 12 + "|\n"
 
@@ -240,7 +279,13 @@ def suite_table(suite: Suite, split: str) -> str:
     return "\n".join(lines)
 
 
-def main(home: Path, suites: Iterable[str]) -> None:
+def main(home: Path, given: Sequence[str]) -> None:
+    suites = [name for name in given if name != "models"]
+    if "models" in given:
+        for name in MODELS:
+            make_model(name, home)
+            print((SUBMISSIONS / name).relative_to(ROOT))
+        write_table("models", MODELS)
     for name in suites:
         suite = SUITES[name]
         for predictor in DESCRIPTIONS if suite is DECATHLON else SUITE_DESCRIPTIONS:
