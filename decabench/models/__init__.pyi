@@ -61,8 +61,10 @@ from .portable import write_vectors as write_vectors
 from .tensors import build_network as build_network
 from .tensors import check_size as check_size
 from .vector_files import index_path as index_path
+from .vector_files import is_contextual as is_contextual
 from .vector_files import join_vectors as join_vectors
 from .vector_files import open_vectors as open_vectors
+from .vector_files import short_name as short_name
 from .vector_files import write_ngram_vectors as write_ngram_vectors
 from .vector_files import write_word_vectors as write_word_vectors
 from .word_vectors import Vectors as Vectors

@@ -380,7 +380,7 @@ class Family:
     """The most of a pass over a task that `grouping = "lengths"` sorts together, so that its batches vary."""
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
-    training)."""
+    training); "contextual" (vectors of words in their text, which `collate` asks for)."""
     training_only: tuple[str, ...] = ()
     """Prefixes of the names of buffers that training sets, before it reads them, and answering does not read: `--init`
     and exports leave them out."""

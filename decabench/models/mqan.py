@@ -160,12 +160,14 @@ def _prepend(x: Tensor, dummy: Tensor) -> Tensor:
 class Encoder(nn.Module):
     """Appendix E: independent encoding, coattention, compression, self-attention, final encoding."""
 
-    def __init__(self, config: MQANConfig, d_emb: int) -> None:
+    def __init__(self, config: MQANConfig, d_emb: int, d_contextual: int = 0) -> None:
         super().__init__()
         d, rate, self.parts = config.dimension, config.dropout, config.parts
         self.layer_by_layer = config.layer_by_layer
         on_inputs = rate if config.lstm_dropout == -1 else config.lstm_dropout
         self.project = nn.Linear(d_emb, d)  # W_1
+        # More columns of W_1, for the words' contextual vectors, which the paper's model does not read.
+        self.project_contextual = nn.Linear(d_contextual, d, bias=False) if d_contextual else None
         self.dropout = Dropout(rate)
         self.independent = BiLSTM(d, d, on_inputs)
         sides = ("context", "question") if self.parts.question_pointer else ("context",)
@@ -189,11 +191,11 @@ class Encoder(nn.Module):
             "question": token_mask(batch.question_lengths, batch.question),
         }
         projected = self.project(batch.vectors)  # Eq. 15, of each distinct word once: (U, d)
-        proj_c = self.dropout(F.embedding(batch.context, projected))  # C_proj, (B, l, d)
+        proj_c = self._input(batch.context, projected, batch.context_vectors)  # C_proj, (B, l, d)
         x, h, c = self.independent(proj_c, batch.context_lengths)  # Eq. 16: C_ind, (B, l, d)
         inputs = {"context": x}
         if self.parts.coattention:
-            proj_q = self.dropout(F.embedding(batch.question, projected))  # Q_proj, (B, m, d)
+            proj_q = self._input(batch.question, projected, batch.question_vectors)  # Q_proj, (B, m, d)
             ind_q, _, _ = self.independent(proj_q, batch.question_lengths)  # Eq. 16: Q_ind, (B, m, d)
             c_sum, q_sum, c_coa, q_coa = self.coattention(x, ind_q, masks["context"], masks["question"])
             inputs = {
@@ -214,6 +216,13 @@ class Encoder(nn.Module):
             inputs = {side: made[0] for side, made in final.items()}
         memories = tuple(read) if self.layer_by_layer else (x,) * len(read)
         return Encoding(x, masks["context"], inputs.get("question"), masks["question"], h, c, memories)
+
+    def _input(self, words: Tensor, projected: Tensor, contextual: Tensor | None) -> Tensor:
+        """Project a text's words, (B, l) rows of `projected`, each with its contextual vector if there is one."""
+        x = F.embedding(words, projected)
+        if self.project_contextual is not None:
+            x = x + self.project_contextual(contextual)
+        return cast(Tensor, self.dropout(x))
 
 
 class DecoderLayer(nn.Module):
@@ -361,7 +370,7 @@ class MQAN(MultitaskNetwork):
         super().__init__()
         self.config, self.lexicon = config, words.lexicon
         vocabulary = words.vocabulary()
-        self.encoder = Encoder(config, vocabulary.shape[1])
+        self.encoder = Encoder(config, vocabulary.shape[1], words.contextual_dimension)
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v
         # Fixed (Appendix D) and read from the vector files, so it is not stored in checkpoints.
@@ -569,7 +578,7 @@ FAMILY = Family(
     order=batch_order,
     answer_order=answer_order,
     pool_share=1 / 8,
-    abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs"}),
+    abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs", "contextual"}),
     analyses={
         "pointers": "decabench.models.mqan_analyses:POINTERS",
         "attention": "decabench.models.mqan_analyses:ATTENTION",

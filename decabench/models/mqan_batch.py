@@ -1,7 +1,8 @@
 """MQAN's configuration, and how examples become its batches: lengths, order, and the numbers of words.
 
 Shapes: B examples, l context tokens, m question tokens, n answer tokens, demb the length of a word vector, v words that
-can be generated, o words of the batch beyond them, U distinct words, T target tokens.
+can be generated, o words of the batch beyond them, U distinct words, T target tokens,
+dctx the length of a contextual vector.
 """
 
 from __future__ import annotations
@@ -216,6 +217,10 @@ class MQANBatch:
     """(B,) Stays on the CPU, where packing needs it."""
     question_lengths: Tensor
     """(B,) Stays on the CPU."""
+    context_vectors: Tensor | None = None
+    """(B, l, dctx) contextual vectors, if the model reads some."""
+    question_vectors: Tensor | None = None
+    """(B, m, dctx)"""
 
     def __len__(self) -> int:
         return len(self.context)
@@ -225,7 +230,8 @@ class MQANBatch:
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in stay}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in stay}
+        tensors = {name: tensor for name, tensor in found.items() if tensor is not None}
         if device.type == "cuda":
             tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
         return replace(self, **{name: t.to(device, non_blocking=True) for name, t in tensors.items()})
@@ -254,6 +260,13 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
     can_point = np.any([(source[at[0]] == beyond).any(1) for source in sources], axis=0)
     target[at[0][~can_point], at[1][~can_point]] = UNKNOWN
     tensor = torch.from_numpy
+    contextual: dict[str, Tensor] = {}
+    if words.contextual_dimension:
+        texts = {"context": (contexts, context), "question": (questions, question)}
+        contextual = {
+            f"{name}_vectors": tensor(words.contextual(own, padded.shape[1]))
+            for name, (own, padded) in texts.items()
+        }
     return MQANBatch(
         vectors=tensor(words[distinct]),
         context=tensor(context_rows),
@@ -267,4 +280,5 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
         other_words=tensor(distinct[is_other]),
         context_lengths=tensor(context_lengths),
         question_lengths=tensor(question_lengths),
+        **contextual,
     )

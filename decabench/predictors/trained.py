@@ -101,7 +101,7 @@ class TrainedBackend:
 
     def describe(self) -> Mapping[str, Any]:
         """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""
-        from decabench.models import Checkpoint
+        from decabench.models import Checkpoint, short_name
 
         checkpoint = Checkpoint.open(self.target)
         abilities = checkpoint.family.abilities
@@ -128,7 +128,7 @@ class TrainedBackend:
             # Files by their names: their digests are beside them.
             "config": {
                 **config,
-                "vectors": [Path(name).name for name in config["vectors"]],
+                "vectors": [short_name(name) for name in config["vectors"]],
                 "init": Path(config["init"]).name,
             },
             "step": checkpoint.record.step,

@@ -43,6 +43,7 @@ from decabench.models import (
     WordTable,
     autocast,
     find_family,
+    is_contextual,
     join_vectors,
     label_names,
     output_record,
@@ -402,6 +403,10 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
         raise DecabenchError(
             "A bundle's run is not validated, so that there are no scores to choose tasks by: give another order than "
             "'score'."
+        )
+    if any(map(is_contextual, config.vectors)):
+        raise DecabenchError(
+            "A bundle holds no encoder, and torch alone could not run it: leave contextual:FOLDER out of vectors."
         )
     if config.init:
         raise DecabenchError("A bundle's run begins with random weights: leave --init out.")

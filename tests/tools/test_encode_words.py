@@ -8,43 +8,22 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
 
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.pre_tokenizers import Whitespace
-from tokenizers.processors import TemplateProcessing
-
 from decabench.models import open_vectors
 from decabench.tasks import TASKS, Example, SplitRecord, Store
+from tests.models.encoders import write_encoder
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
 from encode_words import encode_words, find_words, main
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "##ness", "heart", "##warm", "##ing", "bad"]
 WORDS = ["good", "heartwarming", "bad", "goodness", "unseen"]
 
 
 @pytest.fixture
 def encoder(tmp_path):
     """A tiny BERT with random weights, in a folder."""
-    torch.manual_seed(0)
-    tokenizer = Tokenizer(WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    tokenizer.enable_padding(length=16)  # as all-MiniLM's has it
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    config = transformers.BertConfig(
-        vocab_size=len(PIECES),
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
-    transformers.BertModel(config).save_pretrained(tmp_path)
-    return tmp_path
+    return write_encoder(tmp_path)
 
 
 def test_a_word_is_encoded_as_if_it_were_alone(encoder):

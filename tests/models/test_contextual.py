@@ -1,0 +1,241 @@
+"""Vectors of words in their text: which state a word gets, long texts, and what is no encoder."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
+
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import ByteLevel
+
+from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.models import Checkpoint, export_checkpoint, find_family, join_vectors, latest_checkpoint
+from decabench.models.contextual import open_contextual
+from decabench.models.mqan import Encoder
+from decabench.models.mqan_batch import collate
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+from decabench.training.bundle import write_bundle
+from decabench.training.loop import run_training
+from tests.models.encoders import write_encoder
+
+MARKS = ("<init>", "<eos>")
+TEXT = ["<init>", " a ", " heartwarming ", " film ", "<eos>"]
+IDS = [2, 11, 6, 7, 8, 10, 3]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def states(encoder, ids):
+    """The last layer's states, from transformers itself."""
+    model = transformers.BertModel.from_pretrained(encoder).eval()
+    with torch.no_grad():
+        return model(torch.tensor([ids])).last_hidden_state[0].numpy()
+
+
+def scaled(rows):
+    return 5.5 * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_a_word_has_the_mean_of_the_states_of_its_pieces(encoder):
+    found = open_contextual(f"contextual:{encoder}").rows(TEXT)
+    all_states = states(encoder, IDS)
+    expected = [all_states[at].mean(0) for at in ([0], [1], [2, 3, 4], [5], [6])]
+    np.testing.assert_allclose(found, scaled(np.array(expected)), atol=2e-3)
+
+
+def test_a_word_has_another_vector_in_another_text(encoder):
+    vectors = open_contextual(f"contextual:{encoder}")
+    one, other = (vectors.rows(["<init>", word, "film", "<eos>"]) for word in ("good", "bad"))
+    assert not np.allclose(one[2], other[2])
+
+
+def test_the_words_of_roberta_begin_with_a_space(tmp_path):
+    """As its own tokenizer splits `good film` where a text goes on with it."""
+    folder = write_encoder(tmp_path)
+    vocabulary = {piece: number for number, piece in enumerate(["<unk>", "good", "Ġgood", "film", "Ġfilm"])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    found = open_contextual(f"contextual:{folder}").rows(["good", "film"])
+    np.testing.assert_allclose(found, scaled(states(folder, [2, 4])), atol=2e-3)
+
+
+def test_what_has_no_piece_has_no_vector(encoder):
+    vectors = open_contextual(f"contextual:{encoder}")
+    assert not vectors.rows(["<init>", "<eos>"]).any()
+    assert not vectors.rows([]).any()
+    found = vectors.rows(["<init>", "  ", "film", "<unk>", "<eos>"])
+    assert [bool(row.any()) for row in found] == [True, False, True, False, True]
+    np.testing.assert_allclose(found[[0, 2, 4]], vectors.rows(["<init>", "film", "<eos>"]), atol=2e-3)
+
+
+def test_a_text_of_more_pieces_than_positions_is_read_in_parts(tmp_path):
+    encoder = write_encoder(tmp_path, max_position_embeddings=10)  # 8 pieces, with the two marks
+    words = ["good", "bad", "heartwarming", "film", "a", "heartwarming", "bad"]
+    found = open_contextual(f"contextual:{encoder}").rows(["<init>", *words, "<eos>"])
+    first, last = states(encoder, [2, 4, 9, 6, 7, 8, 10, 3]), states(encoder, [2, 11, 6, 7, 8, 9, 3])
+    expected = [first[at].mean(0) for at in ([0], [1], [2], [3, 4, 5], [6])]
+    expected += [last[at].mean(0) for at in ([1], [2, 3, 4], [5], [6])]
+    np.testing.assert_allclose(found, scaled(np.array(expected)), atol=2e-3)
+
+
+def test_a_word_of_more_pieces_than_positions_is_cut(tmp_path):
+    encoder = write_encoder(tmp_path, max_position_embeddings=6)  # 4 pieces, with the two marks
+    found = open_contextual(f"contextual:{encoder}").rows(["<init>", "heartwarmingness", "bad", "<eos>"])
+    assert found.any(axis=1).all()
+
+
+def test_vectors_do_not_depend_on_the_texts_before(encoder, monkeypatch):
+    monkeypatch.setattr("decabench.models.contextual._KEPT_BYTES", 200)  # two or three texts
+    vectors = open_contextual(f"contextual:{encoder}")
+    texts = [["good", *["a"] * number, "film"] for number in range(6)]
+    first = [vectors.rows(text) for text in texts]
+    assert 0 < vectors._bytes <= 200 and len(vectors._kept) < len(texts)
+    for text, found in reversed([*zip(texts, first, strict=True)]):
+        assert np.array_equal(vectors.rows(text), found)
+
+
+def test_their_digest_is_that_of_the_files(encoder, tmp_path):
+    other = write_encoder(tmp_path)
+    names = [f"contextual:{folder}" for folder in (encoder, other)]
+    assert open_contextual(names[0]).digest == open_contextual(names[1]).digest
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
+    assert open_contextual(names[0]).digest != open_contextual(names[1]).digest
+
+
+def change(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_type": "llama"}, "its model_type is 'llama', and encoders are albert, bert"),
+        ({"model_type": "custom", "auto_map": {"AutoModel": "evil.Model"}}, "its model_type is 'custom'"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "its weights are quantized"),
+        (
+            {"attn_implementation": "somebody/kernels"},
+            "has attn_implementation, which may name code of the hub",
+        ),
+        ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
+        ({"hidden_size": 12}, "cannot be read as an encoder"),
+    ],
+)
+def test_what_is_no_encoder_is_refused(tmp_path, changes, said):
+    folder = write_encoder(tmp_path)
+    change(folder, **changes)
+    with pytest.raises(DataError, match=said):
+        open_contextual(f"contextual:{folder}")
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    with pytest.raises(MissingDataError, match=r"has no config.json and no tokenizer.json and no model.safe"):
+        open_contextual(f"contextual:{tmp_path}")
+    write_encoder(tmp_path)
+    monkeypatch.setattr("decabench.models.contextual.find_spec", lambda name: None)
+    with pytest.raises(MissingDataError, match=r"needs transformers: pip install 'decabench\[hf\]'"):
+        open_contextual(f"contextual:{tmp_path}")
+
+
+def test_names_of_vectors(encoder):
+    joined = join_vectors(["none:4", f"contextual:{encoder}"])
+    assert joined.dimension == 4
+    assert joined.digest == f"none:4+{joined.contextual[0].digest}"
+    with pytest.raises(DataError, match="name contextual vectors last"):
+        join_vectors([f"contextual:{encoder}", "none:4"])
+    with pytest.raises(DataError, match="has no vectors of the words of answers"):
+        join_vectors([f"contextual:{encoder}"])
+
+
+@pytest.mark.parametrize("name", ["mqan", "catt", "satt", "s2s"])
+def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, name):
+    run = make_run(steps=4, vectors=("none:8", f"contextual:{encoder}"))
+    run = replace(run, config=replace(run.config, model=replace(run.config.model, name=name)))
+    run_training(run)
+    saved = latest_checkpoint(run.output)
+    network = saved.load("cpu").network
+    assert network.encoder.project_contextual.weight.shape == (run.config.model.dimension, 8)
+    before = saved.load("cpu").words
+    copy = tmp_path / "copy"
+    export_checkpoint(saved, copy, half=False)
+    exported = Checkpoint.open(copy)
+    assert exported.vectors == ("none:8", f"contextual:{encoder}")
+    assert exported.record.vectors == before.vectors.digest
+    assert exported.record.exported_from["vectors"].keys() == {"none:8", f"contextual:{encoder.name}"}
+    again = exported.load("cpu").network.state_dict()
+    assert all(torch.equal(again[key], value) for key, value in network.state_dict().items())
+
+
+def test_a_run_that_is_resumed_ends_with_the_weights_of_one_that_was_not(make_run, encoder):
+    vectors = ("none:8", f"contextual:{encoder}")
+    whole, part = make_run("whole", steps=6, vectors=vectors), make_run("part", steps=3, vectors=vectors)
+    run_training(whole)
+    run_training(part)
+    run_training(make_run("part", resume=True, steps=6, vectors=vectors))
+    one, other = (latest_checkpoint(run.output).load("cpu").network.state_dict() for run in (whole, part))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_another_encoder_is_refused(make_run, encoder, tmp_path):
+    folder = write_encoder(tmp_path / "encoder")
+    run_training(make_run(steps=2, vectors=("none:8", f"contextual:{folder}")))
+    change(folder, hidden_act="relu")
+    saved = latest_checkpoint(tmp_path / "run")
+    with pytest.raises(DecabenchError, match="use those vectors"):
+        saved.load("cpu")
+
+
+def test_other_models_refuse_them(make_run, encoder):
+    run = make_run(tasks=("sst",), vectors=("none:8", f"contextual:{encoder}"))
+    run = replace(run, config=replace(run.config, model=find_family("classifier").config()))
+    with pytest.raises(DecabenchError, match="classifier reads no contextual vectors"):
+        run_training(run)
+
+
+def test_a_bundle_refuses_them(make_run, encoder, tmp_path):
+    run = make_run(vectors=("none:8", f"contextual:{encoder}"))
+    with pytest.raises(DecabenchError, match="A bundle holds no encoder"):
+        write_bundle(run.config, run.tasks, run.store, tmp_path / "bundle")
+
+
+def test_they_are_more_columns_of_the_words_vectors(kit, encoder):
+    """Eq. 15 of the paper for [word vector; contextual vector], against an encoder that has the two as one vector."""
+    made = kit("mqan")
+    contextual = open_contextual(f"contextual:{encoder}")
+    table = WordTable(made.lexicon, JoinedVectors((NoVectors(12),), (contextual,)))
+    batch = collate("squad", made.items(), table, made.config)
+    assert batch.context_vectors.shape == (*batch.context.shape, 8)
+    for text, row in zip(made.items(), batch.question_vectors.numpy(), strict=True):
+        words = [made.lexicon.words[number] for number in text["question"]]
+        np.testing.assert_array_equal(row[: len(words)], contextual.rows(words))
+        assert not row[len(words) :].any()
+    torch.manual_seed(2)
+    ours, joined = Encoder(made.config, 12, 8).eval(), Encoder(made.config, 20).eval()
+    weights = ours.state_dict()
+    columns = [weights["project.weight"], weights.pop("project_contextual.weight")]
+    joined.load_state_dict({**weights, "project.weight": torch.cat(columns, 1)})
+    sides = {
+        name: torch.cat([batch.vectors[getattr(batch, name)], getattr(batch, f"{name}_vectors")], -1)
+        for name in ("context", "question")
+    }
+    flat = torch.cat([side.flatten(0, 1) for side in sides.values()])
+    count = batch.context.numel()
+    as_one = replace(
+        batch,
+        vectors=flat,
+        context=torch.arange(count).reshape(batch.context.shape),
+        question=torch.arange(count, len(flat)).reshape(batch.question.shape),
+    )
+    one, other = ours(batch), joined(as_one)
+    for key in ("context", "question", "h", "c"):
+        torch.testing.assert_close(getattr(one, key), getattr(other, key), rtol=1e-5, atol=1e-6)
