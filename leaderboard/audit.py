@@ -312,7 +312,7 @@ def _audit_task(
     statistics: _Statistics,
 ) -> TaskEntry:
     """Recompute one task from its statistics. Raises ContradictionError."""
-    stated = task.score if task.limited is None else task.limited.score
+    stated = task.any_score
     if stated is None:
         return task
     metric = metrics.get(task.metric)

@@ -370,7 +370,8 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     if result is None:
         return {"status": "missing"}
     if result.limited is not None:
-        return {"status": "partial", **asdict(result.limited), "evidence": result.check.kind}
+        run = {"score": result.limited_score, **asdict(result.limited)}
+        return {"status": "partial", **run, "evidence": result.check.kind}
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
     found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}

@@ -7,7 +7,6 @@ followed only if it stays there.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 import unicodedata
@@ -21,7 +20,15 @@ from urllib.parse import urlsplit
 from decabench.errors import DecabenchError
 from decabench.files import is_within
 from decabench.metrics import METRICS
-from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded, show_units
+from decabench.scoring import (
+    InvalidResultsError,
+    LimitedRun,
+    Results,
+    TaskResult,
+    VariantScores,
+    read_bounded,
+    show_units,
+)
 from decabench.submission import METADATA_NAME
 from decabench.tasks import DECATHLON, SUITES, Suite, is_task_name
 
@@ -32,11 +39,9 @@ __all__ = [
     "Entry",
     "EvidenceKind",
     "LeaderboardError",
-    "LimitedRun",
     "NoResultsError",
     "Refusal",
     "TaskEntry",
-    "Wordings",
     "describe_submission",
     "entry_from_results",
     "is_inside",
@@ -113,34 +118,6 @@ class Check:
 
 
 @dataclass(frozen=True)
-class LimitedRun:
-    """The score of a run on only some of the examples: shown, but never summed, ranked or compared."""
-
-    score: float
-    """The headline score on the examples that it answered."""
-    answered: int
-    """The number of examples that it answered."""
-    of: int
-    """The number of examples in the split."""
-    chosen: str = ""
-    """Which examples were answered, in the submission's words: `limit 100`."""
-
-
-@dataclass(frozen=True)
-class Wordings:
-    """The headline scores for other wordings of the questions."""
-
-    scores: Mapping[int, float]
-    """Scores by number of the wording; 0 is the dataset's own wording."""
-    mean: float
-    """The mean score over all wordings."""
-    worst: float
-    """The worst score."""
-    spread: float
-    """The difference between the best and the worst score."""
-
-
-@dataclass(frozen=True)
 class TaskEntry:
     """One task in one results file."""
 
@@ -150,6 +127,8 @@ class TaskEntry:
     """The headline score, in the metric's unit; None for a failed task or a limited run."""
     limited: LimitedRun | None = None
     """The limited run, if it is one."""
+    limited_score: float | None = None
+    """Its headline score on the examples that it answered: shown, but never summed, ranked or compared."""
     reason: str = ""
     """Why the task failed."""
     signature: str = ""
@@ -190,7 +169,7 @@ class TaskEntry:
     """How many answers were `unparseable`, `truncated`, `refused` or given with `context_cut`."""
     gold_kept: float | None = None
     """If contexts were truncated: the percentage of examples that still contain the gold answer, 0–100."""
-    wordings: Wordings | None = None
+    wordings: VariantScores | None = None
     """The scores for other wordings, if the questions were also asked in those."""
     predictions: str = ""
     """The digest of the answers that were scored."""
@@ -198,6 +177,11 @@ class TaskEntry:
     """The number of examples in the data, as the file states it."""
     check: Check = Check()
     """How the score was checked."""
+
+    @property
+    def any_score(self) -> float | None:
+        """The headline score, also that of a limited run."""
+        return self.limited_score if self.limited else self.score
 
 
 @dataclass(frozen=True)
@@ -644,14 +628,14 @@ def _task_entry(task: TaskResult) -> TaskEntry:
     if score is not None and metric is not None and metric.range[1] < score <= metric.range[1] + 1e-6:
         score = metric.range[1]  # a perfect BLEU is 100.00000000000004
     limited = None
-    if task.status == "partial" and score is not None:
-        chosen = printable_line(task.partial.get("chosen"))
-        limited = LimitedRun(score, task.partial["answered"], task.partial["of"], chosen)
+    if task.status == "partial" and task.partial:
+        limited = replace(task.partial, chosen=printable_line(task.partial.chosen))
     counts = {key: task.answers.get(key, 0) for key in ("unparseable", "refused", "truncated", "context_cut")}
     return TaskEntry(
         status=task.status,
         score=score if task.status == "scored" else None,
         limited=limited,
+        limited_score=score if limited else None,
         reason=printable_line(task.reason) or ("no reason given" if task.status == "failed" else ""),
         signature=printable_line(task.signatures.get(task.metric, task.signature), 300),
         n=task.n,
@@ -678,18 +662,12 @@ def _task_entry(task: TaskResult) -> TaskEntry:
     )
 
 
-def _wordings(task: TaskResult, higher_is_better: bool) -> Wordings | None:
+def _wordings(task: TaskResult, higher_is_better: bool) -> VariantScores | None:
     """Recompute the summary of the variants' scores rather than trust the file."""
-    given = task.variants.get("scores", {})
-    scores = {int(number): float(score) for number, score in given.items()}
+    scores = task.variants.scores if task.variants else {}
     if len(scores) < 2:
         return None
-    values = list(scores.values())
-    best, worst = max(values), min(values)
-    if not higher_is_better:
-        best, worst = worst, best
-    mean = math.fsum(values) / len(values)
-    return Wordings(dict(sorted(scores.items())), mean, worst, abs(best - worst))
+    return VariantScores.of(dict(sorted(scores.items(), key=lambda each: int(each[0]))), higher_is_better)
 
 
 def _count(value: object) -> int | None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun, is_same_suite
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry, is_same_suite
 from decabench.leaderboard.places import Place, assign_places, show_ranks
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import PairTests, Sample, compare_pairs, flip_signs
@@ -434,10 +434,9 @@ def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
     return [score for score in found if score is not None]
 
 
-def _limited(entry: Entry, names: Sequence[str]) -> dict[str, LimitedRun]:
+def _limited(entry: Entry, names: Sequence[str]) -> list[str]:
     """Return the tasks of limited runs."""
-    found = {name: entry.tasks[name].limited for name in names if name in entry.tasks}
-    return {name: limited for name, limited in found.items() if limited is not None}
+    return [name for name in names if name in entry.tasks and entry.tasks[name].limited]
 
 
 def _total(board: Board, entry: Entry) -> float | None:
@@ -475,14 +474,15 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     if result is None:
         return Cell(column.name, "missing", "", "missing")
     interval = column.show_interval(result.interval) if result.interval else ""
+    if result.any_score is None:
+        return Cell(column.name, "failed", "", f"failed: {result.reason}")
+    shown = column.show(result.any_score)
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
         if result.check.kind != "verified":
             label = f"self-reported, {label}"
-        return Cell(column.name, "limited", column.show(limited.score), label, interval, units=result.units)
-    if result.score is None:
-        return Cell(column.name, "failed", "", f"failed: {result.reason}")
-    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score, result.units)
+        return Cell(column.name, "limited", shown, label, interval, units=result.units)
+    return Cell(column.name, "scored", shown, "", interval, result.score, result.units)
 
 
 def _remarks(board: Board, entry: Entry) -> Iterator[str]:

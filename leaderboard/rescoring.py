@@ -199,12 +199,7 @@ def _left_out(entry: Entry, answered: Collection[tuple[str, str]], store: Store)
 
 
 def _stated_tasks(entry: Entry) -> dict[str, TaskEntry]:
-    return {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
-
-
-def _stated(task: TaskEntry) -> float | None:
-    """Return the score that a file states for a task, also that of a limited run."""
-    return task.score if task.limited is None else task.limited.score
+    return {name: task for name, task in entry.tasks.items() if task.any_score is not None}
 
 
 # Records
@@ -383,7 +378,7 @@ def _other_answers(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[
 def _differences(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[str]:
     """Yield what scoring again does not reproduce."""
     found = again.result
-    pairs = [("score", _stated(stated), found.score)]
+    pairs = [("score", stated.any_score, found.score)]
     pairs += [(key, value, found.scores[key]) for key, value in stated.scores.items() if key in found.scores]
     for key, one, other in pairs:
         if one is None or other is None or not numbers_agree(one, other):

@@ -16,7 +16,18 @@ from typing import Any
 
 import msgspec
 
-from decabench.scoring import Comparison, ExamplesHead, Manifest, ScoredExample, SuiteTotal, TaskResult
+from decabench.scoring import (
+    Comparison,
+    ExamplesHead,
+    LimitedRun,
+    Manifest,
+    SampledUnits,
+    ScoredExample,
+    ScoresWithout,
+    SuiteTotal,
+    TaskResult,
+    VariantScores,
+)
 from decabench.submission import SubmissionInfo
 from decabench.tasks import Suite
 
@@ -196,7 +207,20 @@ def used_parts(value: object, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def docstrings(name: str) -> dict[str, str]:
     """The docstring of each field of a type that a schema is made from."""
-    kinds = (Comparison, ExamplesHead, Manifest, ScoredExample, SubmissionInfo, Suite, SuiteTotal, TaskResult)
+    kinds = (
+        Comparison,
+        ExamplesHead,
+        LimitedRun,
+        Manifest,
+        SampledUnits,
+        ScoredExample,
+        ScoresWithout,
+        SubmissionInfo,
+        Suite,
+        SuiteTotal,
+        TaskResult,
+        VariantScores,
+    )
     kind = next((each for each in kinds if each.__name__ == name), None)
     if kind is None or not is_dataclass(kind):
         return {}

@@ -184,7 +184,7 @@ def evaluate(
         if signature:
             echo(f"Signature: {signature}")
         echo(f"Results: {recorded.path}")
-    whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
+    whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
@@ -342,15 +342,15 @@ def _print_without(results: Results) -> None:
     from decabench.commands._console import console
     from decabench.scoring import score_digits, show_interval
 
-    fewer = {name: task for name, task in results.tasks.items() if task.without}
-    if not fewer:
-        return
     rows = []
-    for name, task in fewer.items():
-        digits, rest = score_digits(name, task.metric, least=2), task.without
-        cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest['score']:.{digits}f}"]
-        ends = show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric))
-        rows.append([name, *cells, ends, f"{rest['n']:,}", f"{len(rest['ids']):,}"])
+    for name, task in results.tasks.items():
+        if rest := task.without:
+            digits = score_digits(name, task.metric, least=2)
+            cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest.score:.{digits}f}"]
+            ends = show_interval(rest.interval, score_digits(name, task.metric))
+            rows.append([name, *cells, ends, f"{rest.n:,}", f"{len(rest.ids):,}"])
+    if not rows:
+        return
     out = console()
     out.print("\nWithout some examples (never ranked)", style="bold")
     columns = [TableColumn(heading, right=True) for heading in ("all", "without", "95 %", "n", "left out")]
@@ -367,20 +367,20 @@ def _print_variants(results: Results) -> None:
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
         return
-    numbers = sorted({int(number) for variants in asked.values() for number in variants["scores"]})
+    numbers = sorted({int(number) for variants in asked.values() for number in variants.scores})
     columns = [TableColumn(heading, right=True) for heading in ("mean", "worst", "spread")]
     columns += [TableColumn(f"variant {number}", right=True, rank=1) for number in numbers]
     rows = []
     for name, variants in asked.items():
-        scores = [variants["scores"].get(str(number)) for number in numbers]
-        values = [*(variants.get(key) for key in ("mean", "worst", "spread")), *scores]
+        scores = (variants.scores.get(str(number)) for number in numbers)
+        values = (variants.mean, variants.worst, variants.spread, *scores)
         digits = score_digits(name, results.tasks[name].metric)
         rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
     print_table(out, [TableColumn("task"), *columns], rows)
     for name, variants in asked.items():
-        for number, reason in variants.get("failed", {}).items():
+        for number, reason in variants.failed.items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
@@ -545,8 +545,8 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             more = f" (and {task.faults - 1:,} more {noun}, which decabench check lists)"
             yield f"Failed: {name}: {task.reason}{more if task.faults > 1 else ''}"
     for name, task in tasks:
-        if task.status == "partial":
-            run = describe_partial(task)
+        if task.status == "partial" and task.partial:
+            run = describe_partial(task.partial)
             yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):

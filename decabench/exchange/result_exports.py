@@ -236,11 +236,12 @@ def _card_entry(task: str, found: TaskResult, results: Results) -> dict[str, Any
     dataset = known.dataset if known else task
     if found.data.origin == "sample":
         dataset = f"{dataset} (decabench's bundled sample)"
-    partial = f", {found.n:,} of {found.partial['of']:,} examples" if found.status == "partial" else ""
+    limited = found.status == "partial" and found.partial
+    partial = f", {found.n:,} of {limited.of:,} examples" if limited else ""
     arguments: dict[str, Any] = {"n": found.n, "signature": found.signature}
     if found.interval:
         arguments |= {"interval_95": [float(end) for end in found.interval]}
-        if found.units and (units := show_units(found.units)):
+        if units := show_units(found.units):
             arguments |= {"interval_over": units}
     return {
         "task": {"type": _card_task(known), "name": title},
@@ -454,9 +455,8 @@ def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
         yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."
     for each in results:
         for task, found in each.tasks.items():
-            if found.status == "partial":
-                answered, whole = found.partial["answered"], found.partial["of"]
-                limit = f"{answered:,} of {whole:,} examples of {task}"
+            if found.status == "partial" and (run := found.partial):
+                limit = f"{run.answered:,} of {run.of:,} examples of {task}"
                 yield f"A limited run of {each.submission['name']}: {limit}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,21 @@ from decabench.scoring.pairs import (
     flip_signs,
     holm,
 )
-from decabench.scoring.results import Results, describe_partial, score_digits
-from decabench.scoring.significance import Sample, show_difference, show_p
+from decabench.scoring.results import Results, describe_partial, plain_record, score_digits
+from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]
 
 FORMAT = "decabench.comparison/1"
+
+_OMITTED: Mapping[str, object] = {
+    **dict.fromkeys(("level", "units", "within")),
+    "fixed": 0,
+    "higher_is_better": True,
+    "same": False,
+}
+"""Fields that are not written if they have these values."""
 
 _NOTHING = 1e-9
 """Points below which a change is rounding."""
@@ -84,8 +92,8 @@ class Compared:
     """The examples that cost B most."""
     higher_is_better: bool = True
     """False for error measures such as MSE."""
-    units: Mapping[str, Any] = field(default_factory=dict)
-    """What was resampled, as `TaskResult.units` has it; empty for a suite."""
+    units: SampledUnits | None = None
+    """What was resampled, as `TaskResult.units` has it; None for a suite."""
     same: bool = False
     """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
     digits: int = 2
@@ -184,14 +192,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Return canonical JSON."""
-        content = {**asdict(self), "format": FORMAT, "suite": self.suite.name}
-        for compared in (*content["tasks"].values(), content["total"]):
-            if compared and compared["higher_is_better"]:
-                del compared["higher_is_better"]
-            if compared:
-                for name in ("units", "same"):
-                    if not compared[name]:
-                        del compared[name]
+        content = {**plain_record(self, _OMITTED), "format": FORMAT, "suite": self.suite.name}
         if self.suite == DECATHLON:
             content["decascore"] = content.pop("total")
             del content["suite"]
@@ -262,8 +263,8 @@ def _left_out(a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask]) -> dict[
                 reasons[task] = f"{name} has no answers"
             elif scored[task].sample is None:
                 reasons[task] = f"{name} failed: {scored[task].result.reason}"
-            elif scored[task].result.status == "partial":
-                reasons[task] = f"{name} is a limited run ({describe_partial(scored[task].result)})"
+            elif run := scored[task].result.partial:
+                reasons[task] = f"{name} is a limited run ({describe_partial(run)})"
     return reasons
 
 

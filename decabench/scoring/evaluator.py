@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import time
@@ -28,7 +27,15 @@ from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_fault
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import AnswerForms, LabelForms, forms_of, is_other_label, possible_labels, takes_for
 from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
-from decabench.scoring.results import DataUsed, Results, TaskResult, statistics_path
+from decabench.scoring.results import (
+    DataUsed,
+    LimitedRun,
+    Results,
+    ScoresWithout,
+    TaskResult,
+    VariantScores,
+    statistics_path,
+)
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
 from decabench.scoring.significance import (
     Sample,
@@ -526,7 +533,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
-    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
+    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
     score = found.scores[found.headline]
     units = _number_units(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
@@ -544,7 +551,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         predictions=texts_digest(ids, texts),
         answers=counts.by_kind,
         ceiling=ceiling,
-        partial=limits,
+        partial=LimitedRun(**limits) if limits else None,
         variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
         units=describe_units(sample, task.unit_names),
         without=_score_without(job, references, texts, found),
@@ -584,8 +591,8 @@ def _select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Ex
 
 def _score_without(
     job: _Job, references: Sequence[Item], predictions: Sequence[str], whole: TaskScores
-) -> dict[str, Any]:
-    """Score the answers again without some examples; empty if none is among the references.
+) -> ScoresWithout | None:
+    """Score the answers again without some examples; None if none is among the references.
 
     Raises DataError if no example is left.
     """
@@ -593,7 +600,7 @@ def _score_without(
     ids = ids_of(references) if unwanted else []
     left_out = [id_ for id_ in ids if id_ in unwanted]
     if not left_out:
-        return {}
+        return None
     kept = [at for at, id_ in enumerate(ids) if id_ not in unwanted]
     if not kept:
         raise DataError(
@@ -603,13 +610,13 @@ def _score_without(
     found = whole.of_part(kept, predictions, references)
     metric = find_metric(job.task.metric).for_data(rest)
     interval = score_interval(Sample.of_levels(metric, found.rows, _number_units(rest), job.task.name))
-    return {
-        "ids": left_out,
-        "n": len(rest),
-        "score": found.scores[found.headline],
-        "scores": dict(found.scores),
-        "interval": list(interval.ends) if interval and interval.ends else None,
-    }
+    return ScoresWithout(
+        ids=tuple(left_out),
+        n=len(rest),
+        score=found.scores[found.headline],
+        scores=found.scores,
+        interval=interval.ends if interval else None,
+    )
 
 
 def _score_variants(
@@ -619,8 +626,8 @@ def _score_variants(
     pool: Executor | None,
     rows: dict[int, Any],
     all_aligned: dict[int, AlignedAnswers],
-) -> dict[str, Any]:
-    """Score the answers to other wordings; return their headlines by number, and a summary if there are any.
+) -> VariantScores | None:
+    """Score the answers to other wordings; None if there are none.
 
     Their statistics go into `rows`, the answers as they were read into `all_aligned`.
     """
@@ -646,13 +653,9 @@ def _score_variants(
         rows[number], all_aligned[number] = found.rows, aligned
         digests[str(number)] = texts_digest(ids_of(references), texts)
     if len(scores) == 1 and not failed:
-        return {}
-    values = list(scores.values())
-    best, worst = max(values), min(values)
-    if not find_metric(job.task.metric).higher_is_better:
-        best, worst = worst, best
-    summary = {"mean": math.fsum(values) / len(values), "worst": worst, "spread": abs(best - worst)}
-    return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
+        return None
+    summed = VariantScores.of(scores, find_metric(job.task.metric).higher_is_better)
+    return replace(summed, predictions=digests, failed=failed)
 
 
 def _count_forms(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:

@@ -25,7 +25,7 @@ import decabench
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, canonical_json, file_digest
 from decabench.metrics import METRICS
-from decabench.scoring.results import TaskResult, parse_task, statistics_path, without_defaults
+from decabench.scoring.results import TaskResult, parse_task, statistics_path, task_record
 from decabench.scoring.significance import Sample, read_rows, stored_metric
 from decabench.submission import RESULTS, AnswerKind
 from decabench.tasks import TASKS, Store, Task
@@ -162,7 +162,7 @@ def write_receipt(store: Store, scored: ScoredFile, result: TaskResult, statisti
             return
         content = {
             "format": FORMAT,
-            "result": without_defaults(asdict(replace(result, without={}))),
+            "result": task_record(replace(result, without=None)),
             "statistics": file_digest(statistics),
             "path": quote_from_bytes(os.fsencode(statistics.absolute()), safe="/ "),
         }

@@ -558,8 +558,8 @@ def _score_unbound(
     left_out = []
     for name in [name for name, held in kept.items() if not held.is_bound]:
         try:
-            ids = earlier.tasks[name].without.get("ids")
-            chosen = replace(options, tasks=[name], without={name: ids} if ids else {})
+            without = earlier.tasks[name].without
+            chosen = replace(options, tasks=[name], without={name: without.ids} if without else {})
             again |= score_submission(submission, chosen)[1]
         except DecabenchError as error:
             reason = f"this machine did not score it, and cannot do so now: {str(error).rstrip('.')}"
@@ -579,7 +579,7 @@ def _score_unbound(
 def _agree_without(before: TaskResult, now: TaskResult) -> bool:
     if not before.without or not now.without:
         return bool(before.without) == bool(now.without)
-    return numbers_agree(before.without["score"], now.without["score"])
+    return numbers_agree(before.without.score, now.without.score)
 
 
 def _require_same_answers(
@@ -591,7 +591,7 @@ def _require_same_answers(
         return
     if result.status == "failed":
         return
-    stated = {"0": result.predictions, **result.variants.get("predictions", {})}
+    stated = {"0": result.predictions, **(result.variants.predictions if result.variants else {})}
     others = {str(number): files.get((task.name, split)) for number, files in opened.variants.items()}
     for number, digest in stated.items():
         found = file if number == "0" else others.get(number)

@@ -26,7 +26,7 @@ from decabench.scoring.scored_examples import (
     examples_path,
     open_examples,
 )
-from decabench.scoring.significance import show_interval
+from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
 from decabench.text import excerpt, printable, quoted
@@ -40,19 +40,22 @@ __all__ = [
     "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
+    "LimitedRun",
     "Results",
+    "ScoresWithout",
     "SuiteTotal",
     "TaskResult",
+    "VariantScores",
     "describe_partial",
     "parse_record",
     "parse_task",
+    "plain_record",
     "read_bounded",
     "read_results",
     "read_results_file",
     "score_digits",
-    "show_units",
     "statistics_path",
-    "without_defaults",
+    "task_record",
     "write_results_file",
 ]
 
@@ -96,6 +99,61 @@ class DataUsed:
 
 
 @dataclass(frozen=True)
+class LimitedRun:
+    """What a run on only some of the examples answered."""
+
+    answered: int
+    """The number of examples that it answered."""
+    of: int
+    """The number of examples in the split."""
+    chosen: str | None = None
+    """Which examples were answered, in the submission's words: `limit 100`."""
+
+
+@dataclass(frozen=True)
+class VariantScores:
+    """The headlines for all wordings of the questions."""
+
+    scores: Mapping[str, float]
+    """By number of the wording; `0` is the dataset's own."""
+    mean: float
+    """Their mean."""
+    worst: float
+    """The worst of them."""
+    spread: float
+    """The difference between the best and the worst."""
+    predictions: Mapping[str, str] = field(default_factory=dict)
+    """`sha256:` over the answers to each other wording, by its number."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Why answers to a wording could not be scored, by its number."""
+
+    @classmethod
+    def of(cls, scores: Mapping[str, float], higher_is_better: bool) -> VariantScores:
+        """Sum up the scores."""
+        values = list(scores.values())
+        best, worst = max(values), min(values)
+        if not higher_is_better:
+            best, worst = worst, best
+        return cls(scores, math.fsum(values) / len(values), worst, abs(best - worst))
+
+
+@dataclass(frozen=True)
+class ScoresWithout:
+    """The scores of the same answers without some examples, such as those that stand in training data."""
+
+    ids: tuple[str, ...]
+    """The examples that are left out."""
+    n: int
+    """How many are left."""
+    score: float
+    """Their headline."""
+    scores: Mapping[str, float]
+    """All their scores by name."""
+    interval: tuple[float, float] | None
+    """The 95 % interval of their headline; None where it cannot be computed."""
+
+
+@dataclass(frozen=True)
 class TaskResult:
     """One task: scored, or failed with a reason. A failed task has no score, not even 0."""
 
@@ -133,15 +191,14 @@ class TaskResult:
     `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
-    partial: Mapping[str, Any] = field(default_factory=dict)
-    """`answered`, `of` and `chosen` of a limited run."""
-    variants: Mapping[str, Any] = field(default_factory=dict)
-    """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
-    units: Mapping[str, Any] = field(default_factory=dict)
-    """What was sampled: the `number` of units, the `effective` number, their `level`, and what they are `fixed` in."""
-    without: Mapping[str, Any] = field(default_factory=dict)
-    """The same answers without some examples, such as those that stand in training data: their `ids`, and the `n`,
-    `score`, `scores` and `interval` of the rest. It is shown beside the score of all, and never ranked."""
+    partial: LimitedRun | None = None
+    """What was answered, if it is a limited run."""
+    variants: VariantScores | None = None
+    """The scores for other wordings, if the questions were also asked in those."""
+    units: SampledUnits | None = None
+    """What was sampled, and so what the interval rests on."""
+    without: ScoresWithout | None = None
+    """The scores without some examples, if that was asked for: shown beside the score of all, and never ranked."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +287,7 @@ class Results:
     def total_without(self) -> float | None:
         """The suite's total if each task counts as its `without` says, if it does; None if some task is not scored."""
         scored = {name: task for name, task in self.tasks.items() if task.status == "scored"}
-        scores = {name: task.without.get("score", task.score) for name, task in scored.items()}
+        scores = {name: task.without.score if task.without else task.score for name, task in scored.items()}
         return self.suite.combine({name: score for name, score in scores.items() if score is not None})
 
     @property
@@ -308,8 +365,8 @@ class Results:
             "submission": self.submission,
             "split": self.split,
             "interval": self.interval,
-            "tasks": {name: without_defaults(asdict(task)) for name, task in self.tasks.items()},
-            "total": without_defaults(asdict(self.total)),
+            "tasks": {name: task_record(task) for name, task in self.tasks.items()},
+            "total": plain_record(self.total, {"partial": ()}),
         }
         if self.suite == DECATHLON:
             content["decascore"] = self.decascore
@@ -331,17 +388,28 @@ class Results:
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
-_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants", "without")
-"""Fields that the first files lacked: left out if empty."""
+_OMITTED: Mapping[str, object] = {
+    **dict.fromkeys(("ceiling", "chosen", "level", "partial", "units", "variants", "within", "without")),
+    "answers": {},
+    "failed": {},
+    "fixed": 0,
+}
+"""Fields of a task's result, and of its parts, that are not written if they have these values."""
 
 
-def without_defaults(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result without those that were added later and are empty."""
-    return {
-        key: value
-        for key, value in content.items()
-        if key not in _ADDED_LATER or value not in (None, {}, (), [])
-    }
+def task_record(task: TaskResult) -> dict[str, Any]:
+    """Return a task's result as JSON values, which `parse_task` reads."""
+    return plain_record(task, _OMITTED)
+
+
+def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
+    """Return a dataclass as JSON values, without the fields of it and its parts that have the values in `omitted`."""
+    return asdict(
+        value,
+        dict_factory=lambda fields: {
+            key: each for key, each in fields if key not in omitted or each != omitted[key]
+        },
+    )
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
@@ -354,35 +422,10 @@ SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the f
 """What is said wherever scores on the sample are shown."""
 
 
-def describe_partial(task: TaskResult) -> str:
+def describe_partial(run: LimitedRun) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
-    answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
-    shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(chosen)) if chosen else ""
-    return f"{answered:,} of {whole:,} examples" + (f", {shown}" if shown else "")
-
-
-def show_units(units: Mapping[str, Any]) -> str:
-    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
-
-    The effective number is left out if it is the number itself. Empty for what no version of decabench wrote.
-    """
-    number, effective, fixed = (units.get(key, 0) for key in ("number", "effective", "fixed"))
-    if not all(type(value) in (int, float) and 0 <= value < 1e12 for value in (number, effective, fixed)):
-        return ""
-    if not number:
-        return ""
-    level, within = (printable(str(units.get(key, "unit"))[:40]) for key in ("level", "within"))
-    text = f"{number:,} {level if number == 1 else _plural(level)}"
-    if effective and abs(number - effective) >= 0.05:
-        text += f" ({effective:,.1f} effective)"
-    if fixed == 1:
-        return f"{text} in this 1 {within}"
-    return f"{text} in these {fixed} {_plural(within)}" if fixed else text
-
-
-def _plural(noun: str) -> str:
-    """`copies`, `articles`: the units of tasks have no other forms."""
-    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
+    shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(run.chosen or ""))
+    return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "")
 
 
 def write_results_file(folder: Path, results: Results) -> Path:
@@ -560,10 +603,8 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield f"its score is {task.score}, not a number from {low:g} to {high:g}"
     if task.status != "failed" and not task.data.fingerprint:
         yield "it is scored, but without the fingerprint of its data"
-    if task.status == "partial":
-        answered, whole = task.partial.get("answered"), task.partial.get("of")
-        if type(answered) is not int or type(whole) is not int or not 0 < answered < whole:
-            yield "it is partial, but does not say how many of how many examples it answered"
+    if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
+        yield "it is partial, but does not say how many of how many examples it answered"
     if task.interval and not (
         all(map(is_score, task.interval)) and task.interval[0] <= task.interval[1] + 1e-6
     ):
@@ -574,32 +615,24 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield "one of its counts is negative"
     if task.ceiling is not None and not 0 <= task.ceiling <= 100:
         yield f"its ceiling is {task.ceiling}, not a number from 0 to 100"
-    if task.without:
-        yield from _without_faults(task)
-    if task.variants:
-        scores = _convert(task.variants, "scores", dict[str, float])
-        if "0" not in scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", number) for number in scores):
+    if rest := task.without:
+        if not rest.ids:
+            yield "it is scored without some examples, but does not name them"
+        elif not 0 < rest.n == task.n - len(set(rest.ids)):
+            yield (
+                f"it is scored without {len(rest.ids):,} of {task.n:,} examples, which leave another number than "
+                f"{rest.n!r:.20}"
+            )
+        if not all(map(math.isfinite, (rest.score, *(rest.interval or ())))):
+            yield "its score or interval without some examples is not a number"
+    if variants := task.variants:
+        numbers, scores = variants.scores.keys(), variants.scores.values()
+        if "0" not in numbers or not all(re.fullmatch("0|[1-9][0-9]{0,2}", number) for number in numbers):
             yield "its variants are not numbered from 0"
-        if not all(map(is_score, scores.values())):
+        if not all(map(is_score, scores)):
             yield f"the score of a variant is not a number from {low:g} to {high:g}"
-        for key in ("mean", "worst", "spread"):
-            if not math.isfinite(_convert({key: 0.0, **task.variants}, key, float)):
-                yield f"the {key} of its variants is not a number"
-        for key in ("predictions", "failed"):
-            _convert({key: {}, **task.variants}, key, dict[str, str])
-
-
-def _without_faults(task: TaskResult) -> Iterator[str]:
-    ids, rest, score = (task.without.get(key) for key in ("ids", "n", "score"))
-    ends = task.without.get("interval", ())
-    ends = (0.0, 0.0) if ends is None else ends  # it has none, where one cannot be computed
-    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or not ids:
-        yield "it is scored without some examples, but does not name them"
-    elif type(rest) is not int or not 0 < rest == task.n - len(set(ids)):
-        yield f"it is scored without {len(ids):,} of {task.n:,} examples, which leave another number than {rest!r:.20}"
-    numbers = [score, *(ends if isinstance(ends, list | tuple) else ())]
-    if len(numbers) != 3 or not all(type(each) in (int, float) and math.isfinite(each) for each in numbers):
-        yield "its score or interval without some examples is not a number"
+        if not all(map(math.isfinite, (variants.mean, variants.worst, variants.spread))):
+            yield "the mean, worst or spread of its variants is not a number"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

@@ -9,6 +9,7 @@ and its interval from Student's t on the log-odds of the metric's range (docs/st
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -19,6 +20,7 @@ from decabench.errors import DataError, DecabenchError
 from decabench.files import atomic_file
 from decabench.metrics import Metric, Row
 from decabench.tasks import Combination, nest_units, number_units
+from decabench.text import printable
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -31,6 +33,7 @@ __all__ = [
     "Interval",
     "Layout",
     "Sample",
+    "SampledUnits",
     "Spread",
     "StatisticsHead",
     "describe_units",
@@ -43,6 +46,7 @@ __all__ = [
     "show_difference",
     "show_interval",
     "show_p",
+    "show_units",
     "stored_metric",
     "student_t",
     "total_interval",
@@ -269,20 +273,31 @@ def _effective(sizes: Array) -> float:
     return float(sizes.sum()) ** 2 / float((sizes.astype(float) ** 2).sum())
 
 
-def describe_units(sample: Sample, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what the interval of a sample rests on, for results: the `number` of units and the `effective` number.
+@dataclass(frozen=True)
+class SampledUnits:
+    """What was sampled, and so what an interval rests on."""
 
-    `fixed` is the number of outer units that they vary within, if these are too few to vary. `names` are those of the
-    task's levels, outermost first: they give `level` and `within`, the names of the units and of the fixed ones.
-    """
-    found: dict[str, Any] = {"number": len(sample.sizes), "effective": round(sample.effective, 1)}
-    if sample.level < len(names):
-        found["level"] = names[sample.level]
-    if sample.fixed:
-        found["fixed"] = sample.fixed
-        if sample.level <= len(names):
-            found["within"] = names[sample.level - 1]
-    return found
+    number: int
+    """The number of units."""
+    effective: float
+    """The number of units of one size that would say as much."""
+    level: str | None = None
+    """The name of a unit: `article`."""
+    fixed: int = 0
+    """The number of outer units that they vary within, as these are too few to vary; 0 if they are outermost."""
+    within: str | None = None
+    """The name of such an outer unit: `relation`."""
+
+
+def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
+    """Return what the interval of a sample rests on; `names` are those of the task's levels, outermost first."""
+    return SampledUnits(
+        len(sample.sizes),
+        round(sample.effective, 1),
+        names[sample.level] if sample.level < len(names) else None,
+        sample.fixed,
+        names[sample.level - 1] if sample.fixed and sample.level <= len(names) else None,
+    )
 
 
 # Rows on disk: what intervals and tests need, without answers or data
@@ -622,3 +637,26 @@ def show_difference(interval: tuple[float, float] | None, same: bool, digits: in
 def show_p(p: float | None) -> str:
     """Return a p-value as `0.0312`, or a dash if there was no test."""
     return "–" if p is None else f"{p:.4f}"
+
+
+def show_units(units: SampledUnits | None) -> str:
+    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
+
+    The effective number is left out if it is the number itself. Empty for numbers that no version of decabench wrote.
+    """
+    if units is None or not all(0 <= value < 1e12 for value in (units.number, units.effective, units.fixed)):
+        return ""
+    if not units.number:
+        return ""
+    level, within = (printable((name or "unit")[:40]) for name in (units.level, units.within))
+    text = f"{units.number:,} {level if units.number == 1 else _plural(level)}"
+    if units.effective and abs(units.number - units.effective) >= 0.05:
+        text += f" ({units.effective:,.1f} effective)"
+    if units.fixed == 1:
+        return f"{text} in this 1 {within}"
+    return f"{text} in these {units.fixed} {_plural(within)}" if units.fixed else text
+
+
+def _plural(noun: str) -> str:
+    """`copies`, `articles`: the units of tasks have no other forms."""
+    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"

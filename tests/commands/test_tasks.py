@@ -218,8 +218,8 @@ def test_scores_with_and_without(command, leaky, tmp_path):
     [
         (("ids",), [], "does not name them"),
         (("n",), 4, "which leave another number"),
-        (("score",), "high", "is not a number"),
-        (("interval",), [1], "is not a number"),
+        (("score",), "high", "Expected `float`, got `str`"),
+        (("interval",), [1], "Expected `array` of length 2"),
         (("score",), 75.0, "without"),
     ],
 )

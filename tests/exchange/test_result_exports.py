@@ -13,7 +13,7 @@ from decabench import evaluate
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.exchange import export_results, find_results
 from decabench.exchange.result_exports import latex_table, markdown_table, model_index
-from decabench.scoring import read_results_file
+from decabench.scoring import LimitedRun, read_results_file
 
 HOSTILE = (
     r"a_b & 50% \input{/etc/passwd} $x^2$ #~{}|<b>[x](y)`**!" + "\n\x1b[2J\\\\[2pt] \ud800www.x.y @z - ↓"
@@ -82,7 +82,7 @@ def test_the_hub_reads_any_name_and_address(scored):
 def test_a_failed_task_is_left_out_and_a_limited_run_says_so(scored):
     results = scored["majority"]
     failed = replace(results.tasks["sst"], status="failed", score=None, interval=None)
-    partial = replace(results.tasks["squad"], status="partial", partial={"answered": 32, "of": 90})
+    partial = replace(results.tasks["squad"], status="partial", partial=LimitedRun(32, 90))
     tasks = {**results.tasks, "sst": failed, "squad": partial}
     found = card(model_index([replace(results, tasks=tasks)])).eval_results
     assert [each.metric_name for each in found] == ["nf1 (decabench, 32 of 90 examples)", "em (decabench)"]

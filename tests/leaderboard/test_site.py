@@ -332,7 +332,7 @@ def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_scor
     file["tasks"]["sst"] |= {
         "status": "partial",
         "partial": {"answered": 100, "of": 872, "chosen": HOSTILE},
-        "variants": {"scores": {"0": 91.0, "1": 81.0}},
+        "variants": {"scores": {"0": 91.0, "1": 81.0}, "mean": 0.0, "worst": 0.0, "spread": 0.0},
     }
     file["tasks"]["squad"] |= {"answers": {"refused": 1234, "context_cut": 7}, "ceiling": 97.25}
     write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none")

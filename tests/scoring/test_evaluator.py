@@ -15,7 +15,7 @@ import pytest
 
 import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
-from decabench.scoring import evaluator
+from decabench.scoring import LimitedRun, evaluator
 from decabench.scoring.evaluator import evaluate
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
@@ -366,7 +366,7 @@ def test_a_limited_run_is_scored_on_what_it_answered_and_stays_out_of_every_sum(
     results = evaluate(folder, home=home)
     task = results.tasks["sst"]
     assert (task.status, task.n, task.score) == ("partial", 8, share(7, 8))
-    assert task.partial == {"answered": 8, "of": 32, "chosen": "limit 8"}
+    assert task.partial == LimitedRun(8, 32, "limit 8")
     assert task.interval is not None and task.data == whole.tasks["sst"].data
     assert results.decascore is None and results.interval is None
     assert results.total.text == "900.0 of 900 (9 of 10 tasks; 1 partial, not summed)"
@@ -390,7 +390,7 @@ def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, ke
     folder = put(tmp_path, "sst", gold_lines(home, "sst")[:kept])
     mark(folder, "partial", "sst.validation", answered=answered, of=of)
     task = evaluate(folder, home=home).tasks["sst"]
-    assert (task.status, task.score, task.partial) == ("failed", None, {})
+    assert (task.status, task.score, task.partial) == ("failed", None, None)
     assert "wrong-count" in task.reason
 
 
@@ -455,11 +455,11 @@ def test_other_wordings_have_mean_worst_and_spread(home, tmp_path):
     put(tmp_path, "sst", gold, variant=3)
     results = evaluate(mark(tmp_path, "x", "y"), home=home)
     found = results.tasks["sst"].variants
-    assert found["scores"] == {"0": share(28, 32), "1": share(16, 32), "3": share(32, 32)}
-    assert found["mean"] == pytest.approx(100 * (28 + 16 + 32) / 96)
-    assert (found["worst"], found["spread"]) == (50, 50)
-    assert results.tasks["sst"].score == found["scores"]["0"]
-    assert found["predictions"].keys() == {"1", "3"} and "failed" not in found
+    assert found.scores == {"0": share(28, 32), "1": share(16, 32), "3": share(32, 32)}
+    assert found.mean == pytest.approx(100 * (28 + 16 + 32) / 96)
+    assert (found.worst, found.spread) == (50, 50)
+    assert results.tasks["sst"].score == found.scores["0"]
+    assert found.predictions.keys() == {"1", "3"} and not found.failed
 
 
 def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, tmp_path):
@@ -467,9 +467,9 @@ def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, t
     for variant, rows in ((0, gold), (1, gold[1:]), (2, gold), (99, gold)):
         put(tmp_path, "sst", rows, variant)
     found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
-    assert found["scores"].keys() == {"0", "2"}
-    assert "missing-id" in found["failed"]["1"]
-    assert found["failed"]["99"].startswith("sst has 4 variants, so there is no variant 99")
+    assert found.scores.keys() == {"0", "2"}
+    assert "missing-id" in found.failed["1"]
+    assert found.failed["99"].startswith("sst has 4 variants, so there is no variant 99")
 
 
 def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
@@ -478,5 +478,5 @@ def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
         put(tmp_path, "sst", rows, variant)
     mark(tmp_path, "partial", "sst.validation", answered=8, of=32)
     task = evaluate(tmp_path, home=home).tasks["sst"]
-    assert (task.status, task.variants["scores"]) == ("partial", {"0": 100, "1": 100})
-    assert "answers other examples than predictions/sst" in task.variants["failed"]["2"]
+    assert (task.status, task.variants.scores) == ("partial", {"0": 100, "1": 100})
+    assert "answers other examples than predictions/sst" in task.variants.failed["2"]

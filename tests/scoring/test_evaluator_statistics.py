@@ -59,8 +59,8 @@ def test_the_interval_of_the_results_is_the_sample_s(scored):
 def test_the_results_say_what_was_sampled(scored):
     results, found, _ = scored
     units = results.tasks["woz.en"].units
-    assert units["number"] == len(found["woz.en"].sample.sizes)
-    assert 1 < units["effective"] <= units["number"]
+    assert units.number == len(found["woz.en"].sample.sizes)
+    assert 1 < units.effective <= units.number
 
 
 def test_units_are_numbered_outermost_first(tmp_path):

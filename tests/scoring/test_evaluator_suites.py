@@ -151,8 +151,8 @@ def test_the_worst_wording_of_an_error_is_the_highest(own_task: Callable[..., Pa
         place = folder / "variants" / str(number) if number else folder
         write_submission(place, SubmissionInfo("a"), {("own", "validation"): answers})
     found = evaluate(folder, home=tmp_path / "home", include=[own]).tasks["own"].variants
-    assert found["scores"] == {"0": 0.25, "1": 0.0, "2": 1.0}
-    assert (found["worst"], found["spread"]) == (1.0, 1.0)
+    assert found.scores == {"0": 0.25, "1": 0.0, "2": 1.0}
+    assert (found.worst, found.spread) == (1.0, 1.0)
 
 
 def test_compare_prints_and_fails_on_errors_that_grow(

@@ -73,16 +73,16 @@ def test_ranks_are_those_of_the_rest(score: Any, metric: str, key: str, expected
     rest = [at for at in range(len(golds)) if at not in set(left_out)]
     x, y = ([float(texts[at]) for at in rest] for texts in (answers, golds))
     found = score(golds, answers, left_out, metric).without
-    assert found["n"] == len(rest)
-    assert found["scores"][key] == pytest.approx(expected(x, y), abs=1e-9)
-    assert found["interval"][0] <= found["score"] <= found["interval"][1]
+    assert found.n == len(rest)
+    assert found.scores[key] == pytest.approx(expected(x, y), abs=1e-9)
+    assert found.interval[0] <= found.score <= found.interval[1]
 
 
 def test_an_unreadable_answer_gets_the_end_of_the_rest_s_range(score: Any) -> None:
     """The gold range with the left-out 5 is 1 to 5, and without it 1 to 3."""
     found = score(["1", "2", "3", "5"], ["1", "?", "3", "5"], [3], "mse")
     assert found.score == pytest.approx(3**2 / 4)
-    assert found.without["score"] == pytest.approx(1 / 3)
+    assert found.without.score == pytest.approx(1 / 3)
 
 
 def test_classes_are_those_of_the_rest(score: Any) -> None:
@@ -94,18 +94,18 @@ def test_classes_are_those_of_the_rest(score: Any) -> None:
     found = score(golds, answers, left_out, "mcc").without
     folded = [answers[at] if answers[at] in "ab" else "other" for at in rest]
     wanted = sklearn.metrics.matthews_corrcoef([golds[at] for at in rest], folded)
-    assert found["scores"]["mcc"] == pytest.approx(100 * wanted)
+    assert found.scores["mcc"] == pytest.approx(100 * wanted)
 
 
 def test_every_metric_of_the_task_is_scored(score: Any) -> None:
     golds, answers = ["a", "b", "b", "a"] * 5, ["a", "b", "a", "a"] * 5
     found = score(golds, answers, [0, 2], "accuracy", "macro_f1")
-    assert found.without["scores"].keys() == found.scores.keys() > {"accuracy", "macro_f1", "mcc"}
+    assert found.without.scores.keys() == found.scores.keys() > {"accuracy", "macro_f1", "mcc"}
     rest = [at for at in range(20) if at not in (0, 2)]
     wanted = sklearn.metrics.f1_score(
         *([texts[at] for at in rest] for texts in (golds, answers)), average="macro"
     )
-    assert found.without["scores"]["macro_f1"] == pytest.approx(100 * wanted)
+    assert found.without.scores["macro_f1"] == pytest.approx(100 * wanted)
 
 
 OF_QUERIES = ("lfem", "lfem_normalised")
@@ -126,7 +126,7 @@ def test_rows_of_the_rest_are_as_they_were(name: str) -> None:
 
 def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any], tmp_path: Path) -> None:
     golds, answers, left_out = numbers(2, 60)
-    expected = score(golds, answers, left_out, "spearman").without["score"]
+    expected = score(golds, answers, left_out, "spearman").without.score
     listed = {"task": "own", "split": "validation", "ids": [f"own.validation.{at}" for at in left_out]}
     (tmp_path / "ids.json").write_text(json.dumps({"format": "decabench.ids/1", "splits": [listed]}))
     options = (
@@ -157,7 +157,7 @@ def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
         evaluate(tmp_path / "sub", without={"own": ["x", "y"]}, **options)
     assert evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options).tasks[
         "own"
-    ].without["ids"] == ["own.validation.1"]
+    ].without.ids == ("own.validation.1",)
 
 
 def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Callable[..., Path]) -> None:
@@ -166,4 +166,4 @@ def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Cal
     lines = (folder / "predictions" / "woz.en.validation.jsonl").read_text().splitlines()
     ids = [json.loads(line)["id"] for line in lines]
     found = evaluate(folder, home=home, without={"woz.en": [id_ for id_ in ids if id_.endswith("_0")]})
-    assert found.tasks["woz.en"].without["score"] == 100
+    assert found.tasks["woz.en"].without.score == 100

@@ -8,12 +8,16 @@ import pytest
 from decabench.errors import StorageError
 from decabench.scoring.results import (
     DataUsed,
+    LimitedRun,
     Results,
+    ScoresWithout,
     TaskResult,
+    VariantScores,
     describe_partial,
     read_results_file,
     write_results_file,
 )
+from decabench.scoring.significance import SampledUnits
 from decabench.tasks import DECATHLON, Suite
 
 DATA = DataUsed("sha256:00", "mirror", True, 10, 10)
@@ -28,7 +32,7 @@ def failed() -> TaskResult:
 
 
 def partial() -> TaskResult:
-    return replace(scored(90), status="partial", partial={"answered": 8, "of": 10, "chosen": "limit 8"})
+    return replace(scored(90), status="partial", partial=LimitedRun(8, 10, "limit 8"))
 
 
 def results(scores: dict[str, TaskResult]) -> Results:
@@ -168,9 +172,8 @@ def test_ok():
 
 
 def test_what_a_limited_run_answered():
-    assert describe_partial(partial()) == "8 of 10 examples, limit 8"
-    short = replace(partial(), partial={"answered": 1_000, "of": 10_570})
-    assert describe_partial(short) == "1,000 of 10,570 examples"
+    assert describe_partial(LimitedRun(8, 10, "limit 8")) == "8 of 10 examples, limit 8"
+    assert describe_partial(LimitedRun(1_000, 10_570)) == "1,000 of 10,570 examples"
 
 
 def test_what_has_nothing_to_say_is_left_out():
@@ -184,12 +187,19 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
         partial(),
         answers={"refused": 2},
         ceiling=97.5,
-        variants={"scores": {"0": 90.0, "1": 80.0}, "mean": 85.0, "worst": 80.0, "spread": 10.0},
+        variants=VariantScores({"0": 90.0, "1": 80.0}, 85.0, 80.0, 10.0),
+        units=SampledUnits(9, 8.5, "post"),
+        without=ScoresWithout(("a",), 9, 88.0, {"nf1": 88.0}, None),
     )
     made = replace(results({"squad": told}), answers="raw")
     content = json.loads(made.to_json())
     assert content["answers"] == "raw" and content["total"]["partial"] == ["squad"]
-    assert content["tasks"]["squad"]["answers"] == {"refused": 2}
+    task = content["tasks"]["squad"]
+    assert task["answers"] == {"refused": 2}
+    assert task["partial"] == {"answered": 8, "of": 10, "chosen": "limit 8"}
+    assert task["units"] == {"number": 9, "effective": 8.5, "level": "post"}
+    assert task["variants"].keys() == {"scores", "mean", "worst", "spread", "predictions"}
+    assert task["without"] == {"ids": ["a"], "n": 9, "score": 88.0, "scores": {"nf1": 88.0}, "interval": None}
     assert read_results_file(write_results_file(tmp_path, made)) == made
 
 

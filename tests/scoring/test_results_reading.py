@@ -12,10 +12,14 @@ from decabench.scoring.results import (
     LIMIT_BYTES,
     DataUsed,
     InvalidResultsError,
+    LimitedRun,
     Results,
+    ScoresWithout,
     TaskResult,
+    VariantScores,
     read_results_file,
 )
+from decabench.scoring.significance import SampledUnits
 from decabench.tasks import DECATHLON, Suite
 
 DATA = DataUsed("sha256:00", "mirror", True, 10, 10)
@@ -122,8 +126,7 @@ def test_damage_is_a_sentence(text: str, reason: str) -> None:
 @pytest.mark.parametrize("status", ["scored", "partial"])
 def test_a_score_is_a_number_from_0_to_100(status: str, score: object, reason: str) -> None:
     content = json.loads(GOOD)
-    partial = {"answered": 1, "of": 2} if status == "partial" else {}
-    content["tasks"]["sst"] |= {"status": status, "score": score, "partial": partial}
+    content["tasks"]["sst"] |= {"status": status, "score": score, "partial": {"answered": 1, "of": 2}}
     assert refusal(json.dumps(content)).startswith(f"sst: {reason}")
 
 
@@ -168,38 +171,27 @@ def test_a_known_task_cannot_take_another_metric_s_range() -> None:
 
 
 @pytest.mark.parametrize(
-    "about",
-    [
-        {},
-        {"answered": 872},
-        {"answered": 0},
-        {"answered": None},
-        {"of": None},
-        {"of": "872"},
-        {"answered": 900},
-    ],
+    "run", [None, LimitedRun(872, 872), LimitedRun(0, 872), LimitedRun(-1, 872), LimitedRun(900, 872)]
 )
-def test_a_limited_run_says_of_how_many(about: dict[str, Any]) -> None:
-    partial = {"answered": 100, "of": 872, **about} if about else {}
-    task = replace(SCORED, status="partial", partial=partial)
+def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
+    task = replace(SCORED, status="partial", partial=run)
     reason = refusal(replace(SEVEN, tasks={"sst": task}).to_json())
     assert reason == "sst: it is partial, but does not say how many of how many examples it answered"
 
 
 @pytest.mark.parametrize(
-    ("variants", "reason"),
+    ("scores", "reason"),
     [
-        ({"mean": 1.0}, "it has no 'scores'"),
-        ({"scores": [1]}, "its scores is invalid"),
-        ({"scores": {"1": 1.0, "2": 2.0}}, "its variants are not numbered from 0"),
-        ({"scores": {"0": 1.0, "<b>": 2.0}}, "its variants are not numbered from 0"),
-        ({"scores": {"0": 1.0, "01": 2.0}}, "its variants are not numbered from 0"),
-        ({"scores": {"0": 1.0, "1": 101.0}}, "the score of a variant is not a number from 0 to 100"),
+        ({"1": 1.0, "2": 2.0}, "its variants are not numbered from 0"),
+        ({"0": 1.0, "<b>": 2.0}, "its variants are not numbered from 0"),
+        ({"0": 1.0, "01": 2.0}, "its variants are not numbered from 0"),
+        ({}, "its variants are not numbered from 0"),
+        ({"0": 1.0, "1": 101.0}, "the score of a variant is not a number from 0 to 100"),
     ],
 )
-def test_variants_that_cannot_be(variants: dict[str, Any], reason: str) -> None:
-    task = replace(SCORED, variants=variants)
-    assert refusal(replace(SEVEN, tasks={"sst": task}).to_json()).startswith(f"sst: {reason}")
+def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
+    task = replace(SCORED, variants=VariantScores(scores, 1.0, 1.0, 0.0))
+    assert refusal(replace(SEVEN, tasks={"sst": task}).to_json()) == f"sst: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -313,54 +305,69 @@ def test_scores_whose_sum_is_too_large() -> None:
     assert refusal(json.dumps(content))
 
 
-FEWER = {"ids": ["a", "b"], "n": 8, "score": 60.0, "scores": {"em": 60.0}, "interval": [50.0, 70.0]}
+PARTS = replace(
+    SCORED,
+    partial=LimitedRun(10, 20, "limit 10"),
+    variants=VariantScores({"0": 50.0, "1": 40.0}, 45.0, 40.0, 10.0, {"1": "sha256:0"}),
+    units=SampledUnits(10, 9.5, "talk", 2, "day"),
+    without=ScoresWithout(("a", "b"), 8, 60.0, {"em": 60.0}, (50.0, 70.0)),
+)
 
 
-def test_a_score_without_some_examples_is_read() -> None:
-    for without in (FEWER, {**FEWER, "interval": None}):
-        assert (
-            dict(
-                Results.from_json(changed(SEVEN, "tasks", "sst", "without", value=without))
-                .tasks["sst"]
-                .without
-            )
-            == without
-        )
+def with_part(part: str, key: str, value: object) -> str:
+    """A file whose sst has all parts, with a key of one changed, or removed for ..."""
+    return changed(replace(SEVEN, tasks={"sst": PARTS}), "tasks", "sst", part, key, value=value)
 
 
-@pytest.mark.parametrize("interval", [..., [], 0, "", {}, [1.0], ["a", "b"]])
-def test_a_score_without_some_examples_states_its_interval(interval: object) -> None:
-    """Where there was none, printing the results ended in a KeyError."""
-    without = {**FEWER, "interval": interval}
-    if interval is ...:
-        del without["interval"]
-    reason = refusal(changed(SEVEN, "tasks", "sst", "without", value=without))
-    assert reason == "sst: its score or interval without some examples is not a number"
-
-
-VARIANTS = {
-    "scores": {"0": 50.0, "1": 40.0},
-    "mean": 45.0,
-    "worst": 40.0,
-    "spread": 10.0,
-    "predictions": {"1": "sha256:0"},
-}
+def test_the_parts_of_a_result_are_read() -> None:
+    for task in (PARTS, replace(PARTS, without=replace(PARTS.without, interval=None))):
+        results = replace(SEVEN, tasks={"sst": task})
+        assert Results.from_json(results.to_json()) == results
+    assert Results.from_json(with_part("units", "more", 1)).tasks["sst"] == PARTS
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("part", "key", "values"),
     [
-        ("predictions", ["x"]),
-        ("predictions", {"1": 3}),
-        ("failed", ["x"]),
-        ("mean", "45"),
-        ("worst", None),
-        ("spread", [1]),
+        ("partial", "answered", [..., None, "10", 1.5, True, [1]]),
+        ("partial", "of", [..., None, "20"]),
+        ("partial", "chosen", [5, ["limit 10"]]),
+        ("variants", "scores", [..., [1], {"0": "high"}]),
+        ("variants", "mean", [..., "45"]),
+        ("variants", "worst", [None]),
+        ("variants", "spread", [[1]]),
+        ("variants", "predictions", [["x"], {"1": 3}]),
+        ("variants", "failed", [["x"]]),
+        ("units", "number", [..., "<b>", 1.5, True]),
+        ("units", "effective", [..., None, "9.5"]),
+        ("units", "level", [5]),
+        ("units", "fixed", [None, "2"]),
+        ("units", "within", [["day"]]),
+        ("without", "ids", [..., "ab", [1]]),
+        ("without", "n", [..., "8", True]),
+        ("without", "score", [..., None, "high"]),
+        ("without", "scores", [..., [60.0]]),
+        ("without", "interval", [..., [], 0, "", {}, [1.0], ["a", "b"]]),
     ],
 )
-def test_what_is_said_of_variants_is_of_its_kind(key: str, value: object) -> None:
-    """A list of digests ended evaluate in a TypeError."""
-    good = changed(SEVEN, "tasks", "sst", "variants", value=VARIANTS)
-    assert dict(Results.from_json(good).tasks["sst"].variants) == VARIANTS
-    variants = {**VARIANTS, key: value}
-    assert key in refusal(changed(SEVEN, "tasks", "sst", "variants", value=variants))
+def test_the_parts_of_a_result_are_of_their_kinds(part: str, key: str, values: list[object]) -> None:
+    """Where there was no interval, printing the results ended in a KeyError; a list of digests, in a TypeError."""
+    for value in values:
+        reason = refusal(with_part(part, key, value))
+        assert (
+            reason.startswith("sst: ")
+            and f"$.{part}" in reason
+            and (value is not ... or f"`{key}`" in reason)
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("ids", [], "it is scored without some examples, but does not name them"),
+        ("n", 0, "it is scored without 2 of 10 examples, which leave another number than 0"),
+        ("ids", ["a", "a"], "it is scored without 2 of 10 examples, which leave another number than 8"),
+    ],
+)
+def test_a_score_without_some_examples_says_which(key: str, value: object, reason: str) -> None:
+    assert refusal(with_part("without", key, value)) == f"sst: {reason}"

@@ -14,6 +14,7 @@ from decabench.metrics.base import Item
 from decabench.scoring.significance import (
     Interval,
     Sample,
+    SampledUnits,
     describe_units,
     exact_sums,
     score_interval,
@@ -61,11 +62,7 @@ def test_the_outermost_units_vary_if_there_are_ten():
     units = nested(outer=12, inner=5, examples=2)
     sample = em_sample(np.arange(len(units)) % 3 == 0, units)
     assert (len(sample.sizes), sample.level, sample.fixed) == (12, 0, 0)
-    assert describe_units(sample, ("article", "paragraph")) == {
-        "number": 12,
-        "effective": 12.0,
-        "level": "article",
-    }
+    assert describe_units(sample, ("article", "paragraph")) == SampledUnits(12, 12.0, "article")
 
 
 def test_inner_units_vary_within_outer_ones_that_are_too_few():
@@ -73,13 +70,8 @@ def test_inner_units_vary_within_outer_ones_that_are_too_few():
     sample = em_sample(np.arange(len(units)) % 3 == 0, units)
     assert (len(sample.sizes), sample.level, sample.fixed) == (120, 1, 6)
     assert len(set(sample.strata.tolist())) == 6
-    assert describe_units(sample, ("relation", "sentence")) == {
-        "number": 120,
-        "effective": 120.0,
-        "level": "sentence",
-        "fixed": 6,
-        "within": "relation",
-    }
+    found = describe_units(sample, ("relation", "sentence"))
+    assert found == SampledUnits(120, 120.0, "sentence", 6, "relation")
 
 
 @pytest.mark.parametrize(
