@@ -59,7 +59,10 @@ MODELS = {
     "mqan-joint": ("joint-asked", "learned all ten tasks together"),
     "mqan-squad": ("squad-longer", "learned squad"),
     "mqan-srl": ("srl-after-squad", "learned squad, then srl"),
-    "mqan-sst": ("sst-inputs", "learned sst, with vectors of words that were made by encoders of sentences"),
+    "mqan-sst": (
+        "sst-contextual",
+        "learned sst, and reads the states of an encoder that was trained on other texts",
+    ),
     "mqan-wikisql": ("wikisql-asked", "learned wikisql, with conditions in the order of the question"),
     "mqan-woz.en": ("woz.en-said", "learned woz.en, with values that the user repeats in the answers"),
 }

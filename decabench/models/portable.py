@@ -116,12 +116,13 @@ def export_checkpoint(
     _begin(output)
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
     if not copy_vectors:
-        made = PortableVectors(checkpoint.vectors, checkpoint.record.vectors, 0)
+        names = tuple(short_name(name) if is_contextual(name) else name for name in checkpoint.vectors)
+        made = PortableVectors(names, checkpoint.record.vectors, 0)
     elif has_vectors:
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
         made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
         if isinstance(vectors, JoinedVectors) and vectors.contextual:
-            names = (*made.names, *filter(is_contextual, checkpoint.vectors))
+            names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
             made = replace(
                 made,
                 names=names,

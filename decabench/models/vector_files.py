@@ -56,7 +56,7 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
     which the answer's words have.
     """
     of_words = [name for name in names if not is_contextual(name)]
-    contextual = names[len(of_words) :]
+    contextual = [name for name in names if is_contextual(name)]
     if list(names[: len(of_words)]) != of_words:
         raise DataError(f"The vectors {', '.join(contextual)} follow others: name contextual vectors last.")
     if contextual and not of_words:
@@ -81,7 +81,8 @@ def open_vectors(name: str) -> Vectors:
     path = Path(name).expanduser()
     if not path.is_file():
         kinds = (
-            f"a file's path, none:DIMENSION with 1 to {_LARGEST_DIMENSION:,}, or one of {', '.join(PACKAGES)}"
+            f"a file's path, none:DIMENSION with 1 to {_LARGEST_DIMENSION:,}, one of {', '.join(PACKAGES)}, or, last, "
+            "contextual:FOLDER"
         )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""

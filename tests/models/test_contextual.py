@@ -1,6 +1,8 @@
 """Vectors of words in their text: which state a word gets, long texts, and what is no encoder."""
 
 import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
 
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
+from tokenizers.models import BPE, WordLevel
 from tokenizers.pre_tokenizers import ByteLevel
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
@@ -21,7 +24,7 @@ from decabench.models.mqan_batch import collate
 from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.training.bundle import write_bundle
 from decabench.training.loop import run_training
-from tests.models.encoders import write_encoder
+from tests.models.encoders import PIECES, write_encoder
 
 MARKS = ("<init>", "<eos>")
 TEXT = ["<init>", " a ", " heartwarming ", " film ", "<eos>"]
@@ -103,6 +106,63 @@ def test_vectors_do_not_depend_on_the_texts_before(encoder, monkeypatch):
         assert np.array_equal(vectors.rows(text), found)
 
 
+@pytest.mark.parametrize("text", [["a \ud800", "film"], ["\udfff"], ["\0", "\x1b[1m", "\u200b", "🎬"]])
+def test_odd_texts_are_read(encoder, text):
+    assert np.isfinite(open_contextual(f"contextual:{encoder}").rows(text)).all()
+
+
+def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path):
+    """transformers would read other files of weights, if config.json or the names of files asked for them."""
+    folder = write_encoder(tmp_path)
+    digest = open_contextual(f"contextual:{folder}").digest
+    wanted = open_contextual(f"contextual:{encoder}").rows(TEXT)
+    weights = load_file(folder / "model.safetensors")
+    other = {name: torch.randn_like(value) for name, value in weights.items()}
+    for name in ("other", "shard-00001-model-00001-of-00001", "zz", "adapter_model", "pytorch_model"):
+        save_file(other, folder / f"{name}.safetensors")
+    found = open_contextual(f"contextual:{folder}")
+    assert found.digest == digest and np.array_equal(found.rows(TEXT), wanted)
+    change(folder, transformers_weights="other.safetensors")
+    found = open_contextual(f"contextual:{folder}")
+    assert found.digest != digest and np.array_equal(found.rows(TEXT), wanted)
+
+
+def test_a_tokenizer_that_draws_its_pieces_at_random_does_not(tmp_path):
+    folder = write_encoder(tmp_path)
+    merges = [("f", "i"), ("fi", "l"), ("fil", "m")]
+    vocabulary = {piece: number for number, piece in enumerate(["f", "i", "l", "m", "fi", "fil", "film"])}
+    Tokenizer(BPE(vocabulary, merges, dropout=0.5)).save(str(folder / "tokenizer.json"))
+    vectors = open_contextual(f"contextual:{folder}")
+    found = [vectors._read(["film"]) for _ in range(9)]
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
+    folder = write_encoder(tmp_path)
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["vocab"]["film"] = 500
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="its tokenizer has a piece 500, and its weights are of 12 pieces"):
+        open_contextual(f"contextual:{folder}")
+    content["model"]["vocab"]["film"] = PIECES.index("film")
+    del content["model"]["vocab"]["[UNK]"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"Missing \[UNK\] token"):
+        open_contextual(f"contextual:{folder}")
+
+
+def test_threads_may_share_them(encoder, monkeypatch):
+    monkeypatch.setattr("decabench.models.contextual._KEPT_BYTES", 400)
+    vectors = open_contextual(f"contextual:{encoder}")
+    texts = [["good", *["a"] * number, "film"] for number in range(6)]
+    wanted = [vectors.rows(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(vectors.rows, texts * 50)]
+    assert all(np.array_equal(one, other) for one, other in zip(found, wanted * 50, strict=True))
+    assert vectors._bytes == sum(rows.nbytes for rows in vectors._kept.values()) <= 400
+
+
 def test_their_digest_is_that_of_the_files(encoder, tmp_path):
     other = write_encoder(tmp_path)
     names = [f"contextual:{folder}" for folder in (encoder, other)]
@@ -128,7 +188,9 @@ def change(folder, **changes):
             "has attn_implementation, which may name code of the hub",
         ),
         ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
-        ({"hidden_size": 12}, "cannot be read as an encoder"),
+        ({"hidden_size": 12}, r"are of two encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)"),
+        ({"layer_norm_eps": -5.0}, "its states are not finite"),
+        ({"chunk_size_feed_forward": 3}, "has to be a multiple of the chunk size 3"),
     ],
 )
 def test_what_is_no_encoder_is_refused(tmp_path, changes, said):
@@ -141,6 +203,13 @@ def test_what_is_no_encoder_is_refused(tmp_path, changes, said):
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingDataError, match=r"has no config.json and no tokenizer.json and no model.safe"):
         open_contextual(f"contextual:{tmp_path}")
+    for name in ("contextual:", f"contextual:{tmp_path / 'none'}"):
+        with pytest.raises(MissingDataError, match="there is no such folder here"):
+            open_contextual(name)
+    for name in ("contextual:~no-such-user/encoder", "contextual:" + "x" * 5000):
+        with pytest.raises(DataError, match="cannot be read as an encoder") as caught:
+            open_contextual(name)
+        assert len(str(caught.value)) < 800
     write_encoder(tmp_path)
     monkeypatch.setattr("decabench.models.contextual.find_spec", lambda name: None)
     with pytest.raises(MissingDataError, match=r"needs transformers: pip install 'decabench\[hf\]'"):
@@ -151,7 +220,7 @@ def test_names_of_vectors(encoder):
     joined = join_vectors(["none:4", f"contextual:{encoder}"])
     assert joined.dimension == 4
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
-    with pytest.raises(DataError, match="name contextual vectors last"):
+    with pytest.raises(DataError, match=f"The vectors contextual:{encoder} follow others: name contextual"):
         join_vectors([f"contextual:{encoder}", "none:4"])
     with pytest.raises(DataError, match="has no vectors of the words of answers"):
         join_vectors([f"contextual:{encoder}"])
@@ -169,7 +238,10 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     copy = tmp_path / "copy"
     export_checkpoint(saved, copy, half=False)
     exported = Checkpoint.open(copy)
-    assert exported.vectors == ("none:8", f"contextual:{encoder}")
+    with pytest.raises(MissingDataError, match="may also lie in the checkpoint's folder"):
+        exported.load("cpu")
+    shutil.copytree(encoder, copy / encoder.name)
+    assert exported.vectors == ("none:8", f"contextual:{copy / encoder.name}")
     assert exported.record.vectors == before.vectors.digest
     assert exported.record.exported_from["vectors"].keys() == {"none:8", f"contextual:{encoder.name}"}
     again = exported.load("cpu").network.state_dict()

@@ -807,6 +807,7 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
     ("asked", "used"),
     [
         ('vectors = ["vectors/minilm.npy"]', 'vectors = ["minilm.npy"]'),
+        ('vectors = ["none:1", "contextual:/encoders/minilm"]', 'vectors = ["none:1", "contextual:minilm"]'),
         ('vectors = "none:12"', 'vectors = ["none:12"]'),
         ('freeze = "encoder"', 'freeze = ["encoder"]'),
         ('init = "weights/sst"', 'init = "sst"'),

@@ -203,7 +203,9 @@ def _is_noted_as(key: str, asked: Any, used: Any) -> bool:
     if isinstance(used, list) and not isinstance(asked, list):
         asked = [asked]
     if key == "vectors":
-        asked = [Path(name).name for name in asked]
+        asked = [
+            kind + colon + Path(path).name for kind, colon, path in (name.rpartition(":") for name in asked)
+        ]
     if key == "init":
         asked = Path(asked).name
     if isinstance(used, list) and len(used) == len(asked):
