@@ -99,6 +99,7 @@ def main(clone: str) -> None:
 
     class Words:
         lexicon = SimpleNamespace(size=len(vectors))
+        contextual_dimension = 0
 
         def vocabulary(self):
             return vectors

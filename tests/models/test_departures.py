@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ torch = pytest.importorskip("torch")
 from benchmarks.departures import DepartingMQAN, DeparturesConfig, interleaved_order
 from benchmarks.departures_effects import FACTORS, T_95, design, effects, summary, table
 from decabench.models.mqan import DecoderPast
+from decabench.models.word_vectors import WordTable
 from decabench.models.words import INIT
 from decabench.training.optimizers import apply_freezes
 from tests.sources import ROOT
@@ -31,7 +31,7 @@ def build(made, *departures):
     """Build the network beside the kit's MQAN, of its size and words."""
     config = made.model.config
     sizes = {key: getattr(config, key) for key in ("dimension", "hidden", "heads", "layers", "dropout")}
-    words = SimpleNamespace(lexicon=made.model.lexicon, vocabulary=lambda: made.model.vocabulary)
+    words = WordTable(made.model.lexicon, made.table.vectors)
     torch.manual_seed(0)
     return DepartingMQAN(DeparturesConfig(**sizes, **dict.fromkeys(departures, True)), words)
 
