@@ -16,18 +16,8 @@ from typing import Any
 
 import msgspec
 
-from decabench.scoring import (
-    Comparison,
-    ExamplesHead,
-    LimitedRun,
-    Manifest,
-    SampledUnits,
-    ScoredExample,
-    ScoresWithout,
-    SuiteTotal,
-    TaskResult,
-    VariantScores,
-)
+from decabench import scoring, submission, tasks
+from decabench.scoring import Comparison, ExamplesHead, Manifest, ScoredExample, SuiteTotal, TaskResult
 from decabench.submission import SubmissionInfo
 from decabench.tasks import Suite
 
@@ -207,21 +197,7 @@ def used_parts(value: object, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def docstrings(name: str) -> dict[str, str]:
     """The docstring of each field of a type that a schema is made from."""
-    kinds = (
-        Comparison,
-        ExamplesHead,
-        LimitedRun,
-        Manifest,
-        SampledUnits,
-        ScoredExample,
-        ScoresWithout,
-        SubmissionInfo,
-        Suite,
-        SuiteTotal,
-        TaskResult,
-        VariantScores,
-    )
-    kind = next((each for each in kinds if each.__name__ == name), None)
+    kind = next((getattr(room, name) for room in (scoring, submission, tasks) if hasattr(room, name)), None)
     if kind is None or not is_dataclass(kind):
         return {}
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]

@@ -12,12 +12,14 @@ from .checkpoint import output_record as output_record
 from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
+from .contextual import is_contextual as is_contextual
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
 from .devices import pick_precision as pick_precision
+from .devices import quiet_transformers as quiet_transformers
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .devices import reuse_memory as reuse_memory
@@ -61,7 +63,6 @@ from .portable import write_vectors as write_vectors
 from .tensors import build_network as build_network
 from .tensors import check_size as check_size
 from .vector_files import index_path as index_path
-from .vector_files import is_contextual as is_contextual
 from .vector_files import join_vectors as join_vectors
 from .vector_files import open_vectors as open_vectors
 from .vector_files import short_name as short_name

@@ -37,7 +37,7 @@ from decabench.errors import (
     require_name,
 )
 from decabench.files import atomic_file, file_digest, make_folder, storage_errors
-from decabench.models.contextual import CONTEXTUAL
+from decabench.models.contextual import split_name
 from decabench.models.devices import autocast, pick_device
 from decabench.models.family import (
     Batch,
@@ -52,7 +52,7 @@ from decabench.models.family import (
     split_of,
 )
 from decabench.models.tensors import INDEX, MODEL, StoredWeights, bounded, build_to_fit, load_tensors
-from decabench.models.vector_files import is_contextual, join_vectors
+from decabench.models.vector_files import join_vectors
 from decabench.models.word_vectors import NoVectors, Vectors, WordTable
 from decabench.models.words import Lexicon
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
@@ -436,8 +436,7 @@ class Checkpoint:
         return tuple(map(self._own_vectors, self.record.config["vectors"]))
 
     def _own_vectors(self, name: str) -> str:
-        prefix = CONTEXTUAL if is_contextual(name) else ""
-        path = name.removeprefix(prefix)
+        prefix, path = split_name(name)
         own = self.folder / path
         is_there = path == Path(path).name and (own.is_dir() if prefix else own.is_file())
         return f"{prefix}{own}" if path and is_there else name

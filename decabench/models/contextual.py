@@ -24,13 +24,14 @@ from safetensors.torch import load_file
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import file_digest
+from decabench.models.devices import quiet_transformers
 from decabench.models.word_vectors import Matrix
 from decabench.models.words import SPECIALS
 from decabench.untrusted import read_json
 
-__all__ = ["CONTEXTUAL", "KINDS", "ContextualVectors", "open_contextual"]
+__all__ = ["KINDS", "ContextualVectors", "is_contextual", "open_contextual", "split_name"]
 
-CONTEXTUAL = "contextual:"
+_PREFIX = "contextual:"
 """What the name of such vectors begins with; a folder follows."""
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
@@ -44,6 +45,17 @@ _KEPT_BYTES = 1 << 30
 """Vectors of texts read last are kept up to this size: all of SST's with 768 dimensions take a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
 """A text that an encoder reads when it is opened, with a sign that few tokenizers know."""
+
+
+def is_contextual(name: str) -> bool:
+    """Return whether a configuration's name of vectors is that of contextual ones."""
+    return name.startswith(_PREFIX)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a configuration's name of vectors into the prefix of contextual ones, or an empty string, and the rest."""
+    prefix = _PREFIX if is_contextual(name) else ""
+    return prefix, name.removeprefix(prefix)
 
 
 class ContextualVectors:
@@ -63,7 +75,7 @@ class ContextualVectors:
         self._name, self._encoder, self._tokenizer, self._longest = name, encoder, tokenizer, longest
         self._kept: OrderedDict[tuple[str, ...], npt.NDArray[np.float16]] = OrderedDict()
         self._bytes, self._lock = 0, Lock()
-        with self._errors():
+        with _errors(self._name):
             marks = tokenizer.encode("").ids
             self._room = longest - len(marks)
             if self._room < 1:
@@ -86,7 +98,7 @@ class ContextualVectors:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found.astype(np.float32)
-        with self._errors():
+        with _errors(self._name):
             made = self._read(key).astype(np.float16)
         with self._lock:
             if key not in self._kept:
@@ -150,12 +162,6 @@ class ContextualVectors:
             raise ValueError("its states are not finite")
         return states
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise what transformers and the tokenizer raise as DataError."""
-        with _errors(self._name):
-            yield
-
 
 def open_contextual(name: str) -> ContextualVectors:
     """Open `contextual:FOLDER`, which has config.json, tokenizer.json and model.safetensors; nothing else is read.
@@ -163,8 +169,9 @@ def open_contextual(name: str) -> ContextualVectors:
     Raises MissingDataError if the folder or a package is missing, DataError for what is no encoder of `KINDS`.
     """
     with _errors(name):
-        folder = Path(name.removeprefix(CONTEXTUAL)).expanduser()
-        exists = folder.is_dir() and name != CONTEXTUAL
+        _, path = split_name(name)
+        folder = Path(path).expanduser()
+        exists = folder.is_dir() and path != ""
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
@@ -192,19 +199,10 @@ def open_contextual(name: str) -> ContextualVectors:
 
 
 def _load(folder: Path) -> tuple[Any, Any, int]:
-    library: Any = import_module("transformers")  # in part without types
-    tokenizer = library.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json")
-    ).backend_tokenizer
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    if hasattr(
-        tokenizer.pre_tokenizer, "add_prefix_space"
-    ):  # RoBERTa's words begin with a space, but for the first
-        tokenizer.pre_tokenizer.add_prefix_space = True
-    if hasattr(tokenizer.model, "dropout"):  # of merges, at random
-        tokenizer.model.dropout = None
-    with _quiet(), torch.random.fork_rng(devices=[]):
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        library: Any = import_module("transformers")  # in part without types
+        file = str(folder / "tokenizer.json")
+        tokenizer = library.PreTrainedTokenizerFast(tokenizer_file=file).backend_tokenizer
         config = library.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
             kind = type(library.AutoModel.from_config(config, trust_remote_code=False))
@@ -226,6 +224,12 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
             f"model.safetensors and config.json are of two encoders: {key} is {tuple(found)}, not {tuple(wanted)}"
         )
     encoder.eval()
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
+        tokenizer.pre_tokenizer.add_prefix_space = True  # as RoBERTa's words have it, but for a text's first
+    if hasattr(tokenizer.model, "dropout"):  # of merges, at random
+        tokenizer.model.dropout = None
     # Encoders like RoBERTa number positions from two on; two fewer are no loss for the others.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
 
@@ -241,18 +245,3 @@ def _errors(name: str) -> Iterator[None]:
         reason = " ".join(str(error).split())[:300].rstrip(".")
         kind = "" if isinstance(error, ValueError) and reason else f"{type(error).__name__}: "
         raise DataError(f"{name[:300]} cannot be read as an encoder ({kind}{reason}).") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Turn off the progress bar and the warnings of transformers inside the block."""
-    logger: Any = import_module("transformers.utils.logging")
-    level, had_bar = logger.get_verbosity(), logger.is_progress_bar_enabled()
-    logger.set_verbosity_error()
-    logger.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logger.set_verbosity(level)
-        if had_bar:
-            logger.enable_progress_bar()

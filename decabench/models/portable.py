@@ -23,12 +23,12 @@ from decabench.models.checkpoint import (
     digest_files,
     load_weights,
 )
+from decabench.models.contextual import is_contextual
 from decabench.models.family import find_family
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
     PACKAGES,
     index_path,
-    is_contextual,
     is_line,
     join_vectors,
     short_name,

@@ -23,7 +23,7 @@ from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digest
-from decabench.models.contextual import CONTEXTUAL, open_contextual
+from decabench.models.contextual import is_contextual, open_contextual, split_name
 from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
 from decabench.untrusted import parse_json, read_batches
@@ -31,7 +31,6 @@ from decabench.untrusted import parse_json, read_batches
 __all__ = [
     "PACKAGES",
     "index_path",
-    "is_contextual",
     "is_line",
     "join_vectors",
     "open_vectors",
@@ -101,15 +100,10 @@ def open_vectors(name: str) -> Vectors:
         raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
 
 
-def is_contextual(name: str) -> bool:
-    """Return whether a configuration's name of vectors is that of contextual ones."""
-    return name.startswith(CONTEXTUAL)
-
-
 def short_name(name: str) -> str:
     """Return the name of vectors without the folders of a path: their digests say which they are."""
-    prefix = CONTEXTUAL if is_contextual(name) else ""
-    return prefix + Path(name.removeprefix(prefix)).name
+    prefix, path = split_name(name)
+    return prefix + Path(path).name
 
 
 def _open_kumo() -> Vectors:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
-from decabench.models import check_name, require_device
+from decabench.models import check_name, quiet_transformers, require_device
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -66,7 +64,6 @@ __all__ = [
     "backend",
     "check_options",
     "folder_digest",
-    "quiet",
     "require_packages",
 ]
 
@@ -237,7 +234,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     source = find_source(target, options.revision)
     if source.gguf:
         require_packages("gguf", "accelerate")
-    with quiet():
+    with quiet_transformers():
         return HfBackend(source, options, _inspect(source, options))
 
 
@@ -324,7 +321,7 @@ class HfBackend:
     def open(self) -> Iterator[PredictorFactory]:
         """Load the weights; free them on leaving. Raises DecabenchError if they differ from those described."""
         require_device(self.facts.device)
-        with quiet():
+        with quiet_transformers():
             folder = local_folder(self.source)
             self._require_same(folder)
             options, facts = self.options, self.facts
@@ -339,7 +336,7 @@ class HfBackend:
 
     def token_counter(self) -> Callable[[Prompting, Question], int]:
         """Return a function that counts the tokens of a prompt; load only the tokenizer."""
-        with quiet():
+        with quiet_transformers():
             tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
         chat = self.facts.chat_template is not None
         return lambda prompting, question: Prompter(tokenizer, prompting, chat).count(question)
@@ -443,19 +440,3 @@ def _digest(path: Path) -> str:
     if key not in _known:
         _known[key] = file_digest(path)
     return _known[key]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Turn off the progress bars and warnings of transformers inside the block."""
-    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import: kernels from the hub are code
-    logging: Any = import_module("transformers.utils.logging")  # untyped
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
