@@ -35,6 +35,7 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.submission import FOLDER, METADATA_NAME, open_submission, render_metadata, withhold
+from decabench.submission import WITHHELD as WITHHELD_FOLDER
 from decabench.tasks import DECATHLON, SUITES, TASKS, Number, Store, Suite, Tags, Text, Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -205,7 +206,9 @@ def make_model(name: str, home: Path) -> None:
         assert record.folder is not None
         shutil.copytree(record.folder, output, ignore=shutil.ignore_patterns("training.json"))
         info, pairs = record.info, {*record.files, *record.withheld}
-    for path in sorted((output / FOLDER).iterdir()):
+    for path in sorted(
+        path for name in (FOLDER, WITHHELD_FOLDER) for path in (output / name).glob("*.jsonl")
+    ):
         with atomic_file(path.with_name(f"{path.name}.zst"), "zst") as packed:
             packed.write(path.read_bytes())
         path.unlink()
