@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from decabench.errors import DecabenchError, SubmissionError, install_hint, require_name
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.text import printable, quoted
-from decabench.untrusted import BrokenCsvError, csv_rows
+from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 __all__ = [
     "FORMATS",
@@ -56,6 +56,14 @@ class ForeignAnswer(NamedTuple):
     """A fault code and a message, if the row is not an answer."""
     position: int | None = None
     """The example's place in the data, from 0, if the file states it."""
+    texts: tuple[str, ...] = ()
+    """The texts that the row has of its example: question, context, references, or the prompt that holds them."""
+    golds: tuple[str, ...] = ()
+    """The right answer, as the file has it, in every way to read it."""
+    letter: str | None = None
+    """The letter or number that stood for the answer among options, if the model chose by one."""
+    ids_in_quotes: tuple[str, ...] = ()
+    """The ids of rows that a stray quotation mark may have made a part of this one."""
 
 
 class HeadingError(SubmissionError):
@@ -92,6 +100,10 @@ class ForeignFile:
     """The rows, read when iterated."""
     in_order: bool = False
     """Whether rows have no ids and stand in the order of the data."""
+    has_order: bool = True
+    """Whether rows can stand in the order of the data; samples of Inspect are sorted by their ids as texts."""
+    size: int | None = None
+    """The number of examples in the data that the file was made from, if it states that."""
     is_raw: bool = False
     """Whether answers are the whole output of a language model, from which answers are extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -223,37 +235,113 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv_rows(file, delimiter, LINE_BYTES)
             _, _, heading = next(rows, (1, 1, []))
-            at_id, at_answer = _columns_at(heading, places, path.name)
-            for _, line, cells in rows:
+            table = _Table(heading, places, path.name)
+            for first, last, cells in rows:
                 if len(cells) == len(heading):
-                    yield ForeignAnswer(line, cells[at_id], cells[at_answer])
+                    quoted_rows = rows_in_quotes(cells, delimiter) if last > first else []
+                    row = table.row(first, cells)
+                    yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
                     message = (
                         f"it has {len(cells)} fields and the heading {len(heading)}: put quotes around fields"
                     )
-                    yield ForeignAnswer(line, problem=("bad-record", message))
+                    yield ForeignAnswer(first, problem=("bad-record", message))
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
     except BrokenCsvError as error:
-        at = f"{path.name}:{error.last}"
-        raise SubmissionError(f"{at}: this is not CSV with {delimiter!r} between fields: {error}.") from error
+        raise SubmissionError(
+            f"{path.name}:{error.first}: from here on, this is not CSV with {delimiter!r} between fields ({error}). "
+            "Double each quotation mark inside a field, and put one before and after such a field."
+        ) from error
 
 
-def _columns_at(heading: Sequence[str], places: Places, name: str) -> tuple[int, int]:
-    """Return where the two columns are. Raises SubmissionError if one is missing or there twice."""
-    faults = []
-    for column, option in ((places.id, "--id"), (places.answer, "--answer")):
-        if (count := list(heading).count(column)) != 1:
-            faults.append(f"{f'{count} columns' if count else 'no column'} {quoted(column)} ({option})")
-    if not heading:
-        raise SubmissionError(f"{name} is empty: its first line must name the columns, such as id,answer.")
-    if faults:
-        listed = ", ".join(quoted(each, 30) for each in heading[:12])
-        sentence = f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}"
-        raise HeadingError(sentence, tuple(heading))
-    return list(heading).index(places.id), list(heading).index(places.answer)
+class _Table:
+    """The columns of a table, and how a row of it is read."""
+
+    def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
+        """Find the columns. Raises SubmissionError if one is missing or there twice.
+
+        A table without ids needs other columns, with texts that tell the examples.
+        """
+        if not heading:
+            raise SubmissionError(
+                f"{name} is empty: its first line must name the columns, such as id,answer."
+            )
+        counts = {column: list(heading).count(column) for column in (places.id, places.answer)}
+        faults = [
+            f"{f'{counts[column]} columns' if counts[column] else 'no column'} {quoted(column)} ({option})"
+            for column, option in ((places.id, "--id"), (places.answer, "--answer"))
+            if counts[column] != 1
+        ]
+        self._problem: tuple[str, str] | None = None
+        if faults:
+            listed = ", ".join(quoted(each, 30) for each in heading[:12])
+            sentence = f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}"
+            has_no_ids = counts[places.id] == 0 and counts[places.answer] == 1 and places.id == Places.id
+            if not has_no_ids or len(heading) < 2:
+                raise HeadingError(sentence, tuple(heading))
+            self._problem = ("missing-field", f"the table has no column {quoted(places.id)} (--id)")
+        self.at_id = None if self._problem else list(heading).index(places.id)
+        self.at_answer = list(heading).index(places.answer)
+        self._others = [
+            (at, column.strip().casefold().replace(" ", "_"))
+            for at, column in enumerate(heading)
+            if at not in (self.at_id, self.at_answer)
+        ]
+
+    def row(self, line: int, cells: Sequence[Any]) -> ForeignAnswer:
+        """Read a row whose id and answer are texts."""
+        texts = [cells[at] for at, column in self._others if not _OUTPUT.search(column)]
+        golds = [cells[at] for at, column in self._others if column in _GOLD_COLUMNS]
+        id_ = None if self.at_id is None else cells[self.at_id]
+        return ForeignAnswer(
+            line,
+            id_,
+            cells[self.at_answer],
+            problem=self._problem,
+            texts=_texts(texts),
+            golds=tuple(map(str, golds)),
+        )
+
+
+_OUTPUT = re.compile("output|response|completion|generat|predict|raw|rational|reason|explanation|thought")
+"""A part of the name of a column that holds what a model wrote, and not what it was asked."""
+_GOLD_COLUMNS = frozenset(
+    ("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label")
+) | frozenset(("reference", "target", "truth"))
+"""The names of columns that hold the right answer."""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return the texts in a value of JSON, each with its beginning and end if it is long."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting and len(found) < _MOST_TEXTS:
+        each = waiting.pop(0)
+        if isinstance(each, str) and each.strip():
+            if each[:2] in ("[{", '{"'):  # messages of a chat, as JSON
+                try:
+                    waiting.insert(0, _decode(each))
+                    continue
+                except ValueError:
+                    pass
+            long = len(each) > 2 * _TEXT_ENDS
+            found.append(f"{each[:_TEXT_ENDS]} {each[-_TEXT_ENDS:]}" if long else each)
+        elif isinstance(each, (Mapping, list, tuple)):
+            waiting[:0] = each.values() if isinstance(each, Mapping) else each
+    return tuple(found)
+
+
+_MOST_TEXTS, _TEXT_ENDS = 100, 5_000
+
+
+def _has_prose(texts: Iterable[str]) -> bool:
+    return any(len(_LETTERS.findall(text)) >= 3 for text in texts)
+
+
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 
 def _advise(heading: Sequence[str]) -> str:
@@ -273,25 +361,28 @@ def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignF
     SubmissionError if a column is missing.
     """
     heading = [str(name) for name in getattr(frame, "column_names", None) or getattr(frame, "columns", frame)]
-    _columns_at(heading, places, "The table")
-    ids, answers = list(frame[places.id]), list(frame[places.answer])
-    return ForeignFile(_frame_rows(ids, answers, numbers))
+    table = _Table(heading, places, "The table")
+    return ForeignFile(_frame_rows(table, [list(frame[name]) for name in heading], numbers))
 
 
-def _frame_rows(ids: Sequence[Any], answers: Sequence[Any], numbers: bool) -> Iterator[ForeignAnswer]:
-    for row, (given, answer) in enumerate(zip_longest(ids, answers), 1):
-        id_ = _as_id(given)
-        if id_ is None:
-            problem = ("non-string-id", f"the id is {_kind(given)}: give strings or whole numbers")
-        elif isinstance(answer, str):
-            yield ForeignAnswer(row, id_, answer)
-            continue
-        elif numbers and (number := _as_number(answer)) is not None:
-            yield ForeignAnswer(row, id_, number)
-            continue
+def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) -> Iterator[ForeignAnswer]:
+    for number, given in enumerate(zip_longest(*columns), 1):
+        cells, answer, id_ = list(given), given[table.at_answer], None
+        if table.at_id is not None:
+            id_ = cells[table.at_id] = _as_id(given[table.at_id])
+            if id_ is None:
+                message = f"the id is {_kind(given[table.at_id])}: give strings or whole numbers"
+                yield ForeignAnswer(number, problem=("non-string-id", message))
+                continue
+        if not isinstance(answer, str):
+            answer = _as_number(answer) if numbers else None
+        if answer is None:
+            asked = "" if id_ is None else f" to {quoted(id_)}"
+            message = f"the answer{asked} is {_kind(given[table.at_answer])}: give a string"
+            yield ForeignAnswer(number, id_, problem=("non-string-answer", message))
         else:
-            problem = ("non-string-answer", f"the answer to {quoted(id_)} is {_kind(answer)}: give a string")
-        yield ForeignAnswer(row, id_, problem=problem)
+            cells[table.at_answer] = answer
+            yield table.row(number, cells)
 
 
 def _as_id(value: Any) -> str | None:
@@ -358,13 +449,9 @@ def _open_lm_eval(path: Path, places: Places) -> ForeignFile:
 
 def _lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     filters: dict[str, None] = {}
-    for number, raw in _lines(path):
-        if not raw.strip():
-            continue
-        try:
-            record = _decode(raw.decode("utf-8"))
-        except ValueError as error:  # UnicodeDecodeError is one
-            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {error}"))
+    for number, record in _lm_eval_records(path):
+        if isinstance(record, ValueError):
+            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
             continue
         if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
             message = "the line is not a sample of lm-eval, which has a 'doc': give a samples_*.jsonl file"
@@ -387,46 +474,159 @@ def _lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         )
 
 
+def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield each sample with its number, or why it is not JSON. Up to lm-eval 0.4.2, a file is one array of them."""
+    lines = _lines(path)
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        if raw.lstrip().startswith(b"["):
+            content = raw + b"".join(b"\n" + line for _, line in lines)
+            if len(content) > WHOLE_BYTES:
+                raise SubmissionError(
+                    f"{path.name} is one JSON array of {len(content):,} bytes; at most {WHOLE_BYTES:,} are read: "
+                    "write each of its samples on a line."
+                )
+            try:
+                array = _decode(content.decode())
+            except ValueError as error:
+                yield number, error
+            else:
+                yield from enumerate(array, 1)
+            return
+        try:
+            yield number, _decode(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except ValueError as error:  # UnicodeDecodeError is one
+            yield number, error
+
+
 def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> ForeignAnswer:
     doc, position = record["doc"], record.get("doc_id")
-    position = position if type(position) is int else None
     id_ = _as_id(doc.get(places.id))
     problem = None
     if id_ is None:
         keys = ", ".join(quoted(str(key), 30) for key in list(doc)[:12])
         message = f"its doc has no id in {quoted(places.id)}: name the field with --id. Its fields: {keys}"
         problem = ("missing-field", message)
+    requests = _requests(record.get("arguments"))
+    texts = _texts([value for key, value in doc.items() if key != places.id])
+    if not _has_prose(texts):
+        texts += _texts([request[0] for request in requests[:1]])
+    target = record.get("target")
+    row = ForeignAnswer(
+        number,
+        id_,
+        problem=problem,
+        position=position if type(position) is int else None,
+        texts=texts,
+        golds=() if target is None else (str(target),),
+    )
     kept = record.get("filtered_resps")
     first = kept[0] if isinstance(kept, list) and kept else None
-    raw = None
-    if isinstance(first, str):
+    if isinstance(first, list) and len(first) == 1 and isinstance(first[0], str):
+        first = first[0]  # majority_vote
+    if isinstance(first, str) and len(requests[0] if requests else ("", "")) > 1:
         whole = record.get("resps")
         while isinstance(whole, list) and whole:
             whole = whole[0]
-        raw = whole if isinstance(whole, str) and whole != first else None
-    elif (first := _best_choice(kept, record.get("arguments"))) is None:
-        message = "it has neither a text nor choices: only generate_until and multiple_choice are read"
-        problem = ("non-string-answer", message)
-    return ForeignAnswer(number, id_, first, raw, problem=problem, position=position)
+        return row._replace(answer=first, raw=whole if isinstance(whole, str) and whole != first else None)
+    chosen = _choose(kept, requests, record)
+    if isinstance(chosen, str):
+        return row._replace(problem=("non-string-answer", chosen))
+    choices, best = chosen
+    answer = choices[best]
+    row = row._replace(answer=answer, golds=(*row.golds, *_nth(choices, target)))
+    if choices == [_letter(at) for at in range(len(choices))] and (options := _options(doc, choices)):
+        row = row._replace(answer=options[best], letter=answer, golds=(*row.golds, *_nth(options, target)))
+    return row
 
 
-def _best_choice(scores: Any, arguments: Any) -> str | None:
-    """Return the continuation with the highest log-likelihood, the first of several, as lm-eval's `acc` takes it."""
-    if not isinstance(scores, list) or not isinstance(arguments, dict) or len(scores) != len(arguments):
+def _requests(arguments: Any) -> list[Sequence[Any]]:
+    """Return the arguments of each request: `{"gen_args_0": {"arg_0": …}, …}`, or earlier `[[…], …]`."""
+    if isinstance(arguments, Mapping):
+        arguments = [arguments.get(f"gen_args_{at}") for at in range(len(arguments))]
+    if not isinstance(arguments, list):
+        return []
+    found: list[Sequence[Any]] = []
+    for each in arguments:
+        if isinstance(each, Mapping):
+            each = [each.get(f"arg_{at}") for at in range(len(each))]
+        found.append(each if isinstance(each, list) and each else ("",))
+    return found
+
+
+def _choose(
+    kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
+) -> tuple[list[str], int] | str:
+    """Return the choices and which of them is the likeliest, the first of several, as lm-eval's `acc` takes it.
+
+    If there is none, return why.
+    """
+    if requests and all(len(request) == 1 for request in requests):
+        return (
+            "its only request is the likelihood of a whole text (loglikelihood_rolling), which is no answer"
+        )
+    texts = [request[1].strip() for request in requests if len(request) > 1 and isinstance(request[1], str)]
+    given = kept if isinstance(kept, list) else []
+    scores = [score for score in map(_score, given) if score is not None]
+    if not texts or not len(scores) == len(given) == len(texts) == len(requests):
+        if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
+            return "it has several responses to a request: choose a filter that leaves one, with --filter"
+        return "it has neither a text nor choices: only generate_until and multiple_choice are read"
+    if len(texts) == 1:
+        return "its only request is the likelihood of the right answer (loglikelihood), which is no answer"
+    asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
+    choices = [texts[at] for at in asked]
+    # acc_mutual_info asks for each choice again, without a context.
+    alone = [texts[at] for at in range(len(texts)) if at not in asked]
+    if len({json.dumps(requests[at][0]) for at in asked}) > 1 or alone not in ([], choices):
+        return (
+            "its requests have different contexts (multiple inputs), so that what follows them is no answer"
+        )
+    values = [scores[at] for at in asked]
+    for number, value in enumerate(values, 1):
+        if value != value:
+            return f"the log-likelihood of its choice {number} is NaN, so that none is the likeliest"
+    best = values.index(max(values))
+    target = str(record.get("target"))
+    if (
+        target.isdecimal()
+        and record.get("acc") in (0, 1)
+        and (best == int(target[:9])) != bool(record["acc"])
+    ):
+        return (
+            f"its likeliest choice is number {best} and its target number {target}, but its acc is {record['acc']}: "
+            "these are requests of some other kind"
+        )
+    return choices, best
+
+
+def _score(given: Any) -> float | None:
+    """Return the log-likelihood in `[log-likelihood, is greedy]`, which lm-eval may have turned into texts."""
+    if not isinstance(given, list) or len(given) != 2 or str(given[1]) not in ("True", "False"):
         return None
-    best: tuple[float, str] | None = None
-    for at, score in enumerate(scores):
-        given = arguments.get(f"gen_args_{at}")
-        text = given.get("arg_1") if isinstance(given, dict) else None
-        try:
-            value = float(score[0])
-        except (TypeError, ValueError, LookupError):
-            return None
-        if not isinstance(text, str) or value != value:
-            return None
-        if best is None or value > best[0]:
-            best = value, text.strip()
-    return best[1] if best else None
+    try:
+        return float(given[0])
+    except (TypeError, ValueError):
+        return None
+
+
+def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
+    """Return the only list of as many texts in a doc: what the letters stand for. Empty if there are more or none."""
+    inner = [value for value in doc.values() if isinstance(value, Mapping)]
+    lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]
+    found = [
+        each
+        for each in lists
+        if len(each) == len(letters) and each != letters and all(isinstance(text, str) for text in each)
+    ]
+    return found[0] if len(found) == 1 else []
+
+
+def _nth(choices: Sequence[str], target: Any) -> tuple[str, ...]:
+    """Return the choice that a target names by its number, from 0."""
+    number = str(target)
+    return (choices[int(number)],) if number.isdecimal() and int(number[:9]) < len(choices) else ()
 
 
 # Inspect: `.eval` and `.json` logs, through the package that defines them
@@ -448,11 +648,48 @@ def _open_inspect(path: Path, places: Places) -> ForeignFile:
     samples = log.samples or []
     if not places.choice and any(_CHOICE in (sample.scores or {}) for sample in samples):
         places = replace(places, choice=_CHOICE)  # the completions name options by letters
+    elif not places.choice and samples and all(_names_a_letter(sample) for sample in samples):
+        raise SubmissionError(
+            f"{path.name} has letters of options, and no scores of {_CHOICE!r}: score it first with inspect score."
+        )
+    if places.choice and all(_repeats_completion(sample, places.choice) for sample in samples):
+        places = replace(places, choice="")  # a scorer that extracts nothing, such as model_graded_qa
+    order = _dataset_order(log, samples)
     return ForeignFile(
-        _inspect_rows(samples, places, path.name),
+        _inspect_rows(samples, places, path.name, order),
+        has_order=bool(order),
+        size=len(order) or None,
         is_raw=not places.choice,
         facts={**facts, **versions},
     )
+
+
+def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
+    """Return the place of each sample in the dataset, from 0; empty if the log does not state all of them.
+
+    Samples are sorted by their ids as texts, so that 10 comes before 2.
+    """
+    dataset = getattr(log.eval, "dataset", None)
+    ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
+    order = {id_: at for at, id_ in enumerate(ids)}
+    is_whole = len(order) == len(ids) == (getattr(dataset, "samples", None) or len(ids))
+    has_all = all(str(sample.id) in order for sample in samples)
+    return order if is_whole and has_all and not getattr(dataset, "shuffled", False) else {}
+
+
+def _names_a_letter(sample: Any) -> bool:
+    return bool(sample.choices) and _LETTER.search(sample.output.completion or "") is not None
+
+
+_LETTER = re.compile(r"(?i)answer\s*:\s*([a-z]|\d+)\b")
+
+
+def _repeats_completion(sample: Any, scorer: str) -> bool:
+    """Return whether a scorer's answer is the whole completion, or there is none."""
+    answer = getattr((sample.scores or {}).get(scorer), "answer", None)
+    if scorer == _CHOICE or not isinstance(answer, str):
+        return scorer != _CHOICE and sample.error is not None
+    return answer.strip().casefold() == (sample.output.completion or "").strip().casefold()
 
 
 def _bound_archive(path: Path) -> None:
@@ -468,7 +705,9 @@ def _bound_archive(path: Path) -> None:
         raise SubmissionError(f"{path.name} unpacks to {size:,} bytes; at most {FILE_BYTES:,} are read.")
 
 
-def _inspect_rows(samples: Sequence[Any], places: Places, name: str) -> Iterator[ForeignAnswer]:
+def _inspect_rows(
+    samples: Sequence[Any], places: Places, name: str, order: Mapping[str, int]
+) -> Iterator[ForeignAnswer]:
     epochs = sorted({sample.epoch for sample in samples})
     if len(epochs) > 1 and not places.epoch:
         raise SubmissionError(f"{name} has {len(epochs)} epochs: choose one with --epoch.")
@@ -478,9 +717,11 @@ def _inspect_rows(samples: Sequence[Any], places: Places, name: str) -> Iterator
         if sample.error is not None:
             continue  # it has no answer, which `check` reports as missing
         id_, output = str(sample.id), sample.output
+        about = _inspect_texts(sample)._replace(position=order.get(id_))
         if not places.choice:
             finish = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
-            yield ForeignAnswer(number, id_, output.completion, finish=finish.get(output.stop_reason, "stop"))
+            ended = finish.get(output.stop_reason, "length" if getattr(sample, "limit", None) else "stop")
+            yield about._replace(line=number, id=id_, answer=output.completion, finish=ended)
             continue
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
@@ -493,7 +734,20 @@ def _inspect_rows(samples: Sequence[Any], places: Places, name: str) -> Iterator
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
                 options = ()  # a scorer of somebody's own, which gives texts
-            yield _scored_answer(number, id_, score.answer, output.completion, options)
+            row = _scored_answer(number, id_, score.answer, output.completion, options)
+            yield row._replace(position=about.position, texts=about.texts, golds=about.golds)
+
+
+def _inspect_texts(sample: Any) -> ForeignAnswer:
+    """Return a row with the texts and the right answer of a sample."""
+    given = getattr(sample, "input", None) or ""
+    messages = [given] if isinstance(given, str) else [getattr(each, "text", "") for each in given]
+    target, options = getattr(sample, "target", None) or (), sample.choices or ()
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    named = {_letter(at): option for at, option in enumerate(options)}
+    golds = [*targets, *(named[each] for each in targets if each in named)]
+    texts = _texts([*messages, *options, *targets, getattr(sample, "metadata", None) or {}])
+    return ForeignAnswer(None, texts=texts, golds=tuple(golds))
 
 
 _CHOICE = "choice"
@@ -510,7 +764,8 @@ def _scored_answer(
         message = f"the answer to {quoted(id_)} is several options ({answer}): an answer here is one text"
         return ForeignAnswer(number, id_, problem=("bad-record", message))
     text = answer if chosen[0] is None else chosen[0]
-    return ForeignAnswer(number, id_, text, None if completion == text else completion)
+    letter = None if chosen[0] is None else answer.strip()
+    return ForeignAnswer(number, id_, text, None if completion == text else completion, letter=letter)
 
 
 def _letter(at: int) -> str:
@@ -536,12 +791,12 @@ FORMATS: dict[str, Callable[[Path, Places], ForeignFile]] = {
 
 
 def _decode(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON of other programs, which may write NaN; of a key that occurs twice, the last counts unless `pairs`.
+    """Parse JSON of other programs, NaN and Infinity too; of a key that occurs twice, the last counts unless `pairs`.
 
     Raises ValueError.
     """
     try:
-        return json.loads(text, parse_constant=lambda name: None, object_pairs_hook=pairs)
+        return json.loads(text, object_pairs_hook=pairs)
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
     except json.JSONDecodeError as error:

@@ -1,12 +1,12 @@
-"""Turn answers in another program's file into a submission: match every row to an example by its id, and write them.
+"""Turn answers in another program's file into a submission: match every row to an example, and write them.
 
-A file with a row that is not the answer to exactly one example is refused as a whole, with every such row; nothing is
-written then. Examples without an answer are no obstacle: `decabench check` reports them.
+A refused file leaves everything as it was. Examples without an answer are no obstacle: `decabench check` reports them.
 """
 
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from decabench.exchange.foreign_files import (
     frame_answers,
     open_foreign,
 )
+from decabench.exchange.row_matching import Examples, Matched, RefusedImportError, match_rows
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form
 from decabench.scoring import drop_results
@@ -35,7 +36,6 @@ from decabench.submission import (
     SubmissionInfo,
     changed_answers,
     check_submission,
-    describe_other_form,
     find_predictions,
     read_metadata,
     render_metadata,
@@ -49,34 +49,7 @@ __all__ = ["ImportReport", "ImportSettings", "RefusedImportError", "import_answe
 IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
 
-_SHOWN = 20
 _NOTE_LENGTH = 2_000
-
-
-_UNKNOWN = "\nCheck the task and the split, or leave out rows without an example with --ignore-unknown."
-_IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
-
-
-class RefusedImportError(SubmissionError):
-    """Rows that are not the answer to exactly one example; nothing was imported."""
-
-    def __init__(self, name: str, faults: list[Fault], reason: str = "") -> None:
-        self.faults = tuple(faults)
-        """Every faulty row."""
-        most = 3 if reason else _SHOWN
-        shown = "".join(f"\n  {fault}" for fault in faults[:most])
-        rest = len(faults) - most
-        more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
-        rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
-        why = reason or f"{rows} not the answer to exactly one example"
-        if {fault.code for fault in faults} == {"wrong-count"}:
-            why = "it has not one row for each example"
-        advice = ""
-        if reason or {fault.code for fault in faults} == {"missing-field"}:
-            advice = f"\n{'Check the task and the split. ' if reason else ''}{_IN_ORDER}"
-        elif any(fault.code == "unknown-id" for fault in faults):
-            advice = _UNKNOWN
-        super().__init__(f"{name} was not imported: {why}. Nothing was written.{shown}{more}{advice}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +59,7 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by their order and not by id; there must be one for each."""
+    """Match rows to examples by their order and not by id; there must be one for each, about the same texts."""
     extract: bool | None = None
     """Whether to extract answers from a model's text; None for what the format holds: raw output or answers."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -153,12 +126,12 @@ def import_answers(
     fingerprint, key = store.record(chosen.name, split).fingerprint, f"{chosen.name}.{split}"
     info = _occupant(folder, name, key, settings.force)
     given = _open(source, format, chosen, settings)
-    ids = store.ids(chosen.name, split)
-    upstream = _upstream_ids(store, chosen.name, split)
+    examples = Examples(store, chosen.name, split)
+    ids = examples.ids
     try:
-        matched = _match(given.file, given.title, ids, upstream, settings)
+        matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)
     except HeadingError as error:
-        if {*ids, *upstream}.isdisjoint(error.heading):
+        if all(examples.find(cell) is None for cell in error.heading):
             raise
         raise SubmissionError(
             f"{given.title} begins with an answer: add a first line that names the columns, such as id,answer."
@@ -167,6 +140,7 @@ def import_answers(
         raise SubmissionError(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
+    matched = _with_letters(matched, examples)
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
     replaced: set[str] = set()
     lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels, replaced))
@@ -225,7 +199,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
     return _Source(opened, path.name, format, origin)
 
 
-def _describe(given: _Source, matched: _Matched, words: str, settings: ImportSettings) -> dict[str, Any]:
+def _describe(given: _Source, matched: Matched, words: str, settings: ImportSettings) -> dict[str, Any]:
     """Return what the submission keeps of an import."""
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
@@ -293,88 +267,25 @@ def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
     return info
 
 
-# Matching
+def _with_letters(matched: Matched, examples: Examples) -> Matched:
+    """Return answers as letters of options, if the right answers of all examples are such letters."""
+    letters = {row.letter for row in matched.rows.values() if row.letter is not None}
+    if not letters or not all(set(example.answers) <= {*_CAPITALS, *letters} for example in examples.texts):
+        return matched
+    rows = {
+        id_: row if row.letter is None else row._replace(answer=row.letter)
+        for id_, row in matched.rows.items()
+    }
+    return replace(matched, rows=rows)
 
 
-@dataclass(frozen=True)
-class _Matched:
-    """Rows by the id of their example."""
-
-    rows: Mapping[str, ForeignAnswer]
-    """Id to its row."""
-    left_out: int
-    """Rows without an example."""
-    in_order: bool
-    """Whether rows were matched by order."""
-
-
-def _upstream_ids(store: Store, task: str, split: str) -> dict[str, str]:
-    """Return upstream's id of each example to ours, where ours are others since upstream's tell the answers."""
-    found: dict[str, str] = {}
-    repeated = set()
-    for row in store.read(task, split, ("id", "meta")):
-        upstream = row["meta"].get("id")
-        if not isinstance(upstream, str):
-            return {}
-        if found.setdefault(upstream, row["id"]) != row["id"]:
-            repeated.add(upstream)
-    return {upstream: id_ for upstream, id_ in found.items() if upstream not in repeated}
-
-
-def _match(
-    opened: ForeignFile, name: str, ids: list[str], upstream: Mapping[str, str], settings: ImportSettings
-) -> _Matched:
-    """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
-    in_order = opened.in_order or settings.in_order
-    rows: dict[str, ForeignAnswer] = {}
-    faults: list[Fault] = []
-    known, left_out, number = set(ids), 0, 0
-    for number, row in enumerate(opened.rows, 1):
-        if number > 1_000_000 + 10 * len(ids):
-            raise SubmissionError(f"{name} has more than {number - 1:,} rows for {len(ids):,} examples.")
-        if row.problem is not None and not (in_order and row.problem[0] == "missing-field"):
-            faults.append(Fault(*row.problem, name, row.line))
-            continue
-        id_ = row.id
-        if in_order:
-            at = number - 1 if row.position is None else row.position
-            id_ = ids[at] if 0 <= at < len(ids) else None
-        if id_ is None:
-            continue  # beyond the last example, which the count below reports
-        id_ = id_ if id_ in known else upstream.get(id_, id_)
-        if id_ not in known:
-            left_out += 1
-            if not settings.ignore_unknown:
-                form = describe_other_form(id_, known)
-                faults.append(
-                    Fault("unknown-id", form or f"no example has the id {quoted(id_)}", name, row.line)
-                )
-        elif id_ in rows:
-            before = rows[id_].line
-            where = f" (first on line {before})" if before else ""
-            same = "the same answer" if rows[id_].answer == row.answer else "another answer"
-            message = f"the id {quoted(row.id or id_)} occurs again, with {same}{where}"
-            faults.append(Fault("duplicate-id", message, name, row.line))
-        else:
-            rows[id_] = row
-    if in_order and number != len(ids):
-        message = f"{number:,} rows for {len(ids):,} examples: matched by order, there must be one for each"
-        raise RefusedImportError(name, [*faults, Fault("wrong-count", message, name)])
-    if number and left_out == number:
-        like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
-        raise RefusedImportError(
-            name, faults, f"none of its {number:,} rows has the id of an example ({like})"
-        )
-    if faults:
-        raise RefusedImportError(name, faults)
-    return _Matched(rows, left_out, in_order)
+_CAPITALS = frozenset(string.ascii_uppercase)
 
 
 def _words(
-    matched: _Matched, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
+    matched: Matched, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
 ) -> str:
-    how = "by the order of the data" if matched.in_order else "by id"
-    parts = [f"{len(matched.rows):,} of {examples:,} examples matched {how}"]
+    parts = [f"{len(matched.rows):,} of {examples:,} examples matched {matched.how}"]
     if matched.left_out:
         rows = "1 row" if matched.left_out == 1 else f"{matched.left_out:,} rows"
         parts.append(f"{rows} without an example left out")

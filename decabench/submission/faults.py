@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
     "other-ids": "Most ids are not in the split: the answers are for other data, and single ids are only counted.",
+    "other-text": "An imported row is about another text than the example that it was matched to.",
     "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",

@@ -43,9 +43,11 @@ def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
 def log(monkeypatch, tmp_path):
     """Opens a log with these samples, through a stand-in for Inspect's package."""
 
-    def call(samples: list[Any], **places: Any):
+    def call(samples: list[Any], dataset: Any = None, **places: Any):
         module = ModuleType("inspect_ai.log")
-        about = SimpleNamespace(model="made/up", task="sst", packages={"inspect_ai": "0.3.285"})
+        about = SimpleNamespace(
+            model="made/up", task="sst", packages={"inspect_ai": "0.3.285"}, dataset=dataset
+        )
         found = SimpleNamespace(eval=about, status="success", samples=samples)
         module.read_eval_log = lambda path, resolve_attachments: found  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
@@ -86,10 +88,10 @@ def chosen(
 
 def test_letters_of_multiple_choice_are_the_options_of_inspect(log):
     opened = log([chosen("a", "ANSWER: B", "B"), chosen("b", "no idea", ""), chosen("c", "A", "A")])
-    assert list(opened.rows) == [
-        ForeignAnswer(1, "a", "positive", "ANSWER: B"),
-        ForeignAnswer(2, "b", "", "no idea"),  # the scorer found no letter
-        ForeignAnswer(3, "c", "negative", "A"),
+    assert [(row.id, row.answer, row.raw, row.letter) for row in opened.rows] == [
+        ("a", "positive", "ANSWER: B", "B"),
+        ("b", "", "no idea", None),  # the scorer found no letter
+        ("c", "negative", "A", "A"),
     ]
     assert not opened.is_raw
 
@@ -188,6 +190,144 @@ def test_numbers_are_answers_where_numbers_are_asked_for():
     rows = list(frame_answers(table, Places(), numbers=True).rows)
     assert [(row.id, row.answer) for row in rows] == [("3", "1.5"), ("4", "2.0"), ("5", None)]
     assert all(row.answer is None for row in frame_answers(table, Places()).rows)
+
+
+# Samples of lm-eval
+
+
+def choices(
+    *contexts: str, texts: Any = (" a", " b"), scores: Any = ((-2.0, False), (-1.0, False)), **more: Any
+) -> Any:
+    """A sample of multiple_choice; each request has a context, a continuation and its log-likelihood."""
+    requests = [list(pair) for pair in zip(contexts or ("x", "x"), texts, strict=False)]
+    kept = [[str(value), str(is_greedy)] for value, is_greedy in scores]
+    return {"doc": {"id": "1"}, "target": "1", "arguments": requests, "filtered_resps": kept, **more}
+
+
+SAMPLES: dict[str, tuple[Any, str]] = {
+    "choices": (choices(acc=1.0), "b"),
+    "a tie, of which numpy's argmax takes the first": (
+        choices(scores=[(-1, 0 > 1), (-1, True)], target="0", acc=1.0),
+        "a",
+    ),
+    "infinite": (choices(scores=[("-inf", False), ("-inf", True)]), "a"),
+    "acc_mutual_info": (
+        choices(
+            "x", "x", "", "", texts=[" a", " b"] * 2, scores=[(-2, False), (-1, False), (0, True), (0, True)]
+        ),
+        "b",
+    ),
+    "acc_mutual_info of 0.4.2": (
+        choices(
+            "x",
+            "",
+            "x",
+            "",
+            texts=[" a", "a", " b", "b"],
+            scores=[(-2, False), (0, True), (-1, False), (0, True)],
+        ),
+        "b",
+    ),
+    "no context": (choices("", ""), "b"),
+    "a majority": ({"doc": {"id": "1"}, "filtered_resps": [["b"]], "resps": [["a", "b", "b"]]}, "b"),
+    "the first of several": ({"doc": {"id": "1"}, "filtered_resps": ["b"], "resps": [["b", "a"]]}, "b"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_answers_of_samples(tmp_path, name):
+    sample, answer = SAMPLES[name]
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps(sample))
+    (row,) = open_foreign(path, "lm-eval", Places()).rows
+    assert (row.answer, row.problem) == (answer, None)
+
+
+NO_ANSWERS: dict[str, tuple[Any, str]] = {
+    "loglikelihood": (choices(texts=[" a"], scores=[(-1.0, False)]), "likelihood of the right answer"),
+    "loglikelihood_rolling": (
+        {"doc": {"id": "1"}, "arguments": {"gen_args_0": {"arg_0": "x"}}, "filtered_resps": ["-7.5"]},
+        "loglikelihood_rolling",
+    ),
+    "multiple inputs": (choices("x a", "x b", texts=[" so", " so"]), "multiple inputs"),
+    "multiple inputs with acc_mutual_info": (
+        choices("x a", "x b", "", "", texts=["so", "so", "a", "b"], scores=[(-1, False)] * 4),
+        "multiple inputs",
+    ),
+    "not a number": (choices(scores=[("nan", False), (-1, False)]), "log-likelihood of its choice 1 is NaN"),
+    "NaN in JSON": (
+        choices(filtered_resps=[[-1.0, False], [float("nan"), True]]),
+        "log-likelihood of its choice 2 is NaN",
+    ),
+    "responses that were kept": (
+        {"doc": {"id": "1"}, "filtered_resps": [["a", "b"]], "arguments": [["x", {}]]},
+        "several responses",
+    ),
+    "fewer scores": (choices(scores=[(-1.0, False)]), "neither a text nor choices"),
+    "another acc": (
+        choices(acc=0.0),
+        "its likeliest choice is number 1 and its target number 1, but its acc is 0.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_requests_that_have_no_answer_say_so(tmp_path, name):
+    sample, says = NO_ANSWERS[name]
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps(sample))
+    (row,) = open_foreign(path, "lm-eval", Places()).rows
+    assert row.answer is None
+    assert row.problem is not None and says in row.problem[1]
+
+
+# Inspect's order
+
+
+def test_samples_of_inspect_are_sorted_as_texts_and_have_their_place_in_the_dataset(log):
+    ids = [str(number) for number in range(12)]
+    samples = [sample(id_, "yes", input=f"Question {id_}", target="yes") for id_ in sorted(ids)]
+    opened = log(samples, dataset=SimpleNamespace(sample_ids=ids, samples=12, shuffled=False))
+    assert [(row.id, row.position) for row in opened.rows][:4] == [("0", 0), ("1", 1), ("10", 10), ("11", 11)]
+    assert (opened.has_order, opened.size) == (True, 12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "samples"),
+    [({"shuffled": True}, "abc"), ({"samples": 30}, "abc"), ({"sample_ids": None}, "abc"), ({}, "abcd")],
+)
+def test_logs_that_do_not_state_the_order_of_their_dataset(log, changed, samples):
+    dataset = SimpleNamespace(**{"sample_ids": ["c", "b", "a"], "samples": 3, "shuffled": False, **changed})
+    opened = log([sample(id_, "yes") for id_ in samples], dataset=dataset)
+    assert not opened.has_order
+    assert {row.position for row in opened.rows} == {None}
+
+
+def test_a_scorer_that_extracts_nothing_leaves_the_text_to_be_extracted(log):
+    """Such as model_graded_qa, whose answer is the completion."""
+    samples = [sample("a", "It is Yes.", scores={"graded": SimpleNamespace(answer="it is yes.")})]
+    assert log(samples, choice="graded").is_raw
+
+
+def test_letters_without_scores_are_no_answers(log):
+    with pytest.raises(SubmissionError, match="no scores of 'choice': score it first with inspect score"):
+        log([sample("a", "ANSWER: B", choices=["x", "y"])])
+
+
+def test_an_output_that_a_limit_cut_short(log):
+    (row,) = log([sample("a", "It is", limit=SimpleNamespace(type="token"))]).rows
+    assert row.finish == "length"
+
+
+@pytest.mark.heavy
+def test_a_real_log_of_string_ids():
+    """Written by Inspect 0.3.285 with --limit 12; the first four are 0, 1, 10 and 11."""
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
+    opened = open_foreign(FILES / "string_ids.eval", "inspect", Places())
+    rows = list(opened.rows)
+    assert [row.id for row in rows][:4] == ["0", "1", "10", "11"]
+    assert not opened.has_order  # 12 of the 32 samples
+    assert sum(row.answer == row.golds[0] for row in rows) == 8  # its accuracy is 0.6667
 
 
 # What no file may do
