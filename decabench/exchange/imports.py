@@ -24,7 +24,7 @@ from decabench.exchange.foreign_files import (
     frame_answers,
     open_foreign,
 )
-from decabench.exchange.row_matching import Examples, Matched, RefusedImportError, match_rows
+from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form
 from decabench.scoring import drop_results
@@ -199,7 +199,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
     return _Source(opened, path.name, format, origin)
 
 
-def _describe(given: _Source, matched: Matched, words: str, settings: ImportSettings) -> dict[str, Any]:
+def _describe(given: _Source, matched: MatchedRows, words: str, settings: ImportSettings) -> dict[str, Any]:
     """Return what the submission keeps of an import."""
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
@@ -267,7 +267,7 @@ def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
     return info
 
 
-def _with_letters(matched: Matched, examples: Examples) -> Matched:
+def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
     """Return answers as letters of options, if the right answers of all examples are such letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
     if not letters or not all(set(example.answers) <= {*_CAPITALS, *letters} for example in examples.texts):
@@ -283,7 +283,7 @@ _CAPITALS = frozenset(string.ascii_uppercase)
 
 
 def _words(
-    matched: Matched, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
+    matched: MatchedRows, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
 ) -> str:
     parts = [f"{len(matched.rows):,} of {examples:,} examples matched {matched.how}"]
     if matched.left_out:

@@ -20,7 +20,7 @@ from decabench.submission import Fault, describe_other_form
 from decabench.tasks import Store
 from decabench.text import quoted
 
-__all__ = ["Examples", "Matched", "RefusedImportError", "match_rows"]
+__all__ = ["Examples", "MatchedRows", "RefusedImportError", "match_rows"]
 
 _SHOWN = 20
 _CHECK = "Check the task and the split."
@@ -100,7 +100,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedRows:
     """Rows by the id of their example."""
 
     rows: Mapping[str, ForeignAnswer]
@@ -113,7 +113,7 @@ class Matched:
 
 def match_rows(
     opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
-) -> Matched:
+) -> MatchedRows:
     """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
     return _Matching(opened, name, examples, opened.in_order or in_order, ignore_unknown).match()
 
@@ -155,7 +155,7 @@ class _Matching:
     def _refuse(self, reason: str = "", advice: str = "") -> NoReturn:
         raise RefusedImportError(self.name, self.faults, reason, advice)
 
-    def match(self) -> Matched:
+    def match(self) -> MatchedRows:
         """Return the rows by their examples."""
         for row in self.rows:
             others = row.ids_in_quotes
@@ -180,7 +180,7 @@ class _Matching:
             how += self._compare({number: example for example, number in sorted(found.items())})
         ids = self.examples.ids
         rows = {ids[example]: self.rows[number] for example, number in found.items()}
-        return Matched(rows, len(self.rows) - len(places), how)
+        return MatchedRows(rows, len(self.rows) - len(places), how)
 
     def _repeated(self, row: ForeignAnswer, first: ForeignAnswer, id_: str) -> None:
         where = f" (first on line {first.line})" if first.line else ""

@@ -21,7 +21,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-__all__ = ["Compared", "Difference", "ExampleTexts", "RowWords", "TextMatcher", "letters_of"]
+__all__ = ["ComparedTexts", "Difference", "ExampleTexts", "RowWords", "TextMatcher", "letters_of"]
 
 _COPIED, _COPIES = 0.5, 0.8
 """The share of a text, by weight, that a copy has, and that most copies have. Of another text, it is under a third."""
@@ -90,7 +90,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTexts:
     """What became of a comparison."""
 
     differences: tuple[Difference, ...]
@@ -136,7 +136,7 @@ class TextMatcher:
                 found[number] = RowWords(tuple(rows[number]), tuple(own), joined[number], known, is_prose)
         return found
 
-    def compare(self, rows: Mapping[int, RowWords], places: Mapping[int, int]) -> Compared:
+    def compare(self, rows: Mapping[int, RowWords], places: Mapping[int, int]) -> ComparedTexts:
         """Compare rows with their examples, whose numbers are in `places`.
 
         If texts are of another kind, such as explanations, nearly all rows must be nearest to their own example.
@@ -145,14 +145,14 @@ class TextMatcher:
         nearer = {number: self._nearer(words, places[number]) for number, words in rows.items()}
         are_copies = bool(fits) and median(fits.values()) >= _COPIES
         if not are_copies and self._are_related(rows, places, nearer):
-            return Compared((), False)
+            return ComparedTexts((), False)
         least = _COPIED if are_copies else _COPIES
         differences = [
             self._difference(number, words, places[number], nearer[number])
             for number, words in rows.items()
             if nearer[number] or (words.is_prose and fits[number] < least)
         ]
-        return Compared(tuple(differences), are_copies)
+        return ComparedTexts(tuple(differences), are_copies)
 
     def find(self, rows: Mapping[int, RowWords]) -> dict[int, list[int]]:
         """Return the examples whose texts each row has: none, or several if they have the same texts."""
