@@ -202,16 +202,16 @@ class _Matching:
             self._refuse("it has not one row for each example")
         if self.faults:
             self._refuse()
-        has_places = any(row.position is not None for row in self.rows)
-        if not self.has_ids and not has_places and not _are_ascending(self.rows):
-            listed = ", ".join(quoted(row.id or "") for row in self.rows[:3])
+        places = {
+            number: number if row.position is None else row.position for number, row in enumerate(self.rows)
+        }
+        in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
+        if not self.has_ids and not self.words and not _are_ascending(in_place):
+            listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
                 f"{self.name} is not in the order of the data: its ids count the examples, but begin with {listed}. "
                 "Sort its rows by their ids as numbers."
             )
-        places = {
-            number: number if row.position is None else row.position for number, row in enumerate(self.rows)
-        }
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:

@@ -156,29 +156,42 @@ class TextMatcher:
 
     def find(self, rows: Mapping[int, RowWords]) -> dict[int, list[int]]:
         """Return the examples whose texts each row has: none, or several if they have the same texts."""
-        found = {}
-        for number, words in rows.items():
-            least = _EXPLAINED * self._weight(words.known)
-            near = [
-                (example, weight)
-                for example, weight in self._nearest(words)
-                if weight >= least and self._fit(words, example) >= _COPIED
-            ]
-            most = near[0][1] - self._margin(words) if near else 0.0
-            same = [example for example, weight in near if weight >= most]
-            whole = [example for example, _ in near if self._is_verbatim(words, example)]
-            if whole:
-                first = self._of(whole[0])
-                beside = [
-                    example
-                    for example in whole[1:]
-                    if self._weight((words.known & self._of(example)) - first) > self._margin(words)
-                ]  # a row that holds several examples, such as worked ones
-                same = [each for each in same if each in whole] if whole[0] in same else [*same, whole[0]]
-                same += beside
-            same = same if words.is_prose else [each for each in same if each in whole]
-            found[number] = sorted({twin for example in same for twin in self._twins[self._key(example)]})
-        return found
+        return {
+            number: sorted(
+                {
+                    twin
+                    for example in self._equal(words) or self._contained(words) or self._alike(words)
+                    for twin in self._twins[self._key(example)]
+                }
+            )
+            for number, words in rows.items()
+        }
+
+    def _equal(self, words: RowWords) -> list[int]:
+        """Return the examples of which most texts are texts of the row."""
+        counts = Counter(example for text in set(words.letters) for example in self._spelt.get(text, ()))
+        most = max(counts.values(), default=0)
+        return [example for example, count in counts.items() if count == most]
+
+    def _contained(self, words: RowWords) -> list[int]:
+        """Return the examples whose texts are in the row; of those in each other, the longest."""
+        near = [example for example, _ in self._nearest(words) if self._is_verbatim(words, example)]
+        first = self._of(near[0]) if near else frozenset[str]()
+        margin = self._margin(words)
+        left = self._weight(words.known - first) > (1 - _EXPLAINED) * self._weight(words.known)
+        beside = [each for each in near[1:] if self._weight((words.known & self._of(each)) - first) > margin]
+        return [] if left and not beside else near[:1] + beside
+
+    def _alike(self, words: RowWords) -> list[int]:
+        """Return the examples that explain most of the row, if that is nearly all of it and more than a few words."""
+        whole = self._weight(words.known)
+        near = [
+            (example, weight)
+            for example, weight in self._nearest(words)
+            if weight >= _EXPLAINED * whole and self._fit(words, example) >= _COPIES
+        ]
+        least = near[0][1] - self._margin(words) if near and whole > _FEW * self._rarest else math.inf
+        return [example for example, weight in near if weight >= least]
 
     # Words and their weights
 
@@ -232,12 +245,19 @@ class TextMatcher:
         return shares
 
     def _is_complete(self, words: RowWords, example: int) -> bool:
-        return min(self._carried(words, example), default=0.0) >= _COMPLETE
+        carried = self._carried(words, example)
+        return min(carried, default=0.0) >= _COMPLETE or self._is_verbatim(words, example)
 
     def _is_spelt_alike(self, words: RowWords, example: int) -> bool:
         """Return whether a text of one is in a text of the other, letter by letter, wherever words end."""
         own = list(filter(None, map(letters_of, self._varied_texts(example))))
         return any(mine in theirs or theirs in mine for mine in own for theirs in words.letters)
+
+    def _holds(self, example: int, words: RowWords) -> bool:
+        """Return whether the example has every text of the row, letter by letter."""
+        question, context, answers = self._examples[example]
+        own = [letters_of(text) for text in (question, context, *answers)]
+        return all(any(theirs in mine for mine in own) for theirs in words.letters)
 
     def _is_verbatim(self, words: RowWords, example: int) -> bool:
         """Return whether the row has the question and the context, letter by letter."""
@@ -255,6 +275,9 @@ class TextMatcher:
         If the row holds the whole text of its own example, that must be a part of theirs: others may be worked
         examples of a prompt.
         """
+        equal = self._equal(words)
+        if example in equal or (not equal and self._holds(example, words)):
+            return []
         own = words.known & self._of(example)
         shared, margin = self._weight(own), self._margin(words)
         is_complete = self._is_complete(words, example)
@@ -298,6 +321,15 @@ class TextMatcher:
         return tuple(map(letters_of, self._examples[example][:2]))
 
     @cached_property
+    def _spelt(self) -> Mapping[str, list[int]]:
+        """The examples that have each text, letter by letter."""
+        spelt = defaultdict(list)
+        for number in range(len(self._examples)):
+            for text in set(map(letters_of, self._varied_texts(number))):
+                spelt[text].append(number)
+        return spelt
+
+    @cached_property
     def _twins(self) -> Mapping[tuple[str, ...], list[int]]:
         """The examples that have the same texts, letter by letter."""
         twins = defaultdict(list)
@@ -330,7 +362,7 @@ _WORD = re.compile(
     r"[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]|[^\W_\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]+"
 )
 """A character of a script that has no spaces, or a run of letters and digits."""
-_SUFFIX = re.compile(r"\s?(n?)\s?['\u2019`]\s?(s|t|re|ve|ll|d|m)\b")
+_SUFFIX = re.compile(r"\s*(n?)\s*['\u2019`]\s*(s|t|re|ve|ll|d|m)\b")
 """What tokenizers cut off: `do n't`, `it 's`."""
 
 

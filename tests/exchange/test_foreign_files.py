@@ -230,6 +230,7 @@ SAMPLES: dict[str, tuple[Any, str]] = {
     ),
     "no context": (choices("", ""), "b"),
     "a majority": ({"doc": {"id": "1"}, "filtered_resps": [["b"]], "resps": [["a", "b", "b"]]}, "b"),
+    "no match of a filter": ({"doc": {"id": "1"}, "filtered_resps": ["[invalid]"], "resps": [["so"]]}, ""),
     "the first of several": ({"doc": {"id": "1"}, "filtered_resps": ["b"], "resps": [["b", "a"]]}, "b"),
 }
 
