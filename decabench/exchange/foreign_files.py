@@ -62,6 +62,8 @@ class ForeignAnswer(NamedTuple):
     """The right answer, as the file has it, in every way to read it."""
     letter: str | None = None
     """The letter or number that stood for the answer among options, if the model chose by one."""
+    other_output: str = ""
+    """The name of another column of a table that may hold the answers."""
     ids_in_quotes: tuple[str, ...] = ()
     """The ids of rows that a stray quotation mark may have made a part of this one."""
 
@@ -291,6 +293,10 @@ class _Table:
             if at not in (self.at_id, self.at_answer)
         ]
 
+        self._other_output = next(
+            (heading[at] for at, column in self._others if _PREDICTED.search(column)), ""
+        )
+
     def row(self, line: int, cells: Sequence[Any]) -> ForeignAnswer:
         """Read a row whose id and answer are texts."""
         texts = [cells[at] for at, column in self._others if not _OUTPUT.search(column)]
@@ -303,11 +309,14 @@ class _Table:
             problem=self._problem,
             texts=_texts(texts),
             golds=tuple(map(str, golds)),
+            other_output=self._other_output,
         )
 
 
 _OUTPUT = re.compile("output|response|completion|generat|predict|raw|rational|reason|explanation|thought")
 """A part of the name of a column that holds what a model wrote, and not what it was asked."""
+_PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
+"""The beginning of the name of a column that holds answers."""
 _GOLD_COLUMNS = frozenset(
     ("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label")
 ) | frozenset(("reference", "target", "truth"))
@@ -320,6 +329,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     waiting = [value]
     while waiting and len(found) < _MOST_TEXTS:
         each = waiting.pop(0)
+        if hasattr(each, "tolist"):  # an array, as pandas has lists of parquet
+            each = each.tolist()
+        if isinstance(each, (list, tuple)) and all(
+            isinstance(word, str) and " " not in word for word in each
+        ):
+            each = " ".join(each)  # the words of a text
         if isinstance(each, str) and each.strip():
             if each[:2] in ("[{", '{"'):  # messages of a chat, as JSON
                 try:

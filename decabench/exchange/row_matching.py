@@ -128,7 +128,9 @@ class _Matching:
         self.in_order, self.ignore_unknown = in_order, ignore_unknown
         self.faults: list[Fault] = []
         self.rows = list(self._answers())
-        self.has_ids = any(examples.find(row.id) is not None for row in self.rows)
+        known = sum(examples.find(row.id) is not None for row in self.rows)
+        self.has_ids = known > 0
+        self.is_by_id = 2 * known > len(self.rows)
 
     def _answers(self) -> Iterator[ForeignAnswer]:
         """Yield the rows that have an answer; the problems of others are faults."""
@@ -163,7 +165,7 @@ class _Matching:
                 self._fault(row, "bad-record", _IN_QUOTES)
         if self.in_order:
             places, how = self._by_order(), "by the order of the data"
-        elif self.has_ids or not self.words:
+        elif self.is_by_id or not self.words:
             places, how = self._by_id(), "by id"
         else:
             places, how = self._by_text(), "by their texts"
@@ -176,6 +178,7 @@ class _Matching:
         if self.faults:
             self.faults.sort(key=lambda fault: fault.line or 0)
             self._refuse()
+        self._refuse_golds(found)
         if how != "by their texts":
             how += self._compare({number: example for example, number in sorted(found.items())})
         ids = self.examples.ids
@@ -206,7 +209,7 @@ class _Matching:
             number: number if row.position is None else row.position for number, row in enumerate(self.rows)
         }
         in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
-        if not self.has_ids and not self.words and not _are_ascending(in_place):
+        if not self.is_by_id and not self.words and not _are_ascending(in_place):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
                 f"{self.name} is not in the order of the data: its ids count the examples, but begin with {listed}. "
@@ -216,7 +219,7 @@ class _Matching:
             row = self.rows[number]
             if not 0 <= place < most:
                 self._fault(row, "unknown-id", f"it is for example {place:,}, counted from 0, of {most:,}")
-            elif self.examples.find(row.id) not in (None, place):
+            elif self.is_by_id and self.examples.find(row.id) not in (None, place):
                 id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
                 self._fault(
                     row, "other-text", f"it has the id {id_}, and the example in its place {expected}"
@@ -307,11 +310,20 @@ class _Matching:
         return ", and their right answers agree" if golds else ""
 
     def _advise(self) -> str:
-        if self.in_order and self.has_ids:
+        if self.in_order and self.is_by_id:
             return "Leave out --in-order, so that rows are matched by their ids."
         if self.in_order and self.words:
             return "Leave out --in-order, so that rows are matched by their texts."
         return f"{_CHECK} Leave out columns of the file that are not about the examples."
+
+    def _refuse_golds(self, found: Mapping[int, int]) -> None:
+        """Raise SubmissionError for a column of right answers next to one that looks like a model's."""
+        other = self.rows[0].other_output if self.rows else ""
+        if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
+            raise SubmissionError(
+                f"{self.name} has the right answer to every example in the column of answers, and another column "
+                f"{quoted(other)}: name the column that the model wrote with --answer, or leave the other out."
+            )
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield each row with another right answer than its example, in words or in numbers that stand for labels."""

@@ -250,6 +250,37 @@ def test_ids_of_examples_say_in_which_order_rows_are(bring, examples, tmp_path):
     assert str(caught.value).endswith("Leave out --in-order, so that rows are matched by their ids.")
 
 
+@pytest.mark.parametrize("column", ["prediction", "model_output", "Response"])
+def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
+    """Files with the columns `answer` and `prediction` scored 100."""
+    data = examples("sst")
+    table = {
+        "id": [each.id for each in data],
+        "answer": [each.answers[0] for each in data],
+        column: ["negative"] * 32,
+    }
+    with pytest.raises(
+        SubmissionError, match=f"another column '{column}': name the column that the model wrote"
+    ):
+        bring(table, "sst")
+    done = bring(table, "sst", places=Places(answer=column))
+    assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
+
+
+def test_words_in_lists_are_a_text(bring, score, examples):
+    """As datasets of tags have them."""
+    data = examples("sst")
+    table = {
+        "tokens": [each.context.split() for each in data][::-1],
+        "answer": [each.answers[0] for each in data][::-1],
+    }
+    done = bring(table, "sst")
+    assert (done.words, score(done)) == (BY_TEXT, 100.0)
+    table["id"] = [each.id for each in data]
+    with pytest.raises(RefusedImportError, match="other texts than the examples"):
+        bring(table, "sst", force=True)
+
+
 # What is wrong with a file
 
 
