@@ -62,6 +62,8 @@ class ForeignAnswer(NamedTuple):
     """The right answer, as the file has it, in every way to read it."""
     letter: str | None = None
     """The letter or number that stood for the answer among options, if the model chose by one."""
+    is_likeliest: bool = False
+    """Whether the answer is the likeliest of some choices, and not a text that the model wrote."""
     other_output: str = ""
     """The name of another column of a table that may hold the answers."""
     ids_in_quotes: tuple[str, ...] = ()
@@ -551,7 +553,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
         return row._replace(problem=("non-string-answer", chosen))
     choices, best = chosen
     answer = choices[best]
-    row = row._replace(answer=answer, golds=(*row.golds, *_nth(choices, target)))
+    row = row._replace(answer=answer, golds=(*row.golds, *_nth(choices, target)), is_likeliest=True)
     if choices == [_letter(at) for at in range(len(choices))] and (options := _options(doc, choices)):
         row = row._replace(answer=options[best], letter=answer, golds=(*row.golds, *_nth(options, target)))
     return row

@@ -289,6 +289,8 @@ def _words(
     if matched.left_out:
         rows = "1 row" if matched.left_out == 1 else f"{matched.left_out:,} rows"
         parts.append(f"{rows} without an example left out")
+    if any(row.is_likeliest for row in matched.rows.values()):
+        parts.append("answers are the likeliest choices, as acc of lm-eval takes them")
     if is_raw:
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:
