@@ -15,15 +15,9 @@ from typing import Any
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
-from decabench.exchange.foreign_files import (
-    FORMATS,
-    ForeignAnswer,
-    ForeignFile,
-    HeadingError,
-    Places,
-    frame_answers,
-    open_foreign,
-)
+from decabench.exchange.foreign_files import FORMATS, open_foreign
+from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingError, Places
+from decabench.exchange.foreign_tables import frame_answers
 from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from decabench.errors import SubmissionError
-from decabench.exchange.foreign_files import ForeignAnswer, ForeignFile
+from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile
 from decabench.exchange.text_matching import ExampleTexts, RowWords, TextMatcher, letters_of
 from decabench.submission import Fault, describe_other_form
 from decabench.tasks import Store

@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decabench.errors import DecabenchError, SubmissionError
-from decabench.exchange.foreign_files import ForeignAnswer, Places, frame_answers, open_foreign
+from decabench.exchange.foreign_files import open_foreign
+from decabench.exchange.foreign_rows import ForeignAnswer, Places
+from decabench.exchange.foreign_tables import frame_answers
 
 FILES = Path(__file__).with_name("files")
 
@@ -135,7 +137,7 @@ def test_without_inspect_it_says_how_to_install_it(monkeypatch, tmp_path):
 
 
 def test_an_archive_that_unpacks_to_too_much_is_not_given_to_inspect(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("decabench.exchange.foreign_files.FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("decabench.exchange.inspect_logs.FILE_BYTES", 1 << 20)
     log([])
     with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/a.json", b" " * (2 << 20))
