@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from decabench.metrics import DecabenchError, MetricError, UnknownNameError, near_matches, require_name
@@ -19,6 +21,7 @@ __all__ = [
     "install_hint",
     "near_matches",
     "require_name",
+    "unquoted",
 ]
 
 
@@ -50,6 +53,19 @@ class ModelError(DecabenchError):
 
 class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""
+
+
+@contextmanager
+def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
+    """Where labels are hidden, raise another error in place of one that may quote a label."""
+    try:
+        yield
+    except (MemoryError, StorageError):
+        raise
+    except Exception:
+        if not hidden:
+            raise
+        raise instead from None  # or a traceback would quote it
 
 
 def install_hint(extra: str) -> str:

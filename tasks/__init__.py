@@ -40,10 +40,19 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load, units_line
+from decabench.tasks.store import (
+    SplitRecord,
+    Store,
+    fingerprint_line,
+    home_folder,
+    include_option,
+    load,
+    units_line,
+)
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
+    HIDDEN_ADVICE,
     METRIC_GROUP,
     ContextLimit,
     Files,
@@ -73,6 +82,7 @@ from decabench.tasks.wording import (
 __all__ = [
     "COMPARED",
     "DECATHLON",
+    "HIDDEN_ADVICE",
     "KINDS",
     "KIND_OF_METRIC",
     "METRIC_GROUP",
@@ -121,6 +131,7 @@ __all__ = [
     "get_suite",
     "get_task",
     "home_folder",
+    "include_option",
     "is_task_name",
     "is_web_address",
     "known_suites",

@@ -82,6 +82,15 @@ class SplitRecord:
     """What readers of a score must know, such as that the data is a stand-in or a subset."""
     units_digest: str = ""
     """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
+    salt: str = ""
+    """Of a hidden split: a secret that its fingerprint begins with, so that nobody can guess labels and compare."""
+    questions: str = ""
+    """Of a hidden split: `sha256:…` over ids, questions and contexts in order, without a label."""
+
+    @property
+    def stated(self) -> str:
+        """What submissions and lists of ids state of the data: of a hidden split, what everybody has of it."""
+        return self.questions or self.fingerprint
 
 
 def fingerprint_line(example: Example) -> bytes:
@@ -138,10 +147,12 @@ class Store:
         """Return the path of a split's parquet file."""
         return self.folder(task) / f"{split}.parquet"
 
-    def write(self, task: str, split: str, examples: Iterable[Example]) -> tuple[int, str, str]:
+    def write(
+        self, task: str, split: str, examples: Iterable[Example], salt: str = ""
+    ) -> tuple[int, str, str]:
         """Write a split; return its number of rows, its fingerprint and the digest of its units.
 
-        Raises DataError and StorageError.
+        The fingerprint begins with the salt. Raises DataError and StorageError.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -149,7 +160,7 @@ class Store:
         schema = pa.schema(
             [(name, pa.list_(pa.string()) if name in _LISTS else pa.string()) for name in _COLUMNS]
         )
-        ids, digest, units_digest = _Ids(), hashlib.sha256(), hashlib.sha256()
+        ids, digest, units_digest = _Ids(), hashlib.sha256(salt.encode()), hashlib.sha256()
         name = f"{task}, {split}"
         valid = _validate(examples, name)
         with atomic_file(self.path(task, split)) as file:
@@ -233,6 +244,13 @@ class Store:
         if record is None or not self.path(task, split).exists():
             raise MissingDataError(self.advise(task, split))
         return record
+
+    def hides(self, task: str | Task, split: str) -> bool:
+        """Return whether the labels of a split are hidden: its task says so, or said so when it was prepared."""
+        if isinstance(task, Task) and split in task.hidden:
+            return True
+        record = self.records(_name(task)).get(split)
+        return record is not None and bool(record.salt)
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
         """Raise MissingDataError, which names every task whose split is not prepared, if there is one.

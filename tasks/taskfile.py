@@ -43,6 +43,7 @@ _DATA_KEYS = (
     "metric",
     "secondary",
     "files",
+    "hidden",
     "question",
     "context",
     "answer",
@@ -79,6 +80,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     files = _read_files(file)
     fields: dict[str, Any] = {
         **{key: file.string(key, default) for key, default in _about(name).items()},
+        "hidden": file.strings("hidden", ()),
         "secondary": _read_secondary(file),
         "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
         "variants": tuple(_read_variants(file, columns.question, output)),

@@ -11,7 +11,13 @@ import click
 
 from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
 from decabench.commands._console import serve as run_server
-from decabench.commands._options import complete_task, home_option, include_option, submission_argument
+from decabench.commands._options import (
+    complete_task,
+    hidden_option,
+    home_option,
+    include_option,
+    submission_argument,
+)
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -94,6 +100,7 @@ _MOST_WORDS = 400
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port for --open.  [default: any]"
 )
+@hidden_option
 @home_option
 @include_option
 def show(
@@ -112,6 +119,7 @@ def show(
     output: Path | None,
     as_page: bool,
     port: int,
+    hidden: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -132,8 +140,8 @@ def show(
         raise click.UsageError("--port is for --open: add it, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
-    shown = find_examples(submission, name, options)
-    other = find_examples(against, name, options) if against else None
+    shown = find_examples(submission, name, options, hidden)
+    other = find_examples(against, name, options, hidden) if against else None
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
         if ids:

@@ -21,6 +21,7 @@ from decabench.errors import (
     SubmissionError,
     UnknownNameError,
     require_name,
+    unquoted,
 )
 from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
@@ -72,6 +73,7 @@ from decabench.tasks import (
     describe_absent,
     get_task,
     home_folder,
+    include_option,
     known_tasks,
     number_units,
     read_references,
@@ -158,6 +160,8 @@ class ScoredTask:
     """(examples, levels): the number of each example's unit; None if the task failed."""
     statistics: str = ""
     """sha256 of the file of statistics that it was read from; empty if it was scored now."""
+    hidden: bool = False
+    """Whether the labels are hidden, so that nothing of a single example may be written or shown."""
 
 
 def evaluate(
@@ -240,7 +244,7 @@ def score_submission(
     with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
-        _require_same_data(submission, opened, files, store)
+        _require_same_data(submission, opened, files, store, known)
         known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
         jobs = [
             _Job(
@@ -295,7 +299,8 @@ def _find_known(
         return found  # an archive is unpacked only while it is scored
     for name, file in files.items():
         marks = opened.info.marks(name, file.split)
-        if marks.partial or marks.incomplete or options.without.get(name):
+        hidden = store.hides(known[name], file.split)  # its statistics are kept nowhere
+        if hidden or marks.partial or marks.incomplete or options.without.get(name):
             continue
         digests = digest_answers(opened, name, file.split)
         if len(digests) < len(opened.files_of(name, file.split)):
@@ -422,15 +427,25 @@ def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str)
 
 
 def _require_same_data(
-    path: str | Path, submission: Submission, files: Mapping[str, PredictionFile], store: Store
+    path: str | Path,
+    submission: Submission,
+    files: Mapping[str, PredictionFile],
+    store: Store,
+    known: Mapping[str, Task],
 ) -> None:
     unprepared, different = [], []
     for task, file in files.items():
         try:
-            prepared = store.record(task, file.split).fingerprint
+            record = store.record(task, file.split)
         except MissingDataError:
             unprepared.append(task)
             continue
+        if file.split in known[task].hidden and not record.salt:
+            raise DataError(
+                f"The {file.split} split of {task} was prepared before its labels were hidden: run decabench prepare "
+                f"{task}{include_option(known[task])} again."
+            )
+        prepared = record.stated
         stated = submission.info.data.get(f"{task}.{file.split}")
         if stated is not None and stated != prepared:
             different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
@@ -459,6 +474,27 @@ class _Job:
     submission: Submission
     answers: AnswerKind
     without: Sequence[str]
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the labels are hidden."""
+        return bool(self.record.salt)
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        texts: Sequence[str],
+        references: Sequence[Item],
+        pool: Executor | None,
+    ) -> TaskScores:
+        """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        name, split = self.task.name, self.file.split
+        instead = MetricError(
+            f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
+            f"{name} --split {split} --hidden says why, where nobody else reads the output."
+        )
+        with unquoted(self.hidden, instead):
+            return score_task(metrics, texts, references, pool)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read answers. Raises _FaultyFileError."""
@@ -521,7 +557,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         aligned = job.read(job.file)
         references = _select(job.references, aligned.places)  # a limited run answers only some
         texts = aligned.texts(job.answers)
-        found = score_task((task.metric, *task.secondary), texts, references, pool)
+        found = job.score((task.metric, *task.secondary), texts, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
@@ -565,6 +601,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         variant_rows=variant_rows,
         aligned=all_aligned,
         units=units,
+        hidden=job.hidden,
     )
 
 
@@ -648,7 +685,7 @@ def _score_variants(
             failed[str(number)] = str(error)
             continue
         texts = aligned.texts(job.answers)
-        found = score_task((job.task.metric,), texts, references, pool)
+        found = job.score((job.task.metric,), texts, references, pool)
         scores[str(number)] = found.scores[found.headline]
         rows[number], all_aligned[number] = found.rows, aligned
         digests[str(number)] = texts_digest(ids_of(references), texts)
@@ -687,7 +724,7 @@ def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> Label
         others = forms_of(task.output, find_metric(task.metric))
         for item, text in zip(found.references, found.predictions, strict=True):
             if others is not None:
-                others.add(item.id, text, item.answers[0] if item.answers else "")
+                others.add(item.id, text, "" if found.hidden else item.answers[0])
         return others
     forms = LabelForms(takes_for(find_metric(task.metric)))
     questions = label_questions(task, options)
@@ -883,10 +920,13 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
+    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError.
+
+    There is none for hidden labels: a row tells whether an answer is right, and may hold the gold number itself.
+    """
     for task, found in scored.items():
         if (
-            found.sample is not None and found.result.status == "scored"
+            found.sample is not None and found.result.status == "scored" and not found.hidden
         ):  # limited runs are compared with nothing
             columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
             path = statistics_path(folder, task)

@@ -60,16 +60,24 @@ class Inspected:
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
-def find_examples(submission: str | Path, task: str, options: ScoringOptions) -> Inspected:
+def find_examples(
+    submission: str | Path, task: str, options: ScoringOptions, hidden: bool = False
+) -> Inspected:
     """Return the examples of a task: from the file beside the results if it is of these answers, or scored now.
 
-    Raises the errors of `evaluate`, and SubmissionError if the task's answers have faults.
+    Raises the errors of `evaluate`, SubmissionError if the task's answers have faults, and DataError for hidden labels
+    unless `hidden` says that nobody else will see them.
     """
     submission = Path(submission)
     with open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
         store = Store(home_folder(options.home))
+        if store.hides(known[name], options.split) and not hidden:
+            raise DataError(
+                f"The labels of {name}, {options.split}, are hidden, and whether an answer is right tells one: see the "
+                "examples with --hidden, where nobody else reads the output."
+            )
         found = _read_current(submission, opened, known[name], store, options)
         is_read = found is not None
         if found is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from decabench.errors import MetricError, unquoted
 from decabench.metrics import Item, Metric, evaluate
 from decabench.scoring.evaluator import find_metric
-from decabench.tasks import Example, Store, Task
+from decabench.tasks import HIDDEN_ADVICE, Example, Store, Task
 
 __all__ = ["ProofStep", "empty_answer_floor", "prove_task"]
 
@@ -27,14 +28,25 @@ class ProofStep:
     """The figures."""
 
 
-def prove_task(task: Task, split: str, store: Store) -> list[ProofStep]:
+def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
     """Prove that a prepared split of a task fits its metric.
 
     Every example has text, only tasks that say so ask different questions, gold answers score the best there is, empty
     answers the least, and shuffled gold answers fall below gold. Raises MissingDataError if the split is not prepared,
-    MetricError if the metric cannot score it.
+    MetricError if the metric cannot score it. Hidden labels are quoted in details and errors only if `hidden` is set.
     """
     store.require([task], split)
+    is_unquoted = store.hides(task, split) and not hidden
+    instead = MetricError(f"{task.metric} cannot score the {split} split of {task.name}. {HIDDEN_ADVICE}")
+    with unquoted(is_unquoted, instead):
+        steps = _prove(task, split, store)
+    return [
+        replace(step, detail=HIDDEN_ADVICE) if is_unquoted and not step.passed else step for step in steps
+    ]
+
+
+def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
+    """Do what `prove_task` says, quoting whatever is wrong."""
     examples = list(store.examples(task.name, split))
     metric = find_metric(task.metric)
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]

@@ -75,6 +75,11 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     family, lexicon = find_family(config.model.name), Lexicon()
     for name in config.tasks:
         for split in _splits_read(config):
+            if store.hides(tasks[name], split):
+                raise DecabenchError(
+                    f"A checkpoint would hold words of the labels of {name}, {split}, which are hidden: leave "
+                    "validation_words and learn_validation out."
+                )
             require_content(store, name, split)
     outputs: dict[str, Output] = {}
     found: dict[str, TaskData] = {}

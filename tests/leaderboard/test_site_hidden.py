@@ -1,0 +1,498 @@
+"""Hidden labels: a keeper's board ranks by them, and nothing that it publishes or prints holds one.
+
+Every byte of the site, of what `evaluate` writes and of what commands print is searched for gold answers, as they stand
+and behind the escapes of JSON, HTML, addresses and gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decabench.cli import cli
+from decabench.submission import write_submission
+from decabench.tasks import Store, fingerprint_line, known_tasks
+
+Command = Callable[..., Result]
+
+COUNT = 24
+PIECES = (
+    '«Gäld» & <b>"q',
+    "\\u0041'½",
+    "naïve—\U0001d54f",
+    "%41&amp;",
+    "\t`$(x)`",
+    "-1e",
+    "=SUM",
+    "\u202eevil",
+)
+"""What gold strings are made of: HTML, escapes, characters beyond the BMP, formulas, marks of direction."""
+
+
+def golds(task: str) -> list[str]:
+    """Gold answers of a task that occur nowhere else; labels and tags recur, as they do in data."""
+    match task:
+        case "own.text":
+            return [f"txt{number}q {PIECES[number % len(PIECES)]} zq{number}e" for number in range(COUNT)]
+        case "own.label":
+            return [f"lbl-{'kxw'[number % 3]}q7" for number in range(COUNT)]
+        case "own.tags":
+            return [f"tg-{'uv'[number % 2]}q9 tg-{'uvw'[number % 3]}q9" for number in range(COUNT)]
+        case "own.number":
+            return [f"{number + 0.7}319{number:02}" for number in range(COUNT)]
+        case _:
+            return [f"slot{number % 5}: val{number}q5; " for number in range(COUNT)]
+
+
+TASKS = {
+    "own.text": 'metric = "nf1"\nsecondary = ["em", "rouge"]',
+    "own.label": 'metric = "macro_f1"\noutput = "label"',
+    "own.tags": 'metric = "tag_macro_f1"\noutput = "tags"',
+    "own.number": 'metric = "mse"\nsecondary = ["pearson"]',
+    "own.dialogue": 'metric = "joint_goal_em"\nsecondary = ["dialogue_f1"]',
+}
+META = """
+from pathlib import Path
+from decabench.tasks import Example, RemoteFile, Source, Task
+
+def read(files, split):
+    for line in files.path("meta.txt").read_text().splitlines():
+        number, gold = line.split()
+        yield Example(f"m-{number}", "Which?", f"Number {number}.", (gold,), (gold,), {"gold": gold})
+
+HERE = Path(__file__).parent
+TASK = Task("own.meta", "Meta", "Meta", metric="em", hidden=("test",), folder=HERE, origin="user",
+            sources=(Source("text", {"test": (RemoteFile("meta.txt"),)}, read),))
+"""
+
+
+def write_tasks(folder: Path, hidden: bool) -> list[Path]:
+    """Write tasks with a test split each, whose ids, but not whose questions, are found nowhere else."""
+    folder.mkdir()
+    files = []
+    for name, settings in TASKS.items():
+        answers = golds(name)
+        rows = [
+            {
+                "id": f"d{number // 6}-{name}_{number}",
+                "text": f"word{number} more",
+                "gold": gold,
+                # A unit may be named after what is to be found out.
+                "unit": f"unit {answers[number // 6]}",
+            }
+            for number, gold in enumerate(answers)
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        mark = 'hidden = ["test"]\n' if hidden else ""
+        (folder / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\n{settings}\n{mark}'
+            'question = "Which?"\ncontext = "{text}"\nanswer = "gold"\nid = "id"\nunits = ["unit"]\n'
+            f'[files]\ntest = "{name}.jsonl"\n'
+        )
+        files.append(folder / f"{name}.toml")
+    lines = "".join(f"{number} mta{number}q3\n" for number in range(COUNT))
+    (folder / "meta.txt").write_text(lines)
+    (folder / "meta.py").write_text(META if hidden else META.replace('("test",)', "()"))
+    (folder / "suite.toml").write_text(
+        'format = "decabench.suite/1"\nname = "own"\ntitle = "Own"\ntotal = "mean"\ntotal_name = "mean score"\n'
+        f"tasks = {[name for name in (*TASKS, 'own.meta') if name != 'own.number']}\n"
+    )
+    (folder / "numbers.toml").write_text(
+        'format = "decabench.suite/1"\nname = "numbers"\ntitle = "Numbers"\ntotal = "mean"\ntasks = ["own.number"]\n'
+    )
+    return [*files, folder / "meta.py", folder / "suite.toml", folder / "numbers.toml"]
+
+
+def needles() -> set[str]:
+    """The words of gold answers that occur nowhere else."""
+    found = {gold.strip() for name in ("own.label", "own.number") for gold in golds(name)}
+    found |= {f"mta{number}q3" for number in range(COUNT)}
+    others = " ".join(text for name in ("own.text", "own.tags", "own.dialogue") for text in golds(name))
+    return found | set(re.findall(r"\w*q\d+e|txt\d+q|tg-\wq9|val\d+q5", others))
+
+
+def readings(raw: bytes) -> Iterator[str]:
+    """Yield a file's text, and what it says behind its escapes, which may be nested: JSON in a script in a page."""
+    if raw.startswith(b"\x1f\x8b"):
+        raw = gzip.decompress(raw)
+    text = raw.decode("utf-8", "replace")
+    yield text
+    for _ in range(3):
+        plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda each: chr(int(each[1], 16)), text)
+        plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        plain = re.sub(r"\\(.)", lambda each: {"n": "\n", "t": "\t"}.get(each[1], each[1]), plain)
+        yield plain
+        text = unquote(html.unescape(plain))
+        yield text
+
+
+def searched(texts: Iterable[str]) -> set[str]:
+    """Return which of the golds stand in texts, in whichever case."""
+    within = "\n".join(texts).casefold()
+    return {gold for gold in needles() if gold.casefold() in within}
+
+
+def files_below(folder: Path, *but: str) -> dict[str, bytes]:
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    named = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    return {name: content for name, content in named.items() if not any(part in name for part in but)}
+
+
+class Keeper:
+    """A board with hidden labels, and everything that was printed while it was made."""
+
+    def __init__(self, folder: Path, hidden: bool) -> None:
+        self.folder, self.home, self.submissions = folder, folder / "home", folder / "submissions"
+        self.printed: list[str] = []
+        folder.mkdir()
+        self.include = write_tasks(folder / "private", hidden)
+        self.tasks = [*TASKS, "own.meta"]
+
+    def run(self, *arguments: object, code: int | None = 0) -> Result:
+        data = ["--home", self.home, *(part for path in self.include for part in ("--include", path))]
+        done = CliRunner().invoke(cli, [str(each) for each in (*arguments, *data)])
+        self.printed += [done.stdout, done.stderr]
+        assert code is None or done.exit_code == code, done.output
+        return done
+
+    def submit(self, name: str, right: Callable[[int], bool]) -> Path:
+        """Write answers to all tasks; those that are right equal the gold."""
+        store = Store(self.home)
+        lines: dict[tuple[str, str], list[Any]] = {}
+        for task in self.tasks:
+            examples = enumerate(store.examples(task, "test"))
+            lines[task, "test"] = [
+                (each.id, each.answers[0] if right(number) else "7" if task == "own.number" else "no idea")
+                for number, each in examples
+            ]
+        return write_submission(self.submissions / name, name, lines)
+
+    def evaluate(self, *names: str) -> None:
+        for name in names:
+            self.run("check", self.submissions / name)
+            for suite in ("own", "numbers"):
+                self.run("evaluate", self.submissions / name, "--split", "test", "--suite", suite)
+
+    def board(self, *options: str) -> Path:
+        self.run("leaderboard", "--submissions", self.submissions, "--output", self.folder / "site", *options)
+        return self.folder / "site"
+
+
+RIGHT: dict[str, Callable[[int], bool]] = {
+    "knows": lambda number: True,
+    "half": lambda number: number % 2 == 0,
+    "third": lambda number: number % 3 == 0,
+    "one": lambda number: number == 5,
+    "none": lambda number: False,
+}
+
+
+def make_keeper(folder: Path, hidden: bool) -> Keeper:
+    keeper = Keeper(folder, hidden)
+    keeper.run("prepare", *keeper.tasks)
+    for name, right in RIGHT.items():
+        keeper.submit(name, right)
+    keeper.evaluate(*RIGHT)
+    keeper.board("--verified-only")
+    return keeper
+
+
+@pytest.fixture(autouse=True)
+def own_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --debug sets goes away with the test."""
+    monkeypatch.setenv("DECABENCH_DEBUG", "")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    return make_keeper(tmp_path_factory.mktemp("hidden") / "board", hidden=True)
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """The same board with public labels."""
+    return make_keeper(tmp_path_factory.mktemp("public") / "board", hidden=False)
+
+
+def test_the_search_finds_what_leaks(public: Keeper) -> None:
+    """The same search finds nearly every gold answer in the board of public labels: it can fail."""
+    texts = [text for raw in files_below(public.folder / "site").values() for text in readings(raw)]
+    assert len(searched(texts)) == len(needles())
+
+
+@pytest.mark.parametrize("policy", ["free", "all"])
+def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
+    files = files_below(kept.board("--examples", policy), "static/")
+    assert {"index.html", "board.json", "board.csv", "compare.html", "data/compare.js"} <= files.keys()
+    assert sum(name.startswith("data/examples/") for name in files) == 2 * len(RIGHT)
+    texts = [text for raw in files.values() for text in readings(raw)]
+    assert searched(texts) == set()
+    assert searched(unquote(name) for name in files) == set()
+    # Neither is there anything of a single example, from which who sent its answer learns whether that is right.
+    ids = [row["id"] for task in kept.tasks for row in Store(kept.home).read(task, "test", ("id",))]
+    assert not [id_ for id_ in ids if any(id_ in text for text in texts)]
+    assert "The labels of this split are hidden" in files["submissions/half-test-own.html"].decode()
+
+
+def test_a_task_that_the_builder_does_not_know_is_hidden_all_the_same(kept: Keeper, tmp_path: Path) -> None:
+    """Without its file nothing says `hidden` but the record of its data; `--examples all` used to show all."""
+    line = [
+        "leaderboard",
+        "--submissions",
+        kept.submissions,
+        "--output",
+        tmp_path / "site",
+        "--home",
+        kept.home,
+    ]
+    done = CliRunner().invoke(cli, [*map(str, line), "--examples", "all"])
+    assert done.exit_code == 0, done.output
+    texts = [text for raw in files_below(tmp_path / "site", "static/").values() for text in readings(raw)]
+    assert searched([*texts, done.output]) == set()
+
+
+def test_what_evaluate_writes_holds_no_gold(kept: Keeper) -> None:
+    files = files_below(kept.submissions, "/predictions/")
+    assert {name.rpartition("/")[2] for name in files} == {
+        "submission.toml", "results.json", "manifest.json", "run.json",
+    }  # fmt: skip
+    assert searched(text for raw in files.values() for text in readings(raw)) == set()
+
+
+def test_the_board_ranks_as_one_of_public_labels(kept: Keeper, public: Keeper) -> None:
+    """Ranks, groups and tests are the same; scores differ in digits that no page shows."""
+    for name in ("board.json", "suite-own.json"):
+        boards = [json.loads((each.board() / name).read_text()) for each in (kept, public)]
+        rows, wanted = (each["submissions"] for each in boards)
+        assert [row["name"] for row in rows] == [row["name"] for row in wanted]
+        for row, other in zip(rows, wanted, strict=True):
+            for key in ("kind", "rank", "rank_best", "rank_worst", "rank_group", "evidence"):
+                assert row[key] == other[key], (name, row["name"], key)
+            assert row["total"] == pytest.approx(other["total"], abs=0.05)
+            for task, score in row["tasks"].items():
+                exact = other["tasks"][task]
+                assert score["score"] == pytest.approx(exact["score"], abs=0.05), task
+                assert len(f"{score['score']}".partition(".")[2]) <= 3
+                assert (score["interval"] is None) == (exact["interval"] is None)
+                assert score["units"] == exact["units"] or not exact["units"]
+    kinds = {row["rank"] for row in json.loads((kept.board() / "suite-own.json").read_text())["submissions"]}
+    assert len(kinds) > 1  # the tests tell systems apart
+    assert all(row["evidence"] == "verified" for row in rows)
+
+
+def test_no_command_prints_gold(kept: Keeper, tmp_path: Path) -> None:
+    knows, half = kept.submissions / "knows", kept.submissions / "half"
+    kept.printed.clear()
+    for json_ in ((), ("--json",)):
+        test = ("--split", "test", *json_)
+        kept.run("prepare", *kept.tasks, "--force", *json_)
+        kept.run("prepare", *kept.tasks, "--export-ids", tmp_path / "ids.json", *json_)
+        kept.run("check", half, *json_)
+        kept.run("check", half, "--ids", tmp_path / "ids.json", *json_)
+        for suite in ("own", "numbers"):
+            more = ("--suite", suite, "--confusion", "--all-scores", "--verbose")
+            kept.run("evaluate", half, *test, *more, "--output", tmp_path / f"results-{suite}")
+            html_page = ("--suite", suite, "--html", tmp_path / f"{suite}{len(json_)}.html", "--flips", "50")
+            kept.run("compare", knows, half, *test, *html_page)
+        kept.run("verify", half, *json_, code=1)  # a results file of each suite lacks the tasks of the other
+        kept.run("leaderboard", "--submissions", half, "--output", tmp_path / "site", *json_)
+        kept.run("tasks", *json_)
+        kept.run("tasks", "overlap", "--against", "test", *test)
+        for task in kept.tasks:
+            kept.run("tasks", "show", task, "--examples", "50", *test)
+            kept.run("tasks", "validate", task, *test, code=None)
+            done = kept.run("show", half, "--task", task, *test, code=3)
+            assert f"The labels of {task}, test, are hidden" in done.stderr
+            kept.run("show", half, "--task", task, "--output", tmp_path / "page", *test, code=3)
+            for harness in ("lm-eval", "inspect"):
+                line = ("export", "tasks", task, "--for", harness, "--output", tmp_path / harness, *test)
+                assert "are hidden" in kept.run(*line, code=3).stderr
+            line = ("predict", "--predictor", "oracle", "--tasks", task, "--output", tmp_path / "o", *test)
+            assert "oracle would write the labels" in kept.run(*line, code=2).stderr
+            copied = ("--predictor", "copy-context", "--output", tmp_path / f"c-{task}", "--force", *test)
+            kept.run("predict", "--tasks", task, *copied)
+        for form in ("markdown", "latex", "model-index"):
+            runner = CliRunner().invoke(
+                cli,
+                ["export", "results", str(tmp_path / "results-own/results.json"), "--format", form, *json_],
+            )
+            kept.printed += [runner.output]
+            assert runner.exit_code == 0, runner.output
+        (tmp_path / "answers.csv").write_text("id,answer\nnobody,guess\n")
+        line = ("import", tmp_path / "answers.csv", "--format", "csv", "--task", "own.text", *test)
+        kept.run(*line, "--output", tmp_path / "imported", "--name", "i", code=None)
+    written = files_below(tmp_path).values()
+    texts = [text for raw in (*written, *(each.encode() for each in kept.printed)) for text in readings(raw)]
+    assert searched(texts) == set()
+    assert not list(tmp_path.rglob("*.parquet")) and not list(tmp_path.rglob("*.jsonl.gz"))
+    assert not (tmp_path / "o").exists() and not (tmp_path / "page").exists()
+
+
+def test_the_keeper_sees_examples_on_request(kept: Keeper) -> None:
+    done = kept.run("show", kept.submissions / "half", "--task", "own.text", "--split", "test", "--hidden")
+    del kept.printed[-2:]
+    assert {f"txt{number}q" for number in range(COUNT) if number < 20} <= searched([done.stdout])
+
+
+def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
+    """Whoever knows the questions and a few of the labels could try the rest against a fingerprint, or a file's."""
+    public = [*files_below(kept.board(), "static/").values(), *files_below(kept.submissions).values()]
+    public += [text.encode() for text in kept.printed]
+    for task in kept.tasks:
+        digest = hashlib.sha256()
+        for example in Store(kept.home).examples(task, "test"):
+            digest.update(fingerprint_line(example))
+        record = Store(kept.home).record(task, "test")
+        guessed = [digest.hexdigest(), *(str(file["sha256"]) for file in record.files)]
+        secret = [record.salt, record.units_digest.removeprefix("sha256:")]
+        for known in (*guessed, *secret):
+            assert not [raw for raw in public if known[:12].encode() in raw], task
+        assert record.fingerprint != f"sha256:{digest.hexdigest()}"
+
+
+def broken(task: str) -> Sequence[tuple[str, Any]]:
+    """Ways in which a table of a task can be wrong, each with a gold answer that an error would quote."""
+    return {
+        "own.label": [("names", "mta0q3"), ("true", True), ("object", {"gold": "mta1q3"})],
+        "own.tags": [("too few", "mta2q3")],
+        "own.number": [("words", "mta3q3")],
+    }[task]
+
+
+@pytest.mark.parametrize(
+    ("task", "gold"),
+    [(task, gold) for task in ("own.label", "own.tags", "own.number") for _, gold in broken(task)],
+)
+@pytest.mark.parametrize("debug", [(), ("--debug", "--verbose")])
+def test_errors_quote_no_gold(tmp_path: Path, task: str, gold: Any, debug: tuple[str, ...]) -> None:
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / f"{task}.toml"
+    declared = {"own.label": 'output = { kind = "label", names = ["a", "b"] }', "own.tags": 'output = "tags"'}
+    text = path.read_text().replace('output = "label"', declared.get(task, ""))
+    path.write_text(text)
+    rows = keeper.folder / "private" / f"{task}.jsonl"
+    first, *rest = map(json.loads, rows.read_text().splitlines())
+    rows.write_text("".join(f"{json.dumps(row)}\n" for row in ({**first, "gold": gold}, *rest)))
+    done = keeper.run("prepare", task, *debug, code=None)
+    if done.exit_code:
+        assert "see it with --hidden" in done.stderr
+        shown = keeper.run("prepare", task, "--hidden", code=3)
+        keeper.printed = keeper.printed[:-2]
+        assert re.search("lbl|mta|True|1 tags for 2 words", shown.stderr)
+    else:  # nothing says what a number is but the metric
+        answers = [(row["id"], "7") for row in (first, *rest)]
+        write_submission(keeper.submissions / "one", "one", {(task, "test"): answers})
+        evaluated = keeper.run(
+            "evaluate", keeper.submissions / "one", "--split", "test", "--suite", "numbers", *debug, code=1
+        )
+        assert "decabench tasks validate own.number --split test --hidden says why" in evaluated.stdout
+        keeper.board()
+        keeper.run("tasks", "validate", task, "--split", "test", *debug, code=2)
+        shown = keeper.run("tasks", "validate", task, "--split", "test", "--hidden", code=2)
+        keeper.printed = keeper.printed[:-2]
+        assert "mta3q3" in shown.stderr
+    files = files_below(keeper.folder, "private/", "home/", "static/", "/predictions/").values()
+    assert searched(text for raw in files for text in readings(raw)) == set()
+    assert searched(keeper.printed) == set() and "True" not in "".join(keeper.printed)
+
+
+def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path: Path) -> None:
+    """Its fingerprint had no secret; nothing is scored on it until it has."""
+    keeper = make_keeper(tmp_path / "later", hidden=False)
+    before = Store(keeper.home).record("own.text", "test")
+    write = (keeper.folder / "private" / "own.text.toml").read_text()
+    (keeper.folder / "private" / "own.text.toml").write_text(f'hidden = ["test"]\n{write}')
+    known_tasks.cache_clear() if hasattr(known_tasks, "cache_clear") else None
+    done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
+    assert "was prepared before its labels were hidden: run decabench prepare own.text" in done.stderr
+    keeper.run("prepare", "own.text")
+    after = Store(keeper.home).record("own.text", "test")
+    assert after.salt and after.fingerprint != before.fingerprint
+    keeper.run("prepare", "own.text", "--force")
+    assert Store(keeper.home).record("own.text", "test") == after  # the secret stays, and so do results
+    keeper.evaluate("half")
+    statistics = keeper.submissions / "half" / "results" / "test-own"
+    assert not (statistics / "statistics" / "own.text.parquet").exists()
+    assert not (statistics / "examples" / "own.text.jsonl.gz").exists()
+    assert (statistics / "statistics" / "own.label.parquet").exists()
+
+
+def test_elsewhere_the_split_has_no_labels(tmp_path: Path) -> None:
+    """The same task file without the file of labels: the split is as a built-in task's whose labels are not public."""
+    keeper = make_keeper(tmp_path / "keeper", hidden=True)
+    for path in (keeper.folder / "private").glob("*.jsonl"):
+        path.unlink()
+    author = Keeper.__new__(Keeper)
+    author.__dict__.update(
+        keeper.__dict__, home=tmp_path / "elsewhere", folder=tmp_path / "author", printed=[]
+    )
+    done = author.run("prepare", "own.text", code=3)
+    assert (
+        "own.text has no public test split: its labels are hidden, and own.text.jsonl is not in"
+        in done.stderr
+    )
+    done = author.run(
+        "evaluate", keeper.submissions / "half", "--tasks", "own.text", "--split", "test", code=3
+    )
+    author.board("--no-verify")
+    cells = (tmp_path / "author" / "site" / "suite-own.html").read_text()
+    assert cells.count("labels not public") > 0
+
+
+def test_statistics_that_come_along_do_not_count(kept: Keeper, public: Keeper, tmp_path: Path) -> None:
+    """Only the keeper can have scored hidden labels: a row that was not verified here is not ranked."""
+    import shutil
+
+    shutil.copytree(kept.submissions / "half", tmp_path / "in" / "half")
+    for name in ("own", "numbers"):
+        place = tmp_path / "in" / "half" / "results" / f"test-{name}"
+        shutil.copytree(
+            public.submissions / "half" / "results" / f"test-{name}" / "statistics", place / "statistics"
+        )
+    shutil.rmtree(tmp_path / "in" / "half" / "predictions")
+    (tmp_path / "in" / "half" / "manifest.json").unlink()
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site")
+    (row,) = json.loads((tmp_path / "site" / "suite-own.json").read_text())["submissions"]
+    assert (row["evidence"], row["rank"], row["kind"]) == ("self-reported", None, "apart")
+
+
+def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_path: Path) -> None:
+    """What a submission says of its data is the same on every machine, and other questions are noticed."""
+    from decabench.tasks import SplitRecord
+
+    folder = kept.submissions / "half"
+    record: SplitRecord = Store(kept.home).record("own.text", "test")
+    asked = hashlib.sha256()
+    for each in Store(kept.home).examples("own.text", "test"):
+        line = json.dumps([each.id, each.question, each.context], ensure_ascii=False, separators=(",", ":"))
+        asked.update(f"{line}\n".encode())
+    assert record.stated == f"sha256:{asked.hexdigest()}"
+    kept.run(
+        "predict",
+        "--predictor",
+        "copy-context",
+        "--tasks",
+        "own.text",
+        "--split",
+        "test",
+        "--output",
+        tmp_path / "p",
+    )
+    assert record.stated in (tmp_path / "p" / "submission.toml").read_text()
+    kept.run("evaluate", tmp_path / "p", "--split", "test", "--tasks", "own.text")
+    changed = (tmp_path / "p" / "submission.toml").read_text().replace(record.stated, "sha256:" + "0" * 64)
+    (tmp_path / "p" / "submission.toml").write_text(changed)
+    assert (
+        "was not made for the data" in kept.run("evaluate", tmp_path / "p", "--split", "test", code=3).stderr
+    )
+    assert folder.is_dir()
