@@ -10,6 +10,7 @@ Importing this loads only the standard library; sacrebleu and rouge-score are lo
 from .accuracy import ACCURACY, accuracy
 from .base import (
     DecabenchError,
+    GroupState,
     Item,
     Metric,
     MetricError,
@@ -63,6 +64,7 @@ from .ter import TER, ter
 __all__ = [
     "METRICS",
     "DecabenchError",
+    "GroupState",
     "Item",
     "ItemFaults",
     "Metric",

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 __all__ = [
     "DecabenchError",
+    "GroupState",
     "Item",
     "Metric",
     "MetricError",
@@ -113,6 +114,17 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 """(predictions, references) of equal length -> one row per example, in the same order."""
 
 
+class GroupState(NamedTuple):
+    """What the answers of a group until one example come to, which is compared in place of that answer."""
+
+    place: int
+    """The place of the example."""
+    predicted: str
+    """What the predictions come to."""
+    gold: str
+    """What the gold answers come to."""
+
+
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
     """Make the `statistics` of a metric that looks at one example at a time; they pickle if `row` does."""
     return partial(_map_rows, row)
@@ -175,6 +187,9 @@ class Metric:
     """Names of the numbers that a row has for each class of the gold answers, after `columns`: `gold` for `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
     """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
+    states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
+    """(predictions, references) -> for each group, the state after each of its examples, in their order; None if an
+    answer is compared as it stands. Readers need it where an answer that equals its gold is wrong."""
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
         """Return the metric with all columns that rows of these examples have; predictions never decide them."""

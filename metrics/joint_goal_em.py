@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from .base import (
+    GroupState,
     Item,
     Metric,
     MetricError,
@@ -96,6 +98,23 @@ def _read_turns(
         yield index, _Turn(change, state), _Turn(gold, gold_state)
 
 
+def _states(predictions: Sequence[str], references: Sequence[Reference]) -> Iterator[list[GroupState]]:
+    """Yield the states of each dialogue after each of its turns."""
+
+    def dialogue(turn: tuple[int, _Turn, _Turn]) -> str:
+        return references[turn[0]].id.rpartition("_")[0]
+
+    for _, turns in groupby(_read_turns(predictions, references), dialogue):
+        yield [
+            GroupState(index, _write_state(ours.state), _write_state(gold.state))
+            for index, ours, gold in turns
+        ]
+
+
+def _write_state(state: _Goal) -> str:
+    return ", ".join(f"{slot}: {value}" for slot, value in sorted(state.items()))
+
+
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     """One row per turn."""
     rows: list[Row] = [()] * len(predictions)
@@ -132,6 +151,7 @@ JOINT_GOAL_EM = Metric(
     statistics=_statistics,
     score=_score,
     scope="group",
+    states=_states,
 )
 
 

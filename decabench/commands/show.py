@@ -217,11 +217,19 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
     out.print(f"{place}  {row.id}  {_verdict(row, shown)}{flags}", style=style)
     answer, nearest, gold = _differing(row.prediction or "", row.references)
     _print_line(out, "question", each.question)
+    for at, context in enumerate(each.before):
+        _print_line(out, "" if at else "before", context)
     _print_line(out, "context", _mark_answers(each.context, row.references, shown, whole))
     for at, reference in enumerate(dict.fromkeys(row.references)):
         text = gold if reference == nearest else shortened(reference, 2_000)
         _print_line(out, "" if at else "gold", text)
     _print_line(out, "answer", answer if row.prediction else "(empty)")
+    if each.course is not None:
+        state, _, wanted = _differing(each.course.predicted, [each.course.gold])
+        _print_line(out, "gold state", wanted if each.course.gold else "(empty)")
+        _print_line(out, "state", state if each.course.predicted else "(empty)")
+        if each.parted:
+            _print_line(out, "parted", each.parted)
     if row.raw is not None:
         name = "extracted" if shown.head.answers == "raw" else "raw"
         _print_line(out, name, row.raw if whole else shortened(row.raw, 300))

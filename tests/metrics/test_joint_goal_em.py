@@ -4,7 +4,7 @@ import pytest
 import sklearn.metrics
 import sklearn.preprocessing
 
-from decabench.metrics import dialogue_f1, joint_goal_em
+from decabench.metrics import JOINT_GOAL_EM, Item, dialogue_f1, joint_goal_em
 from decabench.metrics.base import MetricError
 from decabench.metrics.joint_goal_em import read_change
 
@@ -51,6 +51,28 @@ def test_joint_goal_em(predictions, expected):
     names = ("joint_goal_em", "turn_request_em", "turn_goal_em", "turn_request_em_corrected")
     assert tuple(details[name] for name in names) == pytest.approx(expected)
     assert details["avg_dialogue"] == (details["joint_goal_em"] + details["turn_request_em"]) / 2
+
+
+@pytest.mark.parametrize(
+    ("predictions", "states"),
+    [  # (predicted, gold) after each turn, by hand
+        (GOLD, ["food: thai", "area: north, food: thai", "area: north, food: thai", "food: any"]),
+        (
+            ["food: chinese;", *GOLD[1:]],
+            ["food: chinese", "area: north, food: chinese", "area: north, food: chinese", "food: any"],
+        ),
+        (["", "", "", "area: west;"], ["", "", "", "area: west"]),
+    ],
+)
+def test_states_are_what_is_compared(predictions, states):
+    turns = [Item([gold], id=turn) for gold, turn in zip(GOLD, TURNS, strict=True)]
+    found = list(JOINT_GOAL_EM.states(predictions, turns))
+    assert [len(dialogue) for dialogue in found] == [3, 1]
+    after = [state for dialogue in found for state in dialogue]
+    assert [state.place for state in after] == [0, 1, 2, 3]
+    assert [state.predicted for state in after] == states
+    right = [row[1] for row in JOINT_GOAL_EM.statistics(predictions, turns)]
+    assert [float(state.predicted == state.gold) for state in after] == right
 
 
 def test_order_of_turns_does_not_matter_and_goes_by_number():
