@@ -146,7 +146,7 @@ def build_leaderboard(
     verification = Verification(data, options.verify, paths, options.jobs, report, digests)
     found = verify_entries(found, folder, evidence, verification)
     found = only_verified(found) if options.verified_only else found
-    found = replace(found, entries=tuple(_rounded(entry, evidence) for entry in found.entries))
+    found = replace(found, entries=tuple(_guarded(entry, evidence) for entry in found.entries))
     boards = _rank_suites(chosen or _suites_with_results(found.entries, known), found, evidence)
     rows = [row for board in boards for table in board.tables for row in table.all_rows]
     if require_results and not rows:
@@ -239,8 +239,11 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
     return metrics
 
 
-def _rounded(entry: Entry, evidence: Evidence) -> Entry:
-    """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels."""
+def _guarded(entry: Entry, evidence: Evidence) -> Entry:
+    """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels.
+
+    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked.
+    """
     hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
     if not hidden:
         return entry
@@ -259,6 +262,7 @@ def _rounded(entry: Entry, evidence: Evidence) -> Entry:
             limited_score=cut(task.limited_score, name),
             scores={key: round(score, digits[name]) for key, score in task.scores.items()},
             interval=cut_ends(task.interval, digits[name]),
+            predictions="",
         )
         for name, task in hidden.items()
     }

@@ -553,7 +553,13 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     published = task.counts.get(job.file.split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
+    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
     try:
+        if limits and job.hidden:
+            raise _FaultyFileError(
+                "its labels are hidden, and the score of a limited run would tell those of a few examples: answer all",
+                1,
+            )
         aligned = job.read(job.file)
         references = _select(job.references, aligned.places)  # a limited run answers only some
         texts = aligned.texts(job.answers)
@@ -566,10 +572,9 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     counts = count_answers(aligned.details.values())
     counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, ids, texts)})
     ceiling = None
-    if counts.context_kept and task.extractive:
+    if counts.context_kept and task.extractive and not job.hidden:  # it would tell where the gold answers are
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
-    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
     score = found.scores[found.headline]
     units = _number_units(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
@@ -707,7 +712,7 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
     """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
     golds = {item.id: item.answers[0] for item in job.references}
     known = {tag for gold in golds.values() for tag in gold.lower().split()}
-    tags = known if isinstance(job.task.output, Tags) else None
+    tags = known if isinstance(job.task.output, Tags) and not job.hidden else None
     counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
     for id_, text in zip(ids, texts, strict=True):
         faults = count_faults(text, golds[id_], tags)

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
-from decabench.submission import write_submission
+from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store, fingerprint_line, known_tasks
 
 Command = Callable[..., Result]
@@ -358,6 +358,43 @@ def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
         for known in (*guessed, *secret):
             assert not [raw for raw in public if known[:12].encode() in raw], task
         assert record.fingerprint != f"sha256:{digest.hexdigest()}"
+
+
+def test_the_site_has_no_digest_of_the_answers_of_a_good_system(kept: Keeper) -> None:
+    site = b"".join(files_below(kept.board(), "static/").values())
+    digests = re.findall(rb'"predictions": "sha256:(\w+)"', b"".join(files_below(kept.submissions).values()))
+    assert len(set(digests)) >= 10 and not [each for each in digests if each[:12] in site]
+
+
+def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
+    """The score of a run on one example says whether that answer is right, and how far off a number is."""
+    examples = list(Store(kept.home).examples("own.text", "test"))
+    limited = {"own.text.test": {"answered": 1, "of": COUNT, "chosen": "limit 1"}}
+    info = SubmissionInfo("few", partial=limited)
+    lines = {("own.text", "test"): [(examples[0].id, examples[0].answers[0])]}
+    write_submission(tmp_path / "few", info, lines)
+    done = kept.run("evaluate", tmp_path / "few", "--split", "test", "--tasks", "own.text", code=1)
+    assert "its labels are hidden, and the score of a limited run would tell" in " ".join(done.stdout.split())
+    assert "100.00" not in done.stdout
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool) -> None:
+    """An author says how much of a context a model was shown; whether gold is in that part would place it."""
+    keeper = Keeper(tmp_path / "keeper", hidden)
+    path = keeper.folder / "private" / "own.text.toml"
+    spans = 'output = { kind = "text", extractive = true }\ncontext = "{text}"'
+    path.write_text(
+        path.read_text().replace('context = "{text}"', spans).replace('answer = "gold"', 'answer = "text"')
+    )
+    keeper.run("prepare", "own.text")
+    lines = [
+        {"id": each.id, "answer": "", **({"context_kept": [0, 2]} if number == 3 else {})}
+        for number, each in enumerate(Store(keeper.home).examples("own.text", "test"))
+    ]
+    write_submission(keeper.submissions / "s", "s", {("own.text", "test"): lines})
+    done = keeper.run("evaluate", keeper.submissions / "s", "--split", "test")
+    assert "1 context was cut" in done.stdout and ("(ceiling)" in done.stdout) == (not hidden)
 
 
 def broken(task: str) -> Sequence[tuple[str, Any]]:
