@@ -93,7 +93,8 @@ class Evidence:
         if self._store is None or not is_task_name(task):
             return False
         try:
-            is_here = split in self._store.records(task)
+            record = self._store.records(task).get(split)
+            is_here = record is not None and record.labelled
             return is_here and self._store.hides(self.tasks.get(task, task), split)
         except DecabenchError:  # damaged: nothing can be scored on it
             return False

@@ -583,11 +583,11 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         records = store.records(task.name)
     except DataError:  # a damaged record is replaced with what is prepared now
         records = {}
-    salt, asked = "", hashlib.sha256()
+    salt, asked = "", _Asked()
     if split in task.hidden:
         before = records.get(split)
         salt = (before and before.salt) or secrets.token_hex(16)
-        examples = _noting_questions(examples, asked)
+        examples = asked.noting(examples)
     instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
     with unquoted(bool(salt) and not request.hidden, instead), _naming_files(files):
         try:
@@ -606,7 +606,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         note=sample_note(task.files_folder) if request.sample else "",
         units_digest=units_digest,
         salt=salt,
-        questions=f"sha256:{asked.hexdigest()}" if salt else "",
+        questions=f"sha256:{asked.digest.hexdigest()}" if salt else "",
+        labelled=asked.labelled,
     )
     store.write_records(task, {**records, split: record})
     keep_references(store, task.name, split, record)
@@ -614,12 +615,22 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     _write_inputs(store, task, split, {"place": place, "files": stamps})
 
 
-def _noting_questions(examples: Iterable[Example], digest: hashlib._Hash) -> Iterator[Example]:
-    """Yield examples, and add what a predictor is handed of each to a digest."""
-    for example in examples:
-        yield example
-        asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
-        digest.update(asked.encode("utf-8", "surrogatepass"))
+class _Asked:
+    """What everybody may know of a hidden split."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        """Over what a predictor is handed."""
+        self.labelled = True
+        """Whether labels are there at all."""
+
+    def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield examples, and take note of them."""
+        for example in examples:
+            yield example
+            asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
+            self.digest.update(asked.encode("utf-8", "surrogatepass"))
+            self.labelled = bool(example.answers)
 
 
 def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:

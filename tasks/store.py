@@ -86,6 +86,8 @@ class SplitRecord:
     """Of a hidden split: a secret that its fingerprint begins with, so that nobody can guess labels and compare."""
     questions: str = ""
     """Of a hidden split: `sha256:…` over ids, questions and contexts in order, without a label."""
+    labelled: bool = True
+    """Whether its labels are here; those of a hidden split may be with its keeper alone."""
 
     @property
     def stated(self) -> str:
@@ -162,7 +164,7 @@ class Store:
         )
         ids, digest, units_digest = _Ids(), hashlib.sha256(salt.encode()), hashlib.sha256()
         name = f"{task}, {split}"
-        valid = _validate(examples, name)
+        valid = _validate(examples, name, may_lack=bool(salt))
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
@@ -199,8 +201,9 @@ class Store:
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
+        filled = _LISTS if self.record(task, split).labelled else ("units",)
         for row in self.read(task, split):
-            for name in _LISTS:
+            for name in filled:
                 if not row[name]:
                     raise DataError(
                         f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
@@ -251,6 +254,13 @@ class Store:
             return True
         record = self.records(_name(task)).get(split)
         return record is not None and bool(record.salt)
+
+    def require_labels(self, task: str, split: str) -> None:
+        """Raise MissingDataError if a prepared split has questions alone."""
+        if not self.record(task, split).labelled:
+            raise MissingDataError(
+                f"The labels of {task}, {split}, are hidden, and not here: only who keeps them can score the answers."
+            )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
         """Raise MissingDataError, which names every task whose split is not prepared, if there is one.
@@ -354,10 +364,13 @@ def _parse_meta(text: str) -> dict[str, Any]:
     return meta
 
 
-def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
-    levels = 0
+def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
+    """Yield examples without a fault. Labels are there of all of them or, if they `may_lack`, of none."""
+    levels, are_bare = 0, False
     for number, example in enumerate(examples):
-        if fault := _find_fault(example):
+        if not number:
+            are_bare = may_lack and not example.answers
+        if fault := _find_fault(example, are_bare):
             raise DataError(f"{name}, example {number}: {fault}; given {example!r:.200}.")
         levels = levels or len(example.units)
         if len(example.units) != levels:
@@ -368,8 +381,10 @@ def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
         yield example
 
 
-def _find_fault(example: Example) -> str:
-    if not example.answers or not all([isinstance(answer, str) for answer in example.answers]):
+def _find_fault(example: Example, is_bare: bool) -> str:
+    if is_bare and example.answers:
+        return "it has an answer, and the examples before it have none"
+    if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
         return "its answers must be one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
         return "it needs an id and a question"

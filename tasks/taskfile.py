@@ -74,13 +74,14 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         id=file.string("id", ""),
         units=_read_units(file),
         output=output,
+        hidden=file.strings("hidden", ()),
     )
     metric = _read_metric(file, output)
     _require_dialogues(file, metric, columns.units)
     files = _read_files(file)
     fields: dict[str, Any] = {
         **{key: file.string(key, default) for key, default in _about(name).items()},
-        "hidden": file.strings("hidden", ()),
+        "hidden": columns.hidden,
         "secondary": _read_secondary(file),
         "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
         "variants": tuple(_read_variants(file, columns.question, output)),
@@ -250,12 +251,15 @@ class _Columns:
     id: str
     units: tuple[str, ...]
     output: Output
+    hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        found = _cell(row, self.answer)
+        # Of a hidden split, others than its keeper have a table without the column of answers.
+        is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
+        found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
         answers = tuple(_text(answer, self.answer) for answer in given if answer is not None)
-        if not answers:
+        if not answers and not is_bare:
             raise DataError(f"It has no answer in {self.answer!r}.")
         id = _text(_cell(row, self.id), self.id) if self.id else f"{self.task}.{split}.{index}"
         units = tuple(_text(_cell(row, column), column) for column in self.units) or (id,)

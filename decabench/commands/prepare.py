@@ -230,6 +230,8 @@ def _print_table(
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
+        bare = [split for split, record in records.items() if not record.labelled]
+        notes += [f"{task.name}: {split} has questions alone, no labels" for split in bare]
     if not print_table(out, columns, table, more=""):
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")

@@ -445,6 +445,7 @@ def _require_same_data(
                 f"The {file.split} split of {task} was prepared before its labels were hidden: run decabench prepare "
                 f"{task}{include_option(known[task])} again."
             )
+        store.require_labels(task, file.split)
         prepared = record.stated
         stated = submission.info.data.get(f"{task}.{file.split}")
         if stated is not None and stated != prepared:

@@ -36,6 +36,7 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
     MetricError if the metric cannot score it. Hidden labels are quoted in details and errors only if `hidden` is set.
     """
     store.require([task], split)
+    store.require_labels(task.name, split)
     is_unquoted = store.hides(task, split) and not hidden
     instead = MetricError(f"{task.metric} cannot score the {split} split of {task.name}. {HIDDEN_ADVICE}")
     with unquoted(is_unquoted, instead):

@@ -225,6 +225,8 @@ def require_splits(store: Store, tasks: Collection[Task]) -> None:
             if split not in available_splits(task):
                 raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
         store.require(tasks, split)
+        for task in tasks:
+            store.require_labels(task.name, split)
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:

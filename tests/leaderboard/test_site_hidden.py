@@ -486,6 +486,55 @@ def test_elsewhere_the_split_has_no_labels(tmp_path: Path) -> None:
     assert cells.count("labels not public") > 0
 
 
+def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None:
+    """The same task file and tables without the column of answers: enough to answer and to check, not to score."""
+    author = Keeper(tmp_path / "author", hidden=True)
+    author.tasks = [*TASKS]
+    for name in TASKS:
+        path = author.folder / "private" / f"{name}.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text(
+            "".join(f"{json.dumps({k: v for k, v in row.items() if k != 'gold'})}\n" for row in rows)
+        )
+    assert "own.text: test has questions alone, no labels" in author.run("prepare", *author.tasks).stdout
+    tasks = ",".join(author.tasks)
+    for predictor in ("copy-context", "oracle"):
+        line = ("predict", "--predictor", predictor, "--tasks", tasks, "--split", "test")
+        author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
+    sent = tmp_path / "sent" / "copy-context"
+    author.run("check", sent)
+    lacking = (
+        "The labels of own.text, test, are hidden, and not here: only who keeps them can score the answers."
+    )
+    for line in (
+        ("evaluate", sent),
+        ("show", sent, "--task", "own.text", "--hidden"),
+        ("compare", sent, sent),
+    ):
+        assert "are hidden, and not here" in author.run(*line, "--split", "test", code=3).stderr
+    for task in author.tasks:
+        assert "(hidden)" in author.run("tasks", "show", task, "--split", "test").stdout
+    assert lacking in author.run("tasks", "validate", "own.text", "--split", "test", code=3).stderr
+    # The keeper finds that they answer the same questions.
+    kept.run("check", sent)
+    kept.run("evaluate", sent, "--split", "test", "--suite", "numbers")
+    author.run("leaderboard", "--submissions", tmp_path / "sent", "--output", tmp_path / "site")
+    assert "labels not public" in (tmp_path / "site" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("without", [[0], [5], [*range(1, COUNT)]])
+def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> None:
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / "own.text.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for number in without:
+        del rows[number]["gold"]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert "cannot be prepared" in keeper.run("prepare", "own.text", code=3).stderr
+    told = keeper.run("prepare", "own.text", "--hidden", code=3).stderr
+    assert "answer" in told and "own.text, test, example" in told
+
+
 def test_statistics_that_come_along_do_not_count(kept: Keeper, public: Keeper, tmp_path: Path) -> None:
     """Only the keeper can have scored hidden labels: a row that was not verified here is not ranked."""
     import shutil
