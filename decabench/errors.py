@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import collections.abc
+import contextlib
 from typing import ClassVar
 
 from decabench.metrics import DecabenchError, MetricError, UnknownNameError, near_matches, require_name
@@ -55,8 +55,8 @@ class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""
 
 
-@contextmanager
-def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
+@contextlib.contextmanager
+def unquoted(hidden: bool, instead: DecabenchError) -> collections.abc.Iterator[None]:
     """Where labels are hidden, raise another error in place of one that may quote a label."""
     try:
         yield

@@ -124,7 +124,7 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
     try:
         record = store.record(name, split)
         if store.hides(tasks.get(name, name), split):
-            return _Data("The labels of this split are hidden, and an answer that is right gives one away.")
+            return _Data("The labels of this split are hidden, and examples would give them away.")
         is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
         if policy == "free" and name not in tasks:
             return _Data(

@@ -259,7 +259,7 @@ class Store:
         """Raise MissingDataError if a prepared split has questions alone."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
-                f"The labels of {task}, {split}, are hidden, and not here: only who keeps them can score the answers."
+                f"The labels of {task}, {split}, are hidden, and not here: only their keeper can score answers."
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:

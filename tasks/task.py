@@ -49,10 +49,10 @@ def is_task_name(name: str) -> bool:
 
 
 HIDDEN_ADVICE = (
-    "Its labels are hidden, and what is wrong may quote one: see it with --hidden, where nobody else reads the "
+    "Its labels are hidden, and the reason may quote one: add --hidden to see it, where nobody else reads the "
     "output."
 )
-"""The end of an error that keeps what is wrong with a hidden split to itself."""
+"""The end of an error that does not say what is wrong with a hidden split."""
 
 METRIC_GROUP = "decabench.metrics"
 """The entry-point group for packages that provide metrics."""

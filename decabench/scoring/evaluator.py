@@ -558,7 +558,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
-                "its labels are hidden, and the score of a limited run would tell those of a few examples: answer all",
+                "its labels are hidden, and the score of a limited run would give some away: answer all examples",
                 1,
             )
         aligned = job.read(job.file)

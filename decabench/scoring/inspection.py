@@ -80,8 +80,8 @@ def find_examples(
         store = Store(home_folder(options.home))
         if store.hides(known[name], options.split) and not hidden:
             raise DataError(
-                f"The labels of {name}, {options.split}, are hidden, and whether an answer is right tells one: see the "
-                "examples with --hidden, where nobody else reads the output."
+                f"The labels of {name}, {options.split}, are hidden, and examples would give them away: add "
+                "--hidden to see them, where nobody else reads the output."
             )
         found = _read_current(submission, opened, known[name], store, options)
         is_read = found is not None

@@ -374,7 +374,9 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
     lines = {("own.text", "test"): [(examples[0].id, examples[0].answers[0])]}
     write_submission(tmp_path / "few", info, lines)
     done = kept.run("evaluate", tmp_path / "few", "--split", "test", "--tasks", "own.text", code=1)
-    assert "its labels are hidden, and the score of a limited run would tell" in " ".join(done.stdout.split())
+    assert "its labels are hidden, and the score of a limited run would give some away" in " ".join(
+        done.stdout.split()
+    )
     assert "100.00" not in done.stdout
 
 
@@ -422,7 +424,7 @@ def test_errors_quote_no_gold(tmp_path: Path, task: str, gold: Any, debug: tuple
     rows.write_text("".join(f"{json.dumps(row)}\n" for row in ({**first, "gold": gold}, *rest)))
     done = keeper.run("prepare", task, *debug, code=None)
     if done.exit_code:
-        assert "see it with --hidden" in done.stderr
+        assert "add --hidden to see it" in done.stderr
         shown = keeper.run("prepare", task, "--hidden", code=3)
         keeper.printed = keeper.printed[:-2]
         assert re.search("lbl|mta|True|1 tags for 2 words", shown.stderr)
@@ -503,9 +505,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
     sent = tmp_path / "sent" / "copy-context"
     author.run("check", sent)
-    lacking = (
-        "The labels of own.text, test, are hidden, and not here: only who keeps them can score the answers."
-    )
+    lacking = "The labels of own.text, test, are hidden, and not here: only their keeper can score answers."
     for line in (
         ("evaluate", sent),
         ("show", sent, "--task", "own.text", "--hidden"),
