@@ -117,8 +117,8 @@ class Evidence:
         path = statistics_path((self._submissions / entry.path).parent, task)
         if result is None or result.score is None or result.metric not in self.metrics or not path.is_file():
             return None
-        if not is_inside(path, self._submissions) or self.hides(task, entry.split):
-            return None  # of hidden labels, only what was scored here counts
+        if not is_inside(path, self._submissions):
+            return None
         metric = self.metrics[result.metric]
         try:
             metric = stored_metric(metric, path)

@@ -243,6 +243,8 @@ def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
     ids = [row["id"] for task in kept.tasks for row in Store(kept.home).read(task, "test", ("id",))]
     assert not [id_ for id_ in ids if any(id_ in text for text in texts)]
     assert "The labels of this split are hidden" in files["submissions/half-test-own.html"].decode()
+    distributions = [raw for name, raw in files.items() if name.startswith("data/tasks/")]
+    assert len(distributions) == len(kept.tasks) and all(b'systems\\":[]' in raw for raw in distributions)
 
 
 def test_a_task_that_the_builder_does_not_know_is_hidden_all_the_same(kept: Keeper, tmp_path: Path) -> None:
@@ -330,7 +332,7 @@ def test_no_command_prints_gold(kept: Keeper, tmp_path: Path) -> None:
             kept.printed += [runner.output]
             assert runner.exit_code == 0, runner.output
         (tmp_path / "answers.csv").write_text("id,answer\nnobody,guess\n")
-        line = ("import", tmp_path / "answers.csv", "--format", "csv", "--task", "own.text", *test)
+        line = ("import", "csv", tmp_path / "answers.csv", "--task", "own.text", *test)
         kept.run(*line, "--output", tmp_path / "imported", "--name", "i", code=None)
     written = files_below(tmp_path).values()
     texts = [text for raw in (*written, *(each.encode() for each in kept.printed)) for text in readings(raw)]
@@ -379,6 +381,44 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
         done.stdout.split()
     )
     assert "100.00" not in done.stdout
+
+
+def test_evaluating_another_task_scores_a_hidden_one_again(kept: Keeper, tmp_path: Path) -> None:
+    """Its earlier result has no statistics to rest on, and is not lost for that."""
+    shutil.copytree(kept.submissions / "half", tmp_path / "half")
+    path = tmp_path / "half" / "results" / "test-own" / "results.json"
+    before = json.loads(path.read_text())
+    done = kept.run(
+        "evaluate", tmp_path / "half", "--split", "test", "--suite", "own", "--tasks", "own.label"
+    )
+    assert "Scored again" in done.stdout and "Not kept" not in done.stdout
+    assert json.loads(path.read_text()) == before
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: bool) -> None:
+    """A number in words was said to stand for the gold answer, and tags that no gold answer has were counted."""
+    keeper = Keeper(tmp_path / "keeper", hidden)
+    private = keeper.folder / "private"
+    number = private / "own.number.toml"
+    number.write_text(
+        number.read_text().replace('metric = "mse"', 'output = { kind = "number", low = 0, high = 9 }')
+    )
+    rows = [
+        {**json.loads(line), "gold": "3.00"}
+        for line in (private / "own.number.jsonl").read_text().splitlines()
+    ]
+    (private / "own.number.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    keeper.run("prepare", "own.number", "own.tags")
+    texts = {"own.number": "three", "own.tags": "tg-uq9 other"}
+    lines: dict[tuple[str, str], list[Any]] = {
+        (task, "test"): [(id_, text) for id_ in Store(keeper.home).ids(task, "test")]
+        for task, text in texts.items()
+    }
+    write_submission(keeper.submissions / "s", "s", lines)
+    done = " ".join(keeper.run("evaluate", keeper.submissions / "s", "--split", "test").stdout.split())
+    assert f"has 'three' for {'3' if hidden else '3.00'!r}" in done
+    assert ("24 unknown" in done) == (not hidden)
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -452,11 +492,13 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
         shutil.copytree(public.folder / name, keeper.folder / name)
     keeper.run("prepare", *keeper.tasks)
     before = Store(keeper.home).record("own.text", "test")
-    path = keeper.folder / "private" / "own.text.toml"
+    path, code = keeper.folder / "private" / "own.text.toml", keeper.folder / "private" / "meta.py"
     path.write_text(f'hidden = ["test"]\n{path.read_text()}')
+    code.write_text(META)
     done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
-    assert "was prepared before its labels were hidden: run decabench prepare own.text" in done.stderr
-    keeper.run("prepare", "own.text")
+    assert "was prepared before its labels were hidden: run decabench prepare own." in done.stderr
+    keeper.run("prepare", "own.text", "own.meta")
+    assert Store(keeper.home).record("own.meta", "test").salt
     after = Store(keeper.home).record("own.text", "test")
     assert after.salt and after.fingerprint != before.fingerprint
     keeper.run("prepare", "own.text", "--force")
@@ -554,6 +596,13 @@ def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_pat
     kept.run(*line, "--output", tmp_path / "p")
     assert record.stated in (tmp_path / "p" / "submission.toml").read_text()
     kept.run("evaluate", tmp_path / "p", "--split", "test", "--tasks", "own.text")
+    kept.run("prepare", "own.text", "--export-ids", tmp_path / "ids.json")
+    assert json.loads((tmp_path / "ids.json").read_text())["splits"][0]["fingerprint"] == record.stated
+    rows = "".join(f"{id_},x\n" for id_ in Store(kept.home).ids("own.text", "test"))
+    (tmp_path / "answers.csv").write_text(f"id,answer\n{rows}")
+    line = ("import", "csv", tmp_path / "answers.csv", "--task", "own.text", "--split", "test")
+    kept.run(*line, "--output", tmp_path / "i", "--name", "i")
+    assert record.stated in (tmp_path / "i" / "submission.toml").read_text()
     changed = (tmp_path / "p" / "submission.toml").read_text().replace(record.stated, "sha256:" + "0" * 64)
     (tmp_path / "p" / "submission.toml").write_text(changed)
     done = kept.run("evaluate", tmp_path / "p", "--split", "test", code=3)
