@@ -66,6 +66,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     those of their record are refused. With a family or a target form from outside it is made
     anew each time, because their code may have changed. Raises MissingDataError, DataError.
     """
+    _refuse_hidden(store, config, tasks)
     ours = config.model.name in FAMILIES and all(
         tasks[name] is TASKS.get(name) for name in config.target_forms
     )
@@ -75,11 +76,6 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     family, lexicon = find_family(config.model.name), Lexicon()
     for name in config.tasks:
         for split in _splits_read(config):
-            if store.hides(tasks[name], split):
-                raise DecabenchError(
-                    f"A checkpoint would hold words of the labels of {name}, {split}, which are hidden: leave "
-                    "validation_words and learn_validation out."
-                )
             require_content(store, name, split)
     outputs: dict[str, Output] = {}
     found: dict[str, TaskData] = {}
@@ -95,6 +91,16 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
         with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
             _write_cache(store.home / CACHE / key, made)
     return made
+
+
+def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> None:
+    for name in config.tasks:
+        for split in _splits_read(config):
+            if store.hides(tasks[name], split):
+                raise DecabenchError(
+                    f"A checkpoint would hold words of the labels of {name}, {split}, which are hidden: leave "
+                    "validation_words and learn_validation out."
+                )
 
 
 def _splits_read(config: TrainConfig) -> tuple[str, ...]:
