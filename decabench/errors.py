@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections.abc
-import contextlib
 from typing import ClassVar
 
 from decabench.metrics import DecabenchError, MetricError, UnknownNameError, near_matches, require_name
@@ -21,7 +19,6 @@ __all__ = [
     "install_hint",
     "near_matches",
     "require_name",
-    "unquoted",
 ]
 
 
@@ -53,19 +50,6 @@ class ModelError(DecabenchError):
 
 class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""
-
-
-@contextlib.contextmanager
-def unquoted(hidden: bool, instead: DecabenchError) -> collections.abc.Iterator[None]:
-    """Where labels are hidden, raise another error in place of one that may quote a label."""
-    try:
-        yield
-    except (MemoryError, StorageError):
-        raise
-    except Exception:
-        if not hidden:
-            raise
-        raise instead from None  # or a traceback would quote it
 
 
 def install_hint(extra: str) -> str:

@@ -65,6 +65,7 @@ from decabench.tasks.task import (
     context_limits,
     describe_absent,
     is_task_name,
+    unquoted,
 )
 from decabench.tasks.wording import (
     KIND_OF_METRIC,
@@ -152,5 +153,6 @@ __all__ = [
     "select_tasks",
     "tasks_with_split",
     "units_line",
+    "unquoted",
     "wrapped",
 ]

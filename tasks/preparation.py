@@ -18,7 +18,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, unquoted
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import (
     Paths,
     as_paths,
@@ -33,7 +33,14 @@ from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import HIDDEN_ADVICE, Source, Task, available_splits, describe_absent
+from decabench.tasks.task import (
+    HIDDEN_ADVICE,
+    Source,
+    Task,
+    available_splits,
+    describe_absent,
+    unquoted,
+)
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 

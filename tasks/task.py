@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from decabench.errors import DataError, UnknownNameError, require_name
+from decabench.errors import DataError, DecabenchError, StorageError, UnknownNameError, require_name
 from decabench.files import shown_path
 from decabench.metrics import METRICS
 from decabench.plugins import plugin_names
@@ -34,6 +35,7 @@ __all__ = [
     "describe_absent",
     "is_task_name",
     "require_metric",
+    "unquoted",
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -53,6 +55,20 @@ HIDDEN_ADVICE = (
     "output."
 )
 """The end of an error that does not say what is wrong with a hidden split."""
+
+
+@contextmanager
+def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
+    """Where labels are hidden, raise another error in place of one that may quote a label."""
+    try:
+        yield
+    except (MemoryError, StorageError):
+        raise
+    except Exception:
+        if not hidden:
+            raise
+        raise instead from None  # or a traceback would quote it
+
 
 METRIC_GROUP = "decabench.metrics"
 """The entry-point group for packages that provide metrics."""

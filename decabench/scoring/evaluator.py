@@ -21,7 +21,6 @@ from decabench.errors import (
     SubmissionError,
     UnknownNameError,
     require_name,
-    unquoted,
 )
 from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
@@ -78,6 +77,7 @@ from decabench.tasks import (
     number_units,
     read_references,
     select_suite,
+    unquoted,
 )
 from decabench.text import excerpt
 from decabench.workers import collection_paused, process_pool
@@ -489,12 +489,14 @@ class _Job:
         pool: Executor | None,
     ) -> TaskScores:
         """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        if not self.hidden:
+            return score_task(metrics, texts, references, pool)
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
             f"{name} --split {split} --hidden says why, where nobody else reads the output."
         )
-        with unquoted(self.hidden, instead):
+        with unquoted(True, instead):
             return score_task(metrics, texts, references, pool)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from decabench.errors import MetricError, unquoted
+from decabench.errors import MetricError
 from decabench.metrics import Item, Metric, evaluate
 from decabench.scoring.evaluator import find_metric
-from decabench.tasks import HIDDEN_ADVICE, Example, Store, Task
+from decabench.tasks import HIDDEN_ADVICE, Example, Store, Task, unquoted
 
 __all__ = ["ProofStep", "empty_answer_floor", "prove_task"]
 

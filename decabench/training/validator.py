@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from decabench.errors import DecabenchError, unquoted
+from decabench.errors import DecabenchError
 from decabench.models import TrainedModel
 from decabench.scoring import find_metric, score_task
-from decabench.tasks import Example, Store, Task
+from decabench.tasks import Example, Store, Task, unquoted
 from decabench.training.config import TrainConfig
 
 __all__ = [
