@@ -88,6 +88,9 @@ class AnswerForm:
     here."""
     scale: tuple[float, float] | None = None
     """number: the lowest and the highest; those of the task's output, so a template file never gives them here."""
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
+    """Pairs of tags around a model's reasoning, besides the known ones; those of the run, so a template file never
+    gives them here."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:

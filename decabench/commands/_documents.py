@@ -230,6 +230,10 @@ class AskedTask:
     """Answers that are none of the labels that the question offers."""
     other_label_example: str
     """A sentence about the first of them."""
+    template: int
+    """Answers with role headers or tokens of a chat template, which were left out."""
+    tool_calls: int
+    """Answers that call a tool, and so are unparseable."""
     seconds: float
     """Wall time."""
     commonest_error: str

@@ -573,8 +573,12 @@ def _lenient(task: TaskResult) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} unparseable",
+    "reasoning_only": "{} of them reasoning with nothing after it",
+    "cut_in_reasoning": "{} of them cut off while reasoning",
+    "tool_call": "{} of them calls of tools",
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",
+    "template": "{} with tokens of a chat template",
 }
 
 _ITEM_FORMS = {

@@ -55,6 +55,7 @@ __all__ = [
     "Lines",
     "Prices",
     "describe_failures",
+    "describe_leftovers",
     "estimated",
     "predict",
     "print_estimate",
@@ -103,7 +104,7 @@ def _options() -> list[Any]:
             help="Print what would be sent for the first example of TASK, without asking anything.",
         ),
         options_of(Prompts),
-        options_of(Run, "extract"),
+        options_of(Run, "extract", "reasoning_tags"),
         options_of(ModelOptions),
         options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
         running("--price-in", type=price, metavar="PRICE", help="Price per million prompt tokens."),
@@ -505,6 +506,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
             f"Partial: {', '.join(limited)}: only {run.selection.describe(several)}; {scores} "
             f"{'are' if several else 'is'} not ranked."
         )
+    remarks += describe_leftovers(report, run.predictor)
     if report.removed:
         remarks.append(
             f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
@@ -521,6 +523,26 @@ def describe_failures(report: Report) -> Iterator[str]:
                 f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
+
+
+_TEMPLATE_ADVICE = {
+    "hf": "try --chat or --no-chat",
+    "openai": "look at the template that the server uses, or try another --api",
+}
+"""What to do about a chat template, by the scheme of the predictor."""
+
+
+def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
+    """Say once how many answers of a run have something of a chat template in them, and how many call tools."""
+    count = sum(tally.resumed + tally.answered for tally in report.tallies)
+    if number := sum(tally.template for tally in report.tallies):
+        advice = _TEMPLATE_ADVICE.get(predictor.partition(":")[0], "look at what the model is sent")
+        yield (
+            f"The chat template looks wrong: {number:,} of {count:,} answers had role headers or special tokens, which "
+            f"were left out. To find out why, {advice}."
+        )
+    if number := sum(tally.tool_calls for tally in report.tallies):
+        yield f"{number:,} of {count:,} answers call a tool, and are unparseable: turn the tools of the server off."
 
 
 def _forms(tally: Tally) -> Iterator[str]:

@@ -180,7 +180,7 @@ def _print_differences(out: Console, found: Comparison) -> None:
 
 def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
-    from decabench.commands.predict import describe_failures
+    from decabench.commands.predict import describe_failures, describe_leftovers
     from decabench.scoring import SAMPLE_NOTE
 
     yield from describe_failures(done.report)
@@ -195,6 +195,7 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
             yield f"{name}: {count:,} answers are unparseable."
     if experiment.baselines and _is_limited(done):
         yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
+    yield from describe_leftovers(done.report, experiment.predictor)
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):

@@ -15,6 +15,7 @@ from decabench.prompts.messages import (
 )
 from decabench.prompts.shots import DrawnShots, Shot, select_shots
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.prompts.turns import ReasoningTags, check_reasoning_tags
 
 __all__ = [
     "BUILT_IN",
@@ -27,11 +28,13 @@ __all__ = [
     "Message",
     "PromptTooLongError",
     "Prompting",
+    "ReasoningTags",
     "Role",
     "Shot",
     "TemplateError",
     "TemplateSet",
     "built_in_text",
+    "check_reasoning_tags",
     "extract",
     "fit",
     "forms_of",

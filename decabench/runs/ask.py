@@ -73,6 +73,10 @@ class Tally:
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
     """A sentence about the first of them: what was written, which labels there are, and what to do."""
+    template: int = 0
+    """Answers with role headers or tokens of a chat template, which were left out."""
+    tool_calls: int = 0
+    """Answers that call a tool, and so are unparseable."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""

@@ -27,6 +27,7 @@ from decabench.prompts import (
     PROMPT_VERSION,
     Prompting,
     Shot,
+    check_reasoning_tags,
     load_template,
     make_prompting,
     select_shots,
@@ -238,6 +239,12 @@ class Run:
         flag="--extract/--no-extract",
         unset="for hf: and openai:",
     )
+    reasoning_tags: tuple[tuple[str, str], ...] = option(
+        (),
+        "Tags around the model's reasoning, if decabench does not know them (see docs/prompts.md); may be repeated.",
+        section=PROMPTS,
+        metavar="OPEN CLOSE",
+    )
     options: ModelOptions = field(default_factory=ModelOptions)
     """Options for the model."""
     engine: str = option("local", "Where to run the model.", section=RUN, choices=("local", "ray"))
@@ -262,6 +269,7 @@ class Run:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_reasoning_tags(self.reasoning_tags)
 
 
 @dataclass(frozen=True)
@@ -360,6 +368,8 @@ def _check(run: Run, backend: Backend) -> None:
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # which it would choose
         raise DecabenchError("--omit seed leaves it out, but --seed gives one: choose one of the two.")
+    if run.reasoning_tags and not _extracts(run, backend):
+        raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
             f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf:, "
@@ -394,6 +404,8 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
         }
     if _extracts(run, backend):
         content["extraction"] = EXTRACTION_VERSION
+        if run.reasoning_tags:
+            content["reasoning_tags"] = [list(pair) for pair in check_reasoning_tags(run.reasoning_tags)]
     content = {key: value for key, value in content.items() if value != {}}
     return {**content, "fingerprint": fingerprint(content)}
 
@@ -412,6 +424,7 @@ def _plan_task(
     if _extracts(run, backend):
         own = prompting.form if prompting else task.answer_form
         form = settle_form(own, task.output, wording.words if wording else {})
+        form = replace(form, reasoning_tags=check_reasoning_tags(run.reasoning_tags))
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records
     content = {

@@ -331,6 +331,9 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
         if isinstance(outcome, Answer):
             line = make_line(question, outcome, done.planned.form, done.planned.wording)
             _count_form(done, question, outcome, line)
+            rules = str(line.get("rule", "")).split("+")
+            done.tally.template += "template" in rules
+            done.tally.tool_calls += "tool-call" in rules
             yield line
 
 

@@ -186,7 +186,8 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
+    `truncated` or `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`
     than the question offers; 0 is left out. Of tags and trees, how many items there are `missing_items`,
     `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
