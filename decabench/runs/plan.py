@@ -269,7 +269,8 @@ class Run:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        check_reasoning_tags(self.reasoning_tags)
+        if self.reasoning_tags:
+            check_reasoning_tags(self.reasoning_tags)
 
 
 @dataclass(frozen=True)

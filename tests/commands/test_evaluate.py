@@ -251,11 +251,14 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
         at1={"rule": "unparseable", "finish": "length"},
         at2={"finish": "refused"},
         at3={"context_kept": [0, 0]},
+        at4={"rule": "reasoning+reasoning-only+unparseable"},
+        at5={"rule": "template"},
     )
     cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    assert "\nsquad: 2 unparseable, 1 refused, 1 cut at the limit of new tokens.\n" in done.stdout
+    forms = "3 unparseable, 1 of them reasoning with nothing after it, 1 refused, 1 cut at the limit of new tokens"
+    assert f"\nsquad: {forms}, 1 with tokens of a chat template.\n" in done.stdout
     assert "squad: 1 context was cut; the gold answer is still inside for 96.9 % (ceiling)." in done.stdout
     assert "\nsst: 1 context was cut.\n" in done.stdout
 
