@@ -525,6 +525,18 @@ def describe_failures(report: Report) -> Iterator[str]:
             )
 
 
+def _forms(tally: Tally) -> Iterator[str]:
+    """Say how many answers are not of the task's form: such a score says little about the model."""
+    count = tally.resumed + tally.answered
+    if tally.other_label:
+        yield (
+            f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
+            f"{tally.other_label_example}"
+        )
+    if tally.unparseable:
+        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
+
+
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
     "openai": "look at the template that the server uses, or try another --api",
@@ -543,18 +555,6 @@ def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
         yield f"{number:,} of {count:,} answers call a tool, and are unparseable: turn the tools of the server off."
-
-
-def _forms(tally: Tally) -> Iterator[str]:
-    """Say how many answers are not of the task's form: such a score says little about the model."""
-    count = tally.resumed + tally.answered
-    if tally.other_label:
-        yield (
-            f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
-            f"{tally.other_label_example}"
-        )
-    if tally.unparseable:
-        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 
 def _gpu_memory() -> str:
