@@ -541,11 +541,11 @@ _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
     "openai": "look at the template that the server uses, or try another --api",
 }
-"""What to do about a chat template, by the scheme of the predictor."""
+"""The advice on a chat template, by the scheme of the predictor."""
 
 
 def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
-    """Say once how many answers of a run have something of a chat template in them, and how many call tools."""
+    """Say once how many answers of a run hold leftovers of a chat template, and how many call tools."""
     count = sum(tally.resumed + tally.answered for tally in report.tallies)
     if number := sum(tally.template for tally in report.tallies):
         advice = _TEMPLATE_ADVICE.get(predictor.partition(":")[0], "look at what the model is sent")

@@ -1,4 +1,4 @@
-"""What a model says in its turn: the text without reasoning, and without what a chat template leaves in it."""
+"""A model's turn: its text without reasoning, and without the leftovers of a chat template."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 ReasoningTags = tuple[tuple[str, str], ...]
-"""Pairs of tags: what opens a block of reasoning, and what closes it."""
+"""Pairs of tags that open and close a block of reasoning."""
 
 # Reasoning
 
@@ -49,9 +49,9 @@ _TAGS: ReasoningTags = (
     ("Here's my thought process:", "Here's my response:"),
     ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),  # Apriel
     ("Thinking...", "...done thinking."),  # ollama run
-    ("<details>", "</details>"),  # Open WebUI
+    ('<details type="reasoning"', "</details>"),  # Open WebUI
 )
-"""What opens and closes reasoning, besides tags whose name says so. docs/prompts.md has the models of both."""
+"""Tags of reasoning whose name does not say so; `_NAMED` matches the others."""
 
 _NAMED = (
     r"(?:<|&lt;)[|\s]{0,3}(?P<slash>/?)\s{0,3}"
@@ -59,7 +59,9 @@ _NAMED = (
     r"|(?:reason|reflection|rationale|analysis|scratchpad|(?:inner[_-]?)?monologue)(?=[\s>|&]))"
     r"(?:\s[^<>&]{0,300})?[|\s]{0,3}(?:>|&gt;)"
 )
-"""`<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`: most models name what they do in the tag."""
+"""`<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`: the name of most tags says what they mark."""
+_ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
+"""The beginning of tags that close nothing where none of them opened reasoning: they occur in ordinary texts."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
 """An opening of gpt-oss, Gemma 4 or HyperCLOVA X whose special tokens were left out."""
@@ -83,7 +85,7 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
 
 @lru_cache(16)
 def _marks(tags: ReasoningTags) -> re.Pattern[str]:
-    """Match what opens or closes reasoning."""
+    """Match any tag of reasoning."""
     openings = "|".join(dict.fromkeys(_literal(start, is_opening=True) for start, _ in tags))
     closings = "|".join(dict.fromkeys(_literal(end) for _, end in tags))
     return re.compile(
@@ -123,12 +125,16 @@ _CLOSING_QUOTES = "`'\"\u2019\u201d"
 
 def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark]:
     """Return the tags in a text. Those in quotation or code marks are only mentions, unless a pair begins the text."""
-    marks, mentions = [], []
+    marks, mentions, has_begun = [], [], False
     for match in _marks((*_TAGS, *tags)).finditer(text):
         opens = match["opens"] is not None or (
             match["closes"] is None and not match["slash"] and not _CLOSES.search(match["name"])
         )
         start, end = match.span()
+        if _ORDINARY.match(match.group()):
+            has_begun = has_begun or opens or not text[:start].strip()
+            if not has_begun:
+                continue
         before, after = text[start - 1 : start] if start else "", text[end : end + 1]
         if before and after and _OPENING_QUOTES.find(before) == _CLOSING_QUOTES.find(after) != -1:
             mentions.append(_Mark(start - 1, end + 1, opens))
@@ -205,7 +211,7 @@ _MESSAGE = re.compile(
     r"|<\|constrain\|>\s{0,3}\w*|<\|close\|>\s{0,3}\w+\s{0,3}<\|sep\|>",
     re.IGNORECASE,
 )
-"""What stands between the messages of a turn."""
+"""Tokens between the messages of a turn."""
 _END_OF_ANSWER = re.compile(
     r"<\|(?:END_RESPONSE|END_TEXT|end_of_solution|end_message)\|>|\[END FINAL RESPONSE\]", re.IGNORECASE
 )
@@ -240,12 +246,12 @@ def _without_tokens(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a model says in its turn."""
+    """The text of a model's turn."""
 
     text: str
     """The text without reasoning, role headers and tokens; empty if there is nothing else."""
     rules: tuple[str, ...]
-    """What was left out: `template`, `reasoning`."""
+    """The parts that were left out: `template`, `reasoning`."""
     calls_tool: bool
     """Whether it calls a tool, which is no answer: nobody offered it one."""
 

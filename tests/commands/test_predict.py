@@ -293,7 +293,7 @@ def test_unparseable_answers_are_counted_beside_labels():
     ]
 
 
-def test_what_a_chat_template_leaves_is_said_once_for_all_tasks(command, home, tmp_path, monkeypatch):
+def test_leftovers_of_a_chat_template_are_said_once_for_all_tasks(command, home, tmp_path, monkeypatch):
     (tmp_path / "leaking_model.py").write_text(
         "TEXTS = ['assistant\\n\\nBob', 'positive<|im_end|>', '<tool_call>x</tool_call>', '<plan>B</plan>positive']\n"
         "class Model:\n    def predict(self, questions):\n"

@@ -436,7 +436,7 @@ def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp
     assert line["raw"] == "Answer: negative."
 
 
-def test_reasoning_in_tags_of_ones_own(bring, golds, tmp_path):
+def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
     texts = {id_: f"<plan>negative? positive?</plan>{text}" for id_, text in golds("sst").items()}
     path = write_csv(tmp_path / "sst.csv", texts)
     tags = (("<plan>", "</plan>"),)

@@ -162,6 +162,8 @@ def test_a_reasoning_that_the_prompt_opened_may_quote_its_end_before_it_is_cut_o
         "thought to be a fake",
         "trick the lions [into thinking] that I stood there",
         "a < b and b > c",
+        "He said: Here is my response: no.",
+        "See <details>the rules</details> for more",
     ],
 )
 def test_an_answer_that_resembles_a_tag_stays(answer: str) -> None:
@@ -343,9 +345,9 @@ def test_tags_that_could_mark_nothing_are_refused(pair: tuple[str, ...]) -> None
 
 PIECES = st.sampled_from(
     [
-        "<think>", "</think>", "<|channel|>", "final<|message|>", "assistantfinal", "Here is my response:", "```", "`",
+        "<think>", "</think>", "<|channel|>", "final<|message|>", "assistantfinal", "[BEGIN FINAL RESPONSE]", "```",
         "<|im_start|>", "assistant\n", "user\n", "<|im_end|>", "<|end|>", "<|start|>", "[INST]", "[/INST]",
-        "<s>", "</s>", "<answer>", "</answer>", "<|END_RESPONSE|>", "<|x|>", "Denver", "a", " ", "\n", "\u200b",
+        "`", "<s>", "</s>", "<answer>", "</answer>", "<|END_RESPONSE|>", "<|x|>", "Denver", "a", " ", "\n", "\u200b",
     ]
 )  # fmt: skip
 
