@@ -661,7 +661,7 @@ def test_killed_and_gone_on(home, tmp_path):
         "        return [question.context[::-1] for question in questions]\n"
         "model = Model()\n"
     )
-    command = [sys.executable, "-m", "decabench.cli", "predict", "--predictor", "slow_model:model"]
+    command = [sys.executable, "-m", "decabench", "predict", "--predictor", "slow_model:model"]
     command += ["--tasks", "sst,schema", "--home", str(home), "--batch-size", "4", "--output"]
 
     def start(output, **more):
