@@ -36,7 +36,7 @@ def test_a_text_that_is_its_own_answer_is_not_written_twice():
 
 
 def test_a_variants_label_becomes_the_datasets():
-    (variant,) = (variant for variant in TASKS["sst"].variants if "happy" in variant.labels)
+    (variant,) = (variant for variant in TASKS["sst"].variants if variant.name == "angry-happy")
     line = make_line(QUESTION, Answer("Happy"), None, variant)
     assert line == {"id": "1", "answer": "positive", "raw": "Happy", "rule": "relabelled"}
 
