@@ -55,6 +55,7 @@ __all__ = [
     "Lines",
     "Prices",
     "describe_failures",
+    "describe_forms",
     "estimated",
     "predict",
     "print_estimate",
@@ -525,7 +526,7 @@ def describe_failures(report: Report) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} are unparseable.",
-    "refused": "{} were refused, by the model or by a filter of its server; they count as wrong.",
+    "refused": "{} were refused, by the model or by a filter of its server: they are scored as empty.",
     "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
     "only_reasoning": "{} are reasoning with nothing after it: raise --max-new-tokens, or turn the reasoning off.",
     "empty": "{} are empty.",

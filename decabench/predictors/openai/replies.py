@@ -34,7 +34,7 @@ _FILTERED = _any_of(
     r"\bflagged\b|moderation|censor",  # OpenAI, OpenRouter, Mistral, StepFun
     r"PROHIBITED_CONTENT|block_?reason|(?:prompt|input|output|response|candidate) (?:was |is )?blocked",  # Gemini
     r"blocked (?:prompt|input|output)|toxic",  # Cohere
-    r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock, Portkey
+    r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
 _FILTER_CODES = frozenset({"1301", "1026", "1027"})
 """Of Zhipu, and of MiniMax for prompts and for answers."""
