@@ -68,7 +68,7 @@ class Answer:
     completion_tokens: int | None = None
     """Tokens generated; None if they were not counted."""
     reasoning: str | None = None
-    """What the model thought before it answered, if that arrived apart from the text; shortened when it is stored."""
+    """The model's reasoning, if it arrived apart from the text; shortened when it is stored."""
     served_by: str | None = None
     """The model that a server says has answered, and the fingerprint of its system."""
 
@@ -202,8 +202,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Make an answer from a text and the other fields of a record; None for those it lacks.
 
-    Reasoning and the name of the model are for readers: what is no text there is left out. Raises ValueError for the
-    first other field that is not valid.
+    Reasoning and the name of the model only inform a reader, so they are left out if they are not texts. Raises
+    ValueError for the first other field that is not valid.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")

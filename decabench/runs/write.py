@@ -380,7 +380,7 @@ def make_line(
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
     With a form, the answer is extracted from the text; with a wording, its label words are replaced with the dataset's.
-    What was written before a refusal is no answer.
+    A refused answer is empty: a filter may stop a text after a word that would be right.
     """
     text, rules = answer.text, []
     if answer.finish == "refused":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from decabench.predictors.protocol import Answer, Finish
-from decabench.text import excerpt, well_formed
+from decabench.text import well_formed
 
 __all__ = [
     "ServedAnswer",
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class UnreadableReplyError(Exception):
-    """A reply that is no answer, and that another try may better; the message says what it is instead."""
+    """A reply without an answer, which another try may bring; the message says what the reply is instead."""
 
 
 class ToolCallError(Exception):
-    """A reply that calls a tool in place of an answer, which another try would not better."""
+    """A reply that calls a tool in place of an answer, as another try would too."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -52,7 +52,7 @@ LARGEST_COUNT = 10**9
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """An answer, and what the reply says of itself."""
+    """An answer, with the rest of the reply that matters."""
 
     answer: Answer
     """The answer."""
@@ -64,7 +64,7 @@ class ServedAnswer:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a message holds, sorted by kind."""
+    """The contents of a message, sorted by kind."""
 
     text: str
     reasoning: str
@@ -97,7 +97,7 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
     if parts.refusal:
         end = "refused"
     if end == "failed":
-        raise UnreadableReplyError(f"its finish_reason is {_shown(choice.get('finish_reason'))}")
+        raise UnreadableReplyError(f"its finish_reason is {choice.get('finish_reason')!r}")
     if end != "refused" and not parts.text.strip():
         _require_empty_answer(parts, end, made)
     fingerprint = content.get("system_fingerprint")
@@ -121,25 +121,25 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
     if not reason:
         return None, ""
     if not isinstance(reason, str):
-        raise UnreadableReplyError(f"its finish_reason is {_shown(reason)}")
+        raise UnreadableReplyError(f"its finish_reason is {reason!r}")
     word = re.sub(r"[- ]", "_", reason)
     end = next((end for end, words in _ENDS.items() if re.search(words, word, re.IGNORECASE)), None)
     return end, "" if end else reason
 
 
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
-    """Raise for a reply without text, unless the model is sure to have ended its answer there.
+    """Raise for a reply without text, unless it is certain that the model wrote none.
 
-    It is if the server says so, and did not count zero tokens: the end of an answer is a token too. Reasoning is what
-    a model wrote as well.
+    It is certain if the server says why the answer ended and did not count zero tokens, since the end of an answer is a
+    token too, or if the model wrote reasoning.
     """
     if parts.tools or end == "tool":
-        named = f" ({excerpt(', '.join(parts.tools[:3]), 100)})" if parts.tools else ""
+        named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
         raise ToolCallError(
             f"The model called a tool{named} and wrote no answer: turn tools off on the server."
         )
     if parts.others:
-        raise UnreadableReplyError(f"its message has no text but {excerpt(', '.join(parts.others[:3]))}")
+        raise UnreadableReplyError(f"its message has no text but {', '.join(parts.others[:3])}")
     if parts.reasoning.strip():
         return
     if made == 0:
@@ -192,7 +192,7 @@ def _read_part(part: object) -> tuple[str, str]:
     if not isinstance(part, dict):
         return "other", f"a {type(part).__name__}"
     kind = part.get("type", "text")
-    name = kind if isinstance(kind, str) else _shown(kind)
+    name = kind if isinstance(kind, str) else repr(kind)
     if re.search("think|reason", name) or part.get("thought") is True:
         return "reasoning", _joined(part)
     if "refus" in name:
@@ -254,7 +254,3 @@ def read_count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value <= LARGEST_COUNT and value == int(value) else None
-
-
-def _shown(value: object) -> str:
-    return excerpt(repr(value), 60)

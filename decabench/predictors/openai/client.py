@@ -248,9 +248,9 @@ class Client:
                 self._compare(served)
                 return served
             except ToolCallError as error:
-                raise RefusedError(self._key.redact(str(error))) from None
+                raise RefusedError(excerpt(self._key.redact(str(error)))) from None
             except UnreadableReplyError as error:
-                said = self._key.redact(str(error))
+                said = excerpt(self._key.redact(str(error)))
                 fault = _RetryableError(f"sent a reply that does not fit this API: {said}")
             except _RetryableError as error:
                 fault = error
@@ -276,15 +276,15 @@ class Client:
             _log.warning("%s", self._key.redact(message))
 
     def _compare(self, served: ServedAnswer) -> None:
-        """Say so if another model has answered, or for a reason that nobody knows."""
+        """Warn about an answer of another model, or with an unknown finish_reason."""
         if served.model and not is_same_model(self.model, served.model):
-            name = excerpt(served.model, 80)
+            name = excerpt(self._key.redact(served.model), 80)
             self.say_once(
                 name,
                 f"{self.url} was asked for {self.model}, but {name} answers: check --model. The submission records it.",
             )
         if served.unknown_end:
-            reason = excerpt(served.unknown_end, 60)
+            reason = excerpt(self._key.redact(served.unknown_end), 60)
             self.say_once(
                 reason,
                 f"{self.url} ends answers with the finish_reason {reason!r}, which is unknown here: they are taken as "

@@ -46,7 +46,7 @@ class ApiKey:
 
     @property
     def given(self) -> str:
-        """What was sent, in words that fit `the server refuses …`."""
+        """The name of the key and of other headers, in words that fit `the server refuses …`."""
         names = [header.name for header in self.others]
         key = f"the key in {self.variable}" if self.value else "" if names else "requests without a key"
         headers = f"the header{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""

@@ -26,7 +26,7 @@ class Case:
     text: str = ""
     """The answer, or a part of the failure's message."""
     reasoning: str | None = None
-    """What the model thought, if that arrived apart."""
+    """The reasoning, if it arrived apart."""
     tries: int = 1
     """Requests for one question, with one retry allowed."""
     warning: str = ""

@@ -87,7 +87,7 @@ def test_what_is_made_of_an_answer(say, answer):
 
 
 def completion(body, text):
-    """What a server for completions makes of a text that a model would write."""
+    """The reply of a server for completions, which cuts the text that a model would write."""
     ends = [text.index(stop) for stop in body.get("stop", []) if stop in text]
     choice = {"text": text[: min(ends)] if ends else text, "finish_reason": "stop" if ends else "length"}
     return Say({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}})

@@ -40,7 +40,15 @@ def test_the_key_is_in_no_file(run, tmp_path, capfd):
     echo = f"positive {CANARY}"
 
     def respond(seen):
-        says = [chat(echo), chat("negative"), fault(400, echo), fault(500, echo), Say(echo.encode())]
+        apart = {**chat("negative", reasoning_content=echo).body, "model": echo, "system_fingerprint": CANARY}
+        says = [
+            chat(echo),
+            Say(apart),
+            Say({**chat("", "content_filter").body, "model": CANARY}),
+            fault(400, echo),
+            fault(500, echo),
+            Say(echo.encode()),
+        ]
         return says[seen.number % len(says)]
 
     with serving(respond) as server:
