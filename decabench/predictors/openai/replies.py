@@ -27,12 +27,13 @@ _FILTERED = _any_of(
     r"content management policy|ResponsibleAI|jailbreak|prompt injection",  # Azure
     r"data_?inspection_?failed|(?:inappropriate|prohibited|unsafe|harmful) content",  # DashScope, Anthropic
     r"content exists risk",  # DeepSeek
-    r"considered high[ -]risk",  # Moonshot
+    r"high[ -]risk|content risk",  # Moonshot
     r"sensitive[ _]?(?:content|words?|information)|new_sensitive",  # Zhipu, Volcengine, New API, MiniMax
-    r"敏感|违规|不安全",  # the same in Chinese
-    r"violat\w+ (?:\w+ ){0,3}(?:usage|safety)|SAFETY_CHECK|safety (?:system|filter|check|polic)",  # xAI, OpenAI
+    r"敏感|违规|不安全|审核",  # the same in Chinese
+    r"violat\w+ (?:\w+ ){0,3}(?:usage|use|safety)|SAFETY_CHECK|safety (?:system|filter|check|polic)",  # xAI, OpenAI
     r"\bflagged\b|moderation|censor",  # OpenAI, OpenRouter, Mistral, StepFun
-    r"PROHIBITED_CONTENT|block_?reason|(?:prompt|input|output|response|candidate) (?:was |is )?blocked",  # Gemini
+    r"PROHIBITED_CONTENT|block_?reason",  # Gemini
+    r"(?:prompt|input|output|response|candidate|content)\b[^.]{0,40} (?:blocked|filtered)",  # Gemini, StepFun
     r"blocked (?:prompt|input|output)|toxic",  # Cohere
     r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
@@ -51,7 +52,7 @@ _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
     r"context (?:the )?overflow",  # LM Studio
     r"max(?:imum)?[ _](?:model|prompt|input|seq\w*|allowed|total)[ _](?:input )?(?:len|size|tokens)",  # vLLM, xAI
-    r"(?:prompt|input|messages?)(?: (?:is|are|was|tokens?|length))* too (?:long|large|big)",  # Anthropic, Bedrock
+    r"(?:prompt|input|messages?|request)(?: (?!tak|took)\w+){0,3} too (?:long|large|big)",  # Anthropic, Bedrock
     r"too large for model",  # Mistral
     r"(?:input|prompt) token count",  # Gemini, Copilot
     r"(?:input|prompt|inputs)\b[^.]{0,40}\bexceed",  # OpenAI, Zhipu, DeepInfra, watsonx
@@ -59,7 +60,7 @@ _TOO_LONG = _any_of(
     r"too many (?:input |prompt )?tokens|model token limit",  # Cohere, Moonshot
     r"reduce the (?:length|size) of|reduce your prompt|shorten (?:the|your) (?:prompt|input)",  # OpenAI, Groq, Cerebras
     r"range of input length",  # DashScope
-    r"`inputs`",  # TGI, Together
+    r"`inputs`|inputs tokens",  # TGI, Together
     r"expected maxLength|request_too_large",  # Bedrock, Anthropic
     r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
 )

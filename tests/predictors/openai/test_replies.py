@@ -277,6 +277,8 @@ def test_too_long(found, limit, prompt):
         reply("max_tokens must be at least 1"),
         reply("The server had an error"),
         reply("Reading your message took too long", 504),
+        reply("Your request is taking too long", 504),
+        reply("Extra inputs are not permitted", 422),
         reply("context deadline exceeded", 500),
         # Groq: what an account may ask for in a minute, which a shorter context would hide
         reply(
@@ -406,6 +408,8 @@ FILTERED = [  # each is one server's; the texts are as they were seen
     ServerReply(200, '{"choices": [], "promptFeedback": {"blockReason": "OTHER"}}'),
     ServerReply(200, '{"error": {"code": "content_filter", "message": "filtered"}, "choices": []}'),
     reply("blocked output: please adjust prompt and try again", 400),
+    reply("The content you provided or machine outputted is blocked.", 451, type="censorship_blocked"),
+    reply("Prompt blocked due to security configurations", 424, code=2016),
 ]
 
 
@@ -432,6 +436,8 @@ def test_filtered(found):
         reply("Rate limit reached for content_filter", 429),
         reply("The content filter is unavailable", 503),
         reply("Moderation service error", 500),
+        reply("Extra inputs are not permitted", 422),
+        reply("Invalid value for 'content': expected a string", 400),
         reply("This request was blocked by your guardrail: the model is not on its list", 403),
         ServerReply(403, "<html>Blocked by the content filter of your company</html>"),
         reply("Unsupported parameter: 'seed' is not supported with this model.", param="seed"),
