@@ -1,5 +1,7 @@
 """From outcomes to lines."""
 
+import pytest
+
 from decabench.predictors.protocol import Answer
 from decabench.runs.write import make_line
 from decabench.tasks.example import Question
@@ -21,6 +23,20 @@ def test_what_is_known_of_it_is_said():
         "finish": "length",
         "context_kept": [0, 3],
     }
+
+
+def test_reasoning_that_came_apart_stands_beside_the_answer():
+    line = make_line(QUESTION, Answer("x", reasoning="It is praise.", served_by="m"))
+    assert line == {"id": "1", "answer": "x", "reasoning": "It is praise."}
+
+
+@pytest.mark.parametrize("form", [None, AnswerForm(kind="label", labels=("negative", "positive"))])
+@pytest.mark.parametrize("text", ["", "positive", "I can't help."])
+def test_a_refused_answer_is_never_right(form, text):
+    """A filter stops an answer anywhere, also behind a word that would have been right."""
+    line = make_line(QUESTION, Answer(text, "refused"), form)
+    raw = {"raw": text} if text else {}
+    assert line == {"id": "1", "answer": "", **raw, "rule": "refused", "finish": "refused"}
 
 
 def test_an_extracted_answer_keeps_its_text():
