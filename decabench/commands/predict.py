@@ -55,6 +55,7 @@ __all__ = [
     "Lines",
     "Prices",
     "describe_failures",
+    "describe_forms",
     "describe_leftovers",
     "estimated",
     "predict",
@@ -511,7 +512,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
         remarks.append(
             f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
         )
-    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
+    remarks += [sentence for tally in report.tallies for sentence in describe_forms(tally)]
     return [*remarks, *describe_failures(report)]
 
 
@@ -525,16 +526,27 @@ def describe_failures(report: Report) -> Iterator[str]:
             )
 
 
-def _forms(tally: Tally) -> Iterator[str]:
+_FORMS = {
+    "unparseable": "{} are unparseable.",
+    "refused": "{} were refused, by the model or by a filter of its server: they are scored as empty.",
+    "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
+    "only_reasoning": "{} are reasoning with nothing after it: raise --max-new-tokens, or turn the reasoning off.",
+    "empty": "{} are empty.",
+}
+"""Answers that say little about what a model can do, with what to do about them."""
+
+
+def describe_forms(tally: Tally) -> Iterator[str]:
     """Say how many answers are not of the task's form: such a score says little about the model."""
     count = tally.resumed + tally.answered
     if tally.other_label:
-        yield (
-            f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
-            f"{tally.other_label_example}"
-        )
-    if tally.unparseable:
-        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
+        example = f" {tally.other_label_example}" if tally.other_label_example else ""
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels.{example}"
+    numbers = {kind: getattr(tally, kind) for kind in _FORMS}
+    numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
+    for kind, sentence in _FORMS.items():
+        if number := numbers[kind]:
+            yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
 
 
 _TEMPLATE_ADVICE = {

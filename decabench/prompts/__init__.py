@@ -1,6 +1,6 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
 from decabench.prompts.forms import AnswerForms, forms_of
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
@@ -45,5 +45,6 @@ __all__ = [
     "select_shots",
     "settle_form",
     "show",
+    "silent_rule",
     "takes_for",
 ]

@@ -26,7 +26,7 @@ from decabench.prompts.turns import before_next_turn, find_role_header, read_tur
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
 from decabench.text import bare, well_formed
 
-__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form"]
+__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form", "silent_rule"]
 
 EXTRACTION_VERSION = 4
 """Incremented whenever the same raw text would give a different answer.
@@ -86,8 +86,7 @@ def extract(
     if not turn.text:
         if "reasoning" not in rules:  # the tokens that end a turn, and no more
             return Extracted("", "template+empty")
-        silent = "reasoning-only" if reading.finished else "cut-in-reasoning"
-        return Extracted("", "+".join([*rules, silent, "unparseable"]))
+        return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
     said = reading.without_header(turn.text)
     if said is None:
         return Extracted(_first_line(turn.text, form)[0], "+".join([*rules, "unparseable"]))
@@ -102,6 +101,11 @@ def extract(
     answer, more = reading.find(kept)
     # an escape in JSON may be half of a surrogate pair, which no file can hold
     return Extracted(well_formed(bare(answer)), "+".join([*rules, *more]) or "as-is")
+
+
+def silent_rule(finish: str) -> str:
+    """Return the rules of an answer that is all reasoning."""
+    return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"
 
 
 _Found = tuple[str, list[str]]

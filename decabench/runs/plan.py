@@ -33,6 +33,7 @@ from decabench.prompts import (
     select_shots,
     settle_form,
 )
+from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import JournalKey
 from decabench.runs.settings import ORACLE, make_setting, reveal_gold
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
@@ -224,7 +225,7 @@ class Run:
     """Which examples to run."""
     variant: int = option(
         0,
-        "Wording of the questions; 0 is the dataset's own (see decabench tasks show).",
+        "Wording of the questions (see decabench tasks show): 0 is the dataset's own, all is each that isn't retired.",
         section=QUESTIONS,
         flag="--question-variant",
         metavar="K|all",
@@ -344,9 +345,10 @@ def plan_run(run: Run) -> Plan:
         "backend": dict(backend.describe()),  # once: it may read all of the weights
     }
     tasks = [
-        _plan_task(run, backend, identity, task, number)
+        planned
         for task in run.tasks
         for number in _variants(run, task)
+        if _is_asked(run, planned := _plan_task(run, backend, identity, task, number))
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
     render_metadata(plan.submission_info())  # raises now, not after hours, if something cannot be written
@@ -387,6 +389,13 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
             f"decabench tasks show {task.name} lists them."
         )
     return (run.variant,)
+
+
+def _is_asked(run: Run, planned: PlannedTask) -> bool:
+    """`all` starts no retired wording, but continues one that the folder has answers to, so that they stay."""
+    if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
+        return True
+    return (run.output / JOURNAL / planned.key.file_name).exists()
 
 
 def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -654,7 +654,8 @@ def _score_variants(
         digests[str(number)] = texts_digest(ids_of(references), texts)
     if len(scores) == 1 and not failed:
         return None
-    summed = VariantScores.of(scores, find_metric(job.task.metric).higher_is_better)
+    higher_is_better = find_metric(job.task.metric).higher_is_better
+    summed = VariantScores.of(scores, higher_is_better, job.task.retired_variants)
     return replace(summed, predictions=digests, failed=failed)
 
 

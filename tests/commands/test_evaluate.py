@@ -276,7 +276,7 @@ def test_raw_answers_have_a_place_of_their_own(command, home, submit):
 def test_other_wordings_have_a_table(command, home, submit):
     folder = submit("oracle", ["sst"])
     own = folder / "predictions" / "sst.validation.jsonl"
-    for number in (1, 2):
+    for number in (2, 1):
         path = folder / "variants" / str(number) / "predictions" / own.name
         path.parent.mkdir(parents=True)
         shutil.copy(own, path)
@@ -284,12 +284,13 @@ def test_other_wordings_have_a_table(command, home, submit):
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
     assert "Other wordings of the questions" in done.stdout
-    assert " sst   66.7    0.0   100.0      100.0      100.0        0.0" in done.stdout
+    assert " sst   50.0    0.0   100.0      100.0        0.0" in done.stdout
+    assert "not counted above: sst, variant 2: 100.0\n" in done.stdout
     path.write_text("")
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 1
     assert (
-        "Not scored: sst, variant 2: variants/2/predictions/sst.validation.jsonl: missing-id" in done.stdout
+        "Not scored: sst, variant 1: variants/1/predictions/sst.validation.jsonl: missing-id" in done.stdout
     )
 
 
