@@ -23,7 +23,6 @@ from .base import (
     percent,
     ratio,
     require_gold,
-    show_value,
     where,
 )
 
