@@ -30,6 +30,7 @@ __all__ = [
     "describe_output",
     "find_alike",
     "find_fault",
+    "find_lost_word",
     "is_structured",
     "require_scheme",
     "write_chunks",
@@ -179,10 +180,6 @@ def _listed(names: Sequence[str]) -> str:
 # Reading and writing answers
 
 
-MISSING = "_"
-"""What stands in a prediction for a tag that a model left out."""
-
-
 def is_structured(output: Output, metric: str) -> bool:
     """Tell whether an answer is more than a text: a label, or items, states or queries that its metric reads."""
     read = METRICS[metric].find_fault if metric in METRICS else None
@@ -303,7 +300,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
         if relations and relation not in relations:
             return f"The relation {relation[:60]!r} in its answer is none of {', '.join(relations)}."
         heads.append(int(head))
-    if lost := _find_cycle(heads):
+    if lost := find_lost_word(heads):
         return (
             f"The heads of word {lost:,} in its answer lead back to it and not to the root, which is 0: "
             "words count from 1."
@@ -311,17 +308,17 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
     return ""
 
 
-def _find_cycle(heads: Sequence[int]) -> int:
-    """Return the number of a word on a cycle of heads; 0 if the heads of all words lead to the root."""
+def find_lost_word(heads: Sequence[int]) -> int:
+    """Return a word on a cycle of heads, or with none of the words as its head; 0 if all heads lead to the root."""
     seen = [0] * (len(heads) + 1)  # the word from which each was reached first
     seen[0] = -1
     for start in range(1, len(heads) + 1):
         word = start
-        while not seen[word]:
+        while word < len(seen) and not seen[word]:
             seen[word] = start
             word = heads[word - 1]
-        if seen[word] == start:
-            return word
+        if word >= len(seen) or seen[word] == start:
+            return min(word, len(heads))
     return 0
 
 
@@ -364,8 +361,8 @@ def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
 
 
 def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
-    if MISSING in tags:
-        return f"The tag {MISSING!r} in its answer stands for a missing tag in predictions: rename it."
+    if "_" in tags:
+        return "The tag '_' in its answer stands for a missing tag in predictions: rename it."
     others = [tag for tag in tags if names and tag not in names]
     return f"The tag {others[0][:60]!r} in its answer is none of {', '.join(names)}." if others else ""
 

@@ -29,13 +29,14 @@ from decabench.text import well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form"]
 
-EXTRACTION_VERSION = 3
+EXTRACTION_VERSION = 4
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
 label that a sentence asserts beside a denial of something else is unparseable.
 3: labels that differ by marks or signs alone are told apart, and those that a task declares are not looked for in its
 questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
+4: `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
 """
 
 

@@ -430,7 +430,7 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 3
+    assert EXTRACTION_VERSION == 4
 
 
 @pytest.mark.parametrize("kind", ["span", "line", "text", "tags", "tree"])
