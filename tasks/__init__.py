@@ -15,7 +15,6 @@ from decabench.tasks.outputs import (
     find_alike,
     find_fault,
     find_lost_word,
-    is_structured,
     write_chunks,
 )
 from decabench.tasks.overlap import COMPARED, NORMALISATION, Compared, Overlap, find_overlap, normalise
@@ -135,7 +134,6 @@ __all__ = [
     "get_suite",
     "get_task",
     "home_folder",
-    "is_structured",
     "is_task_name",
     "is_web_address",
     "known_suites",

@@ -31,7 +31,6 @@ __all__ = [
     "find_alike",
     "find_fault",
     "find_lost_word",
-    "is_structured",
     "require_scheme",
     "write_chunks",
 ]
@@ -180,17 +179,11 @@ def _listed(names: Sequence[str]) -> str:
 # Reading and writing answers
 
 
-def is_structured(output: Output, metric: str) -> bool:
-    """Tell whether an answer is more than a text: a label, or items, states or queries that its metric reads."""
-    read = METRICS[metric].find_fault if metric in METRICS else None
-    return not isinstance(output, Text) or read is not None
-
-
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
     """Say why a gold answer is not itself when it is read and written again; empty if all answers are.
 
     What a metric ignores, such as case and spaces, does not count. `metrics` are the names of the task's, the headline
-    first.
+    first. Raises MetricError if one needs more than the example has.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -198,11 +191,7 @@ def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
             return fault
         alone = Item((answer,), example.id, example.units, example.meta)
         for metric in built_in:
-            try:
-                fault = _read_by(metric, alone)
-            except MetricError as error:
-                return str(error)
-            if fault:
+            if fault := _read_by(metric, alone):
                 return f"Its answer has {fault}."
         if isinstance(output, Tags) and (fault := _find_scheme_fault(answer.split(), output.scheme, metrics)):
             return fault

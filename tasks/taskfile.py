@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DataError
-from decabench.metrics import METRICS
+from decabench.metrics import METRICS, MetricError
 from decabench.tables import TomlTable
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import (
@@ -316,7 +316,7 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
                 if isinstance(row, DataError):
                     raise row
                 yield columns.example(row, split, index)
-            except DataError as error:
+            except (DataError, MetricError) as error:
                 faults.setdefault(str(error), []).append(place)
                 if len(faults) == MOST_FAULTS + 1:
                     break
