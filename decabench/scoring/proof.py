@@ -95,12 +95,13 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
                 )
         if fault:
             lost[example.id] = fault
-    alike = find_alike(task.output, task.metric, _values(task, examples)) if not lost else ""
-    shown = "".join(f"; {id_}: {fault}" for id_, fault in list(lost.items())[:3])
+    notes = [f"{id_}: {fault.rstrip('.')}" for id_, fault in list(lost.items())[:3]]
     is_known = len(lost) <= (len(examples) // 1_000 if task.gold_score else 0)
     if lost and is_known:
-        shown = f"; known exceptions of the published data, right by {task.gold_score}: {', '.join(lost)}"
-    detail = f"{len(examples) - len(lost):,} of {len(examples):,}{shown}{alike and f'; {alike}'}"
+        notes = [f"known exceptions of the published data, right by {task.gold_score}: {', '.join(lost)}"]
+    if alike := find_alike(task.output, task.metric, _values(task, examples)):
+        notes.append(alike.rstrip("."))
+    detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])
     return ProofStep("gold answers are themselves when read and written", is_known and not alike, detail)
 
 
