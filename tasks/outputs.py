@@ -126,6 +126,10 @@ Output = Text | Label | Tags | Tree | Number
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if not all(isinstance(name, str) and name.strip() for name in names):
         raise DataError(f"Each {kind} must be a non-empty string; given {', '.join(map(repr, names))}.")
+    if kind != "label" and (spaced := [name for name in names if len(name.split()) > 1]):
+        raise DataError(
+            f"A {kind} cannot hold a space, as {spaced[0]!r} does: spaces separate the items of an answer."
+        )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"Each {kind} may be named only once; {', '.join(repeated)} is named more than once.")
 
@@ -187,13 +191,14 @@ def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
-        if fault := _find_own_fault(answer, output, example.context, metrics[0]):
+        if fault := _find_own_fault(answer, output, example.context, metrics):
             return fault
         alone = Item((answer,), example.id, example.units, example.meta)
         for metric in built_in:
             if fault := _read_by(metric, alone):
                 return f"Its answer has {fault}."
-        if isinstance(output, Tags) and (fault := _find_scheme_fault(answer.split(), output.scheme, metrics)):
+        scheme = output.scheme if isinstance(output, Tags) else "plain"
+        if fault := _find_scheme_fault(answer.split(), scheme, metrics):
             return fault
     first = built_in[0] if built_in and built_in[0].name == metrics[0] else None
     if len(set(example.answers)) > 1 and first and (first.find_fault or "|refs:first" in first.signature):
@@ -205,11 +210,11 @@ def _read_by(metric: Metric, reference: Reference) -> str:
     return metric.find_fault(reference) if metric.find_fault else ""
 
 
-def _find_own_fault(answer: str, output: Output, context: str, metric: str) -> str:
+def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence[str]) -> str:
     """Say why an answer is not of the type that the task declares."""
     match output:
         case Label(names=names) if names:
-            return _find_label_fault(answer, names, metric)
+            return _find_label_fault(answer, names, metrics[0])
         case Number(low=low, high=high):
             if _read_by(METRICS["mse"], Item((answer,))) or not low <= float(answer) <= high:
                 return f"Its answer {answer[:60]!r} is no number from {low:g} to {high:g}."
@@ -218,9 +223,11 @@ def _find_own_fault(answer: str, output: Output, context: str, metric: str) -> s
             if len(items) != len(words):
                 kind = "tags" if isinstance(output, Tags) else "heads"
                 return f"Its answer has {len(items):,} {kind} for {len(words):,} words."
-            if isinstance(output, Tree):
-                return _find_tree_fault(items, output.relations)
-            return _find_tag_fault(items, output.names)
+            if isinstance(output, Tags):
+                return _find_tag_fault(items, output.names)
+            return _find_tree_fault(items, output.relations)
+        case Text() if "parsing" in metrics or "parsing_ud" in metrics:
+            return _find_tree_fault(answer.split(), ())
         case _:
             pass
     return ""

@@ -546,6 +546,17 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
             "The heads of word 1 in its answer lead back to it",
         ),
         ({"output": '"tree"'}, {"c": "x y", "a": "1:root 0:obj"}, "The heads of word 1"),
+        (
+            {"metric": '"parsing"'},
+            {"a": "2:nsubj 1:obj"},
+            "The heads of word 1 in its answer lead back to it",
+        ),
+        (
+            {"metric": '"parsing_ud"'},
+            {"a": "3:nsubj 0:root"},
+            "'3:nsubj' in its answer is no `head:relation`",
+        ),
+        ({"metric": '"sequence_f1"'}, {"a": "B-PER O S-PER"}, "Its tags are spelled in none of IOB1"),
         ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is no `head:relation`"),
         ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is no `head:relation`"),
         *(
