@@ -316,5 +316,11 @@ class StateForms(AnswerForms):
     def add(self, place: str, text: str, gold: str = "") -> None:
         """Count an answer."""
         self.answers += 1
-        if loss := find_loss(text):
-            self._count(place, text, write_change(text), loss)
+        loss = find_loss(text)
+        if loss and _parts_of_state(text) != _parts_of_state(read := write_change(text)):
+            self._count(place, text, read, loss)
+
+
+def _parts_of_state(text: str) -> set[str]:
+    """Return the constraints and requests of a state; what is repeated is not lost."""
+    return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
