@@ -264,7 +264,11 @@ def _print_record(split: str, record: SplitRecord) -> None:
 def validate(
     context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
 ) -> None:
-    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold."""
+    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold.
+
+    Labels, numbers, tags, trees, dialogue states and queries must also be themselves when they are read and written
+    again, and score low if each value is another example's.
+    """
     from decabench.commands._console import console
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks

@@ -67,7 +67,6 @@ from decabench.tasks import (
     Suite,
     Tags,
     Task,
-    Text,
     Tree,
     describe_absent,
     get_task,
@@ -681,13 +680,13 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
 
 
 def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:
-    """Count the answers that are labels, numbers or lists in a form that scores as wrong; None for free text."""
-    if isinstance(task.output, Text) or not found.predictions:
+    """Count the answers that are labels, numbers, lists or states in another form; None for free text."""
+    if not found.predictions:
         return None
     if not isinstance(task.output, Label):
         others = forms_of(task.output, find_metric(task.metric))
-        for item, text in zip(found.references, found.predictions, strict=True):
-            if others is not None:
+        if others is not None:
+            for item, text in zip(found.references, found.predictions, strict=True):
                 others.add(item.id, text, item.answers[0] if item.answers else "")
         return others
     forms = LabelForms(takes_for(find_metric(task.metric)))
