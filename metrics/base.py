@@ -38,6 +38,7 @@ __all__ = [
     "per_example",
     "percent",
     "ratio",
+    "require_gold",
     "require_name",
     "score_rows",
     "show_value",
@@ -190,6 +191,9 @@ class Metric:
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
     """(predictions, references) -> for each group, the state after each of its examples, in their order; None if an
     answer is compared as it stands. Readers need it where an answer that equals its gold is wrong."""
+    find_fault: Callable[[Reference], str] | None = None
+    """(reference) -> why its first answer is not itself when it is read and written again, as the end of a sentence
+    that begins `It has`; empty if it is. None for metrics that take texts as they are."""
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
         """Return the metric with all columns that rows of these examples have; predictions never decide them."""
@@ -335,6 +339,18 @@ def _installed_version(package: str) -> str:
 def fold_label(text: str) -> str:
     """Lower-case a label and join its words by single spaces: labels are compared in this form."""
     return " ".join(text.lower().split())
+
+
+def require_gold(references: Sequence[Reference], find_fault: Callable[[Reference], str]) -> None:
+    """Raise MetricError if gold answers have faults; the message names the first example and counts the others."""
+    found = [(index, fault) for index, reference in enumerate(references) if (fault := find_fault(reference))]
+    if not found:
+        return
+    index, fault = found[0]
+    which = references[index].id or f"number {index}"
+    more = f" So have {len(found) - 1:,} more." if len(found) > 1 else ""
+    answer = show_value(references[index].answers[0])
+    raise MetricError(f"The gold answer {answer} of {which} cannot be scored: it has {fault}.{more}")
 
 
 def show_value(value: Any, most: int = 80) -> str:

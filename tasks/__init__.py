@@ -2,14 +2,20 @@
 
 from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.outputs import (
+    SCHEMES,
     Label,
     Number,
     Output,
+    Scheme,
     Tags,
     Text,
     Tree,
     default_metric,
     describe_output,
+    find_alike,
+    find_fault,
+    find_lost_word,
+    write_chunks,
 )
 from decabench.tasks.overlap import COMPARED, NORMALISATION, Compared, Overlap, find_overlap, normalise
 from decabench.tasks.preparation import (
@@ -74,6 +80,7 @@ from decabench.tasks.wording import (
     Kind,
     PromptTemplate,
     Variant,
+    default_form,
     fixed,
     matched,
     read_prompt,
@@ -88,6 +95,7 @@ __all__ = [
     "KIND_OF_METRIC",
     "METRIC_GROUP",
     "NORMALISATION",
+    "SCHEMES",
     "SPLITS",
     "SUITES",
     "TASKS",
@@ -110,6 +118,7 @@ __all__ = [
     "References",
     "RemoteFile",
     "Request",
+    "Scheme",
     "Source",
     "SplitRecord",
     "Store",
@@ -122,10 +131,14 @@ __all__ = [
     "Variant",
     "available_splits",
     "context_limits",
+    "default_form",
     "default_metric",
     "describe_absent",
     "describe_missing",
     "describe_output",
+    "find_alike",
+    "find_fault",
+    "find_lost_word",
     "find_overlap",
     "fingerprint_line",
     "fixed",
@@ -155,4 +168,5 @@ __all__ = [
     "units_line",
     "unquoted",
     "wrapped",
+    "write_chunks",
 ]

@@ -29,6 +29,7 @@ from decabench.files import (
     sweep_temporary,
 )
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import find_alike, find_fault
 from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
@@ -41,6 +42,7 @@ from decabench.tasks.task import (
     describe_absent,
     unquoted,
 )
+from decabench.tasks.taskfile import MOST_FAULTS, describe_rows
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -584,6 +586,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     examples = _check_levels(task, source.read(opened.files, split))
+    if task.origin == "user" and task.definition is None:
+        examples = _check_answers(task, split, examples)
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
     try:
@@ -696,6 +700,24 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
                 f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
             )
         yield example
+
+
+def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples of a user's task in Python; the reader of a task file checks its own.
+
+    Raises DataError for answers that are not themselves when they are read and written again.
+    """
+    if fault := find_alike(task.output, task.metric):
+        raise DataError(fault)
+    faults: dict[str, list[str]] = {}
+    for example in examples:
+        if example.answers and (fault := find_fault(example, task.output, (task.metric, *task.secondary))):
+            faults.setdefault(fault, []).append(example.id)
+            if len(faults) > MOST_FAULTS:
+                break
+        yield example
+    if faults:
+        raise DataError(describe_rows(f"{task.name}, {split}", faults))
 
 
 def _place(task: Task, request: Request) -> str:

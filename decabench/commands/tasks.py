@@ -143,7 +143,8 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
         if value:
             print_field(out, label, value)
     for number, variant in enumerate(task.variants, start=1):
-        print_field(out, "variant", f"{number} {variant.name}: {_wording(variant, task, store)}")
+        called = f"{variant.name} (retired)" if variant.retired else variant.name
+        print_field(out, "variant", f"{number} {called}: {_wording(variant, task, store)}")
     records = store.records(name)
     for prepared in sorted(records, key=SPLITS.index):
         _print_record(prepared, records[prepared], store.hides(task, prepared))
@@ -282,7 +283,11 @@ def validate(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold."""
+    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold.
+
+    Labels, numbers, tags, trees, dialogue states and queries must also be themselves when they are read and written
+    again, and score low if each value is another example's.
+    """
     from decabench.commands._console import console
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks

@@ -440,6 +440,16 @@ def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool)
     assert "1 context was cut" in done.stdout and ("(ceiling)" in done.stdout) == (not hidden)
 
 
+def said_unquoted(keeper: Keeper) -> None:
+    """No gold stands in what was printed and written."""
+    files = files_below(keeper.folder, "private/", "home/", "static/", "/predictions/").values()
+    texts = [text for raw in files for text in readings(raw)] + keeper.printed
+    assert searched(texts) == set() and "True" not in "".join(keeper.printed)
+
+
+DEBUG = pytest.mark.parametrize("debug", [(), ("--debug", "--verbose")])
+
+
 @pytest.mark.parametrize(
     ("task", "gold", "quoted"),
     [
@@ -447,42 +457,60 @@ def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool)
         ("own.label", True, "True"),
         ("own.label", {"gold": "mta1q3"}, "mta1q3"),
         ("own.tags", "mta2q3", "1 tags for 2 words"),
-        ("own.number", "mta3q3", "mta3q3"),
+        ("own.number", "mta3q3", "line 1"),
+        ("own.dialogue", "slot1: a:val1q5;", "a colon in a value"),
     ],
 )
-@pytest.mark.parametrize("debug", [(), ("--debug", "--verbose")])
-def test_errors_quote_no_gold(
+@DEBUG
+def test_a_table_is_refused_without_a_quotation(
     tmp_path: Path, task: str, gold: Any, quoted: str, debug: tuple[str, ...]
 ) -> None:
     keeper = Keeper(tmp_path / "keeper", hidden=True)
     path = keeper.folder / "private" / f"{task}.toml"
-    declared = {"own.label": 'output = { kind = "label", names = ["a", "b"] }', "own.tags": 'output = "tags"'}
-    text = path.read_text().replace('output = "label"', declared.get(task, ""))
-    path.write_text(text)
+    path.write_text(path.read_text().replace('"label"', '{ kind = "label", names = ["a", "b"] }'))
     rows = keeper.folder / "private" / f"{task}.jsonl"
     first, *rest = map(json.loads, rows.read_text().splitlines())
     rows.write_text("".join(f"{json.dumps(row)}\n" for row in ({**first, "gold": gold}, *rest)))
-    done = keeper.run("prepare", task, *debug, code=None)
-    if done.exit_code:
-        assert "add --hidden to see it" in done.stderr
-        shown = keeper.run("prepare", task, "--hidden", code=3)
-        del keeper.printed[-2:]
-        assert quoted in shown.stderr
-    else:  # nothing says what a number is but the metric
-        answers = [(row["id"], "7") for row in (first, *rest)]
-        write_submission(keeper.submissions / "one", "one", {(task, "test"): answers})
-        evaluated = keeper.run(
-            "evaluate", keeper.submissions / "one", "--split", "test", "--suite", "numbers", *debug, code=1
-        )
-        assert "decabench tasks validate own.number --split test --hidden says why" in evaluated.stdout
-        keeper.board()
-        keeper.run("tasks", "validate", task, "--split", "test", *debug, code=2)
-        shown = keeper.run("tasks", "validate", task, "--split", "test", "--hidden", code=2)
-        del keeper.printed[-2:]
-        assert quoted in shown.stderr
-    files = files_below(keeper.folder, "private/", "home/", "static/", "/predictions/").values()
-    assert searched(text for raw in files for text in readings(raw)) == set()
-    assert searched(keeper.printed) == set() and "True" not in "".join(keeper.printed)
+    assert "add --hidden to see it" in keeper.run("prepare", task, *debug, code=3).stderr
+    assert quoted in keeper.run("prepare", task, "--hidden", code=3).stderr
+    del keeper.printed[-2:]
+    said_unquoted(keeper)
+
+
+METRIC = """
+from dataclasses import replace
+from decabench.metrics import ACCURACY, MetricError
+
+def statistics(predictions, references):
+    raise KIND(f"cannot score {references[3].answers[0]}")
+
+METRIC = replace(ACCURACY, name="odd", signature="odd|v:1", statistics=statistics)
+"""
+
+
+@pytest.mark.parametrize("kind", ["MetricError", "ValueError"])
+@DEBUG
+def test_a_metric_fails_without_a_quotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, debug: tuple[str, ...]
+) -> None:
+    """Whatever it raises, which may be published as the reason why a task failed."""
+    (tmp_path / f"odd_{kind.lower()}.py").write_text(METRIC.replace("KIND", kind))
+    monkeypatch.syspath_prepend(tmp_path)
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / "own.number.toml"
+    path.write_text(path.read_text().replace('"mse"', f'"odd_{kind.lower()}:METRIC"'))
+    keeper.run("prepare", "own.number")
+    answers = [(id_, "7") for id_ in Store(keeper.home).ids("own.number", "test")]
+    write_submission(keeper.submissions / "one", "one", {("own.number", "test"): answers})
+    line = ("evaluate", keeper.submissions / "one", "--split", "test", "--suite", "numbers")
+    said = keeper.run(*line, *debug, code=1).stdout
+    assert "decabench tasks validate own.number --split test --hidden says why" in said
+    assert "failed" in (keeper.board() / "index.html").read_text()
+    validate = ("tasks", "validate", "own.number", "--split", "test")
+    keeper.run(*validate, *debug, code=2)
+    assert golds("own.number")[3] in keeper.run(*validate, "--hidden", code=None).stderr
+    del keeper.printed[-2:]
+    said_unquoted(keeper)
 
 
 def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path: Path) -> None:
