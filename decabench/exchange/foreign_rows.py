@@ -18,6 +18,7 @@ from decabench.submission import BrokenFileError, Limits, numbered_lines
 
 __all__ = [
     "FILE_BYTES",
+    "FINISHES",
     "LINE_BYTES",
     "WHOLE_BYTES",
     "ForeignAnswer",
@@ -39,6 +40,13 @@ WHOLE_BYTES = 1 << 26
 """The maximum size of one JSON object: parsed, it takes up to 28 times as much memory."""
 LINE_BYTES = 1 << 24
 """The maximum size of a line, and of a cell of a table: samples of lm-eval repeat the whole prompt."""
+
+
+FINISHES = {
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
+}
+"""How an answer ended, by the reasons that other programs and servers state, in lower case."""
 
 
 class ForeignAnswer(NamedTuple):

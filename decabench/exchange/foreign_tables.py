@@ -10,6 +10,7 @@ from typing import Any
 
 from decabench.errors import DecabenchError, SubmissionError
 from decabench.exchange.foreign_rows import (
+    FINISHES,
     LINE_BYTES,
     ForeignAnswer,
     ForeignFile,
@@ -93,7 +94,7 @@ class _Table:
             for at, column in enumerate(heading)
             if at not in (self.at_id, self.at_answer)
         ]
-
+        self._at_finish = next((at for at, column in self._others if column in _FINISH_COLUMNS), None)
         self._other_output = next(
             (heading[at] for at, column in self._others if _PREDICTED.search(column)), ""
         )
@@ -107,14 +108,22 @@ class _Table:
             line,
             id_,
             cells[self.at_answer],
+            finish=self.finish(cells),
             problem=self._problem,
             texts=texts_in(texts),
             golds=tuple(map(str, golds)),
             other_output=self._other_output,
         )
 
+    def finish(self, cells: Sequence[Any]) -> str:
+        """Return how the answer ended, if a column says so."""
+        reason = "" if self._at_finish is None else str(cells[self._at_finish])
+        return FINISHES.get(reason.strip().casefold(), "stop")
 
-_OUTPUT = re.compile("output|response|completion|generat|predict|raw|rational|reason|explanation|thought")
+
+_OUTPUT = re.compile(
+    "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
+)
 """A part of the name of a column that holds what a model wrote, and not what it was asked."""
 _PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
 """The beginning of the name of a column that holds answers."""
@@ -122,6 +131,8 @@ _GOLD_COLUMNS = frozenset(
     ("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label")
 ) | frozenset(("reference", "target", "truth"))
 """The names of columns that hold the right answer."""
+_FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
+"""The names of columns that say how an answer ended."""
 
 
 def _advise(heading: Sequence[str]) -> str:
@@ -156,6 +167,8 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
                 continue
         if not isinstance(answer, str):
             answer = _as_number(answer) if numbers else None
+        if answer is None and table.finish(cells) == "refused":
+            answer = ""
         if answer is None:
             asked = "" if id_ is None else f" to {quoted(id_)}"
             message = f"the answer{asked} is {kind_of(given[table.at_answer])}: give a string"

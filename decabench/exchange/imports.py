@@ -339,7 +339,9 @@ def _lines(
         line: dict[str, Any] = {"id": example["id"], "answer": text}
         whole = text if row.raw is None else row.raw
         rules = []
-        if is_raw:
+        if row.finish == "refused":
+            line["answer"], rules = "", ["refused"]
+        elif is_raw:
             found = extract(text, form, example["question"], row.finish, example["context"])
             line["answer"], rules = found.answer, [found.rule]
         if line["answer"] in labels:

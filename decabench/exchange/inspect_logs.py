@@ -12,6 +12,7 @@ from typing import Any
 from decabench.errors import DecabenchError, SubmissionError, install_hint
 from decabench.exchange.foreign_rows import (
     FILE_BYTES,
+    FINISHES,
     ForeignAnswer,
     ForeignFile,
     Places,
@@ -108,11 +109,10 @@ def _inspect_rows(
         if sample.error is not None:
             continue  # it has no answer, which `check` reports as missing
         id_, output = str(sample.id), sample.output
-        about = _inspect_texts(sample)._replace(position=order.get(id_))
-        if not places.choice:
-            finish = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
-            ended = finish.get(output.stop_reason, "length" if getattr(sample, "limit", None) else "stop")
-            yield about._replace(line=number, id=id_, answer=output.completion, finish=ended)
+        ended = FINISHES.get(output.stop_reason, "length" if getattr(sample, "limit", None) else "stop")
+        about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
+        if not places.choice or ended == "refused":  # a scorer may find an answer in what a filter left
+            yield about._replace(answer=output.completion)
             continue
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
@@ -120,13 +120,12 @@ def _inspect_rows(
             message = (
                 f"the scorer {quoted(places.choice)} gave {quoted(id_)} no answer; it has scores of: {listed}"
             )
-            yield ForeignAnswer(number, id_, problem=("missing-field", message))
+            yield about._replace(problem=("missing-field", message))
         else:
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
                 options = ()  # a scorer of somebody's own, which gives texts
-            row = _scored_answer(number, id_, score.answer, output.completion, options)
-            yield row._replace(position=about.position, texts=about.texts, golds=about.golds)
+            yield _scored_answer(about, score.answer, output.completion, options)
 
 
 def _inspect_texts(sample: Any) -> ForeignAnswer:
@@ -146,17 +145,17 @@ _CHOICE = "choice"
 
 
 def _scored_answer(
-    number: int, id_: str, answer: str, completion: str, options: Sequence[str]
+    about: ForeignAnswer, answer: str, completion: str, options: Sequence[str]
 ) -> ForeignAnswer:
-    """Make a row of a scorer's answer. Letters stand for the sample's options, in the order that the data has."""
+    """Add a scorer's answer to a row. Letters stand for the sample's options, in the order that the data has."""
     letters = {option_letter(at): option for at, option in enumerate(options)}
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:
-        message = f"the answer to {quoted(id_)} is several options ({answer}): an answer here is one text"
-        return ForeignAnswer(number, id_, problem=("bad-record", message))
+        message = f"the answer to {quoted(about.id or '')} is several options ({answer}): an answer here is one text"
+        return about._replace(problem=("bad-record", message))
     text = answer if chosen[0] is None else chosen[0]
     letter = None if chosen[0] is None else answer.strip()
-    return ForeignAnswer(number, id_, text, None if completion == text else completion, letter=letter)
+    return about._replace(answer=text, raw=None if completion == text else completion, letter=letter)
 
 
 def _first_line(error: BaseException) -> str:

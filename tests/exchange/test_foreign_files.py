@@ -82,6 +82,15 @@ def test_answers_of_a_scorer_of_inspect(log):
     assert not opened.is_raw
 
 
+@pytest.mark.parametrize("choice", ["", "match"])
+def test_answers_that_a_filter_stopped(log, choice):
+    """Whatever a scorer found in their texts."""
+    scored = {"match": SimpleNamespace(answer="yes")}
+    filtered = sample("a", "I say yes", scores=scored, stop_reason="content_filter")
+    rows = list(log([filtered, sample("b", "It is yes", scores=scored)], choice=choice).rows)
+    assert [row.finish for row in rows] == ["refused", "stop"]
+
+
 def chosen(
     id_: Any, text: str, letters: str, scorer: str = "choice", options: Any = ("negative", "positive")
 ) -> Any:

@@ -465,6 +465,24 @@ def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp
     assert line["raw"] == "Answer: negative."
 
 
+@pytest.mark.parametrize("extract", [None, True])
+@pytest.mark.parametrize("answer", ["positive", None])
+def test_refused_answers_are_empty(bring, golds, home, extract, answer):
+    """A filter may stop a text after a word that would be right."""
+    ids, labels = list(golds("sst")), list(golds("sst").values())
+    reasons = ["content_filter", "SAFETY", "length", *["stop"] * 29]
+    table = {"id": ids, "answer": [answer, "positive", *labels[2:]], "finish_reason": reasons}
+    done = bring(table, "sst", extract=extract)
+    lines = [
+        json.loads(line)
+        for line in (done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()
+    ]
+    assert [line["answer"] for line in lines] == ["", "", *labels[2:]]
+    assert [line.get("finish") for line in lines][:4] == ["refused", "refused", "length", None]
+    assert (lines[0].get("raw"), lines[1]["raw"], lines[1]["rule"]) == (answer, "positive", "refused")
+    assert evaluate(done.folder, tasks="sst", home=home).tasks["sst"].answers["refused"] == 2
+
+
 def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
     texts = {id_: f"<plan>negative? positive?</plan>{text}" for id_, text in golds("sst").items()}
     path = write_csv(tmp_path / "sst.csv", texts)
