@@ -52,7 +52,8 @@ def _make_metric() -> Any:
         if not scores:
             return {}
         exported = ExportedTask.read(scores[0].score.metadata["file"])
-        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores])
+        refused = {str(each.sample_id) for each in scores if each.score.metadata.get("refused")}
+        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores], refused)
 
     return compute
 
@@ -63,8 +64,9 @@ def _make_scorer(path: str) -> Any:
     async def score(state: Any, target: Any) -> Any:
         finish = FINISHES.get(state.output.stop_reason, "stop")
         answer = exported.answer(str(state.sample_id), state.output.completion, finish)
-        value = exported.example_score(str(state.sample_id), answer)
-        return Score(value=value, answer=answer, metadata={"file": path})
+        is_refused = finish == "refused"
+        value = exported.example_score(str(state.sample_id), answer, is_refused)
+        return Score(value=value, answer=answer, metadata={"file": path, "refused": is_refused})
 
     return score
 

@@ -71,8 +71,8 @@ def extract(
 ) -> Extracted:
     """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
 
-    `finish` says how the answer ended: a `refused` one is empty, whatever the text before a filter cut it. Tags and heads are aligned with
-    the words of the context.
+    `finish` says how the answer ended: a `refused` one is empty, since a filter may stop a text after a word that would
+    be right. Tags and heads are aligned with the words of the context.
     """
     if finish == "refused":
         return Extracted("", "refused")

@@ -1,4 +1,4 @@
-"""What tests of imports need: the gold answers of the sample, and an import into a folder."""
+"""What tests of imports need: the examples of the sample, an import into a folder, and its score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from decabench import import_answers
+from decabench import evaluate, import_answers
 from decabench.exchange import ImportSettings
 from decabench.tasks import Store
 
@@ -19,6 +19,18 @@ def golds(home):
         return {row.id: row.answers[0] for row in Store(home).examples(task, "validation")}
 
     return read
+
+
+@pytest.fixture
+def examples(home):
+    """The examples of a task of the sample."""
+    return lambda task: list(Store(home).examples(task, "validation"))
+
+
+@pytest.fixture
+def score(home):
+    """The score of the task that a report is about."""
+    return lambda done: evaluate(done.folder, tasks=done.task, home=home).tasks[done.task].score
 
 
 @pytest.fixture

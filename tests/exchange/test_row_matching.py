@@ -9,29 +9,16 @@ from typing import Any
 
 import pytest
 
-from decabench import evaluate, import_answers
+from decabench import import_answers
 from decabench.errors import SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.submission import read_answers
-from decabench.tasks import Store
 
 BY_TEXT = "32 of 32 examples matched by their texts; answers taken as they are."
 BY_ID = "32 of 32 examples matched by id, and their texts agree; answers taken as they are."
 BY_ORDER = (
     "32 of 32 examples matched by the order of the data, and their texts agree; answers taken as they are."
 )
-
-
-@pytest.fixture
-def examples(home):
-    """The examples of a task of the sample."""
-    return lambda task: list(Store(home).examples(task, "validation"))
-
-
-@pytest.fixture
-def score(home):
-    """The score of the task that a report is about."""
-    return lambda done: evaluate(done.folder, tasks=done.task, home=home).tasks[done.task].score
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
