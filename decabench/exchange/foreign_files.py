@@ -130,8 +130,9 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
         if isinstance(value, str):
             yield ForeignAnswer(None, key, value)
         else:
+            given = {} if isinstance(value, _Pairs) else value
             message = (
-                f"the answer to {quoted(key)} is {kind_of(value)}, not a string: give the predictions, not the n-best "
+                f"the answer to {quoted(key)} is {kind_of(given)}, not a string: give the predictions, not the n-best "
                 "list or the no-answer probabilities"
             )
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))

@@ -20,6 +20,7 @@ from decabench.exchange.foreign_rows import (
     as_id,
     decode_json,
     has_prose,
+    kind_of,
     lines_of,
     option_letter,
     texts_in,
@@ -164,7 +165,8 @@ def _choose(
     if not texts or not len(scores) == len(given) == len(texts) == len(requests):
         if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
             return "it has several responses to a request: choose a filter that leaves one, with --filter"
-        return "it has neither a text nor choices: only generate_until and multiple_choice are read"
+        response = kind_of(given[0] if given else None)
+        return f"its response is {response}, and no text or choices: only generate_until and multiple_choice are read"
     if len(texts) == 1:
         return "its only request is the likelihood of the right answer (loglikelihood), which is no answer"
     asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))

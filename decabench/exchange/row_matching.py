@@ -209,11 +209,16 @@ class _Matching:
             number: number if row.position is None else row.position for number, row in enumerate(self.rows)
         }
         in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
-        if not self.is_by_id and not self.words and not _are_ascending(in_place):
+        if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
                 f"{self.name} is not in the order of the data: its ids count the examples, but begin with {listed}. "
                 "Sort its rows by their ids as numbers."
+            )
+        if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a number and a separator at the beginning of every line: import it as csv, with a "
+                "heading and --delimiter, or remove the numbers from lines that are in the order of the data."
             )
         for number, place in places.items():
             row = self.rows[number]
@@ -240,7 +245,7 @@ class _Matching:
                 form = describe_other_form(row.id, self.examples.at)
                 self._fault(row, "unknown-id", form or f"no example has the id {quoted(row.id)}")
         if self.rows and not self.has_ids:
-            self._refuse_all("the id", _are_ascending(self.rows))
+            self._refuse_all("the id", _are_ascending([row.id or "" for row in self.rows]))
         return places
 
     def _by_text(self) -> dict[int, int]:
@@ -352,14 +357,17 @@ class _Matching:
 _MOST_LABELS = 20
 
 
-def _are_ascending(rows: Sequence[ForeignAnswer]) -> bool:
-    """Return whether ids that count the rows, such as 0, 1, 10, 2, do so in order; true for ids that do not count."""
-    found = [_COUNTED.fullmatch(row.id or "") for row in rows]
-    parts = [(each[1], int(each[2])) for each in found if each]
-    numbers = [number for _, number in parts]
-    if len(parts) < len(rows) or len({prefix for prefix, _ in parts}) != 1:
+def _are_ascending(ids: Sequence[str]) -> bool:
+    """Return whether ids that count the rows, such as q0, q1, q10, q2, do so in order; true for others."""
+    parts = [_NUMBERS.split(id_) for id_ in ids]
+    columns = [set(column) for column in zip(*parts, strict=False)]
+    varied = [at for at, column in enumerate(columns) if len(column) > 1]
+    if len({len(each) for each in parts}) != 1 or len(varied) != 1 or varied[0] % 2 == 0:
         return True
+    numbers = [int(each[varied[0]]) for each in parts]
     return numbers == sorted(numbers) or max(numbers) - min(numbers) != len(set(numbers)) - 1
 
 
-_COUNTED = re.compile(r"(.*?)([0-9]{1,9})")
+_NUMBERS = re.compile(r"([0-9]{1,9})")
+_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
+"""The beginning of lines that `cat -n`, fairseq (`H-0`) and Moses number."""

@@ -319,7 +319,7 @@ def test_too_few_or_too_many_lines_are_matched_to_nothing(bring, golds, tmp_path
         (
             "lm-eval",
             b'{"doc": {"id": "56beb7fd3aeaaa14008c92b5"}, "filtered_resps": [-3.5]}',
-            "neither a text",
+            "its response is the number -3.5",
         ),
     ],
 )

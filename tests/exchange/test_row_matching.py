@@ -214,9 +214,10 @@ def test_references_of_one_or_two_words_are_right_answers(bring, examples, tmp_p
         bring(table, "squad", force=True)
 
 
-@pytest.mark.parametrize("ids", [[str(at) for at in range(32)], [f"dev-{at}" for at in range(1, 33)]])
-def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, ids):
+@pytest.mark.parametrize("form", ["{}", "dev-{}", "{}.0", "sst2_{}.txt", "[{}]", " {} "])
+def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, form):
     """10 after 1: the file was sorted by its ids as texts, and so was no file that is in the order of the data."""
+    ids = [form.format(at) for at in range(1, 33)]
     table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
     with pytest.raises(RefusedImportError, match="match them with --in-order"):
         bring(table, "sst")
@@ -227,6 +228,14 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
     assert "--in-order" not in str(caught.value)
     with pytest.raises(SubmissionError, match="Sort its rows by their ids as numbers"):
         bring(table, "sst", force=True, in_order=True)
+
+
+@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
+def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))
+    with pytest.raises(SubmissionError, match="a number and a separator at the beginning of every line"):
+        bring(path, "squad", "text")
 
 
 def test_ids_of_examples_say_in_which_order_rows_are(bring, examples, tmp_path):
