@@ -88,6 +88,11 @@ class Examples:
         ]
 
     @cached_property
+    def golds(self) -> list[set[str]]:
+        """The right answers to each, letter by letter."""
+        return [set(map(letters_of, example.answers)) for example in self.texts]
+
+    @cached_property
     def matcher(self) -> TextMatcher:
         """Finds them by their texts."""
         return TextMatcher(self.texts)
@@ -301,11 +306,13 @@ class _Matching:
             self._fault(self.rows[each.row], "other-text", message)
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.rows[number].golds for number in rest)
-        for number, gold in self._other_golds(rest) if golds and not self.faults else ():
+        differ = bool(self.faults)
+        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
+        for number, gold in () if differ else other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"it says that {quoted(gold)} is right, but {mine} says {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
-        what = "texts" if len(words) >= len(rest) or (compared and compared.differences) else "right answers"
+        what = "texts" if differ or (len(words) >= len(rest) and not other) else "right answers"
         if self.faults:
             rows = "1 of its rows has" if len(self.faults) == 1 else f"{len(self.faults):,} of its rows have"
             way = "order" if self.in_order else "id"
@@ -330,9 +337,23 @@ class _Matching:
                 f"{quoted(other)}: name the column that the model wrote with --answer, or leave the other out."
             )
 
+    def _golds_of_twins(
+        self, words: Mapping[int, RowWords], places: Mapping[int, int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield each row whose right answer is that of another example with its texts, such as one paragraph."""
+        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
+        unknown = {
+            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
+        }
+        for number, examples in self.examples.matcher.find(unknown).items():
+            if places[number] in examples and any(
+                golds[number] & self.examples.golds[example] for example in examples
+            ):
+                yield number, self.rows[number].golds[-1]
+
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield each row with another right answer than its example, in words or in numbers that stand for labels."""
-        answers = [set(map(letters_of, example.answers)) for example in self.examples.texts]
+        answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
         worded = [number for number, given in golds.items() if every.intersection(given)]

@@ -127,7 +127,10 @@ class TextMatcher:
         for number, parts in read.items():
             own = [frozenset(word for word in part if template.isdisjoint(word.split())) for part in parts]
             kept = frozenset[str]().union(*own)
-            if kept and any(map(_is_prose, parts)):
+            is_text = any(map(_is_prose, parts)) or any(
+                letters_of(text) in self._spelt for text in rows[number]
+            )
+            if kept and is_text:
                 known = frozenset(word for word in kept if word in self._weights)
                 is_prose = any(
                     _is_prose(part) and any(map(str.isalpha, left))
