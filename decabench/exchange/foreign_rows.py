@@ -1,6 +1,6 @@
 """What every reader of another program's file yields, and what readers share.
 
-Files may come from strangers: size, line length and depth are bounded, and nothing in them is run.
+Files are untrusted input: size, line length and depth are bounded, and nothing in them is run.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class ForeignFile:
     is_raw: bool = False
     """Whether answers are the whole output of a language model, from which answers are extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the file says about how its answers were made: `model`, `task`, `version`."""
+    """Facts in the file about its answers: `model`, `task`, `version`."""
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

@@ -73,14 +73,14 @@ class ImportSettings:
     force: bool = False
     """Replace the answers that an earlier import left for the same split."""
     note: str = ""
-    """What the submission is to say about where the answers come from."""
+    """Where the answers come from, for the submission to keep."""
     reasoning_tags: ReasoningTags = ()
     """Pairs of tags around a model's reasoning, besides the known ones; for answers that are extracted."""
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What was imported."""
+    """An import that is done."""
 
     folder: Path
     """The submission."""
@@ -95,7 +95,7 @@ class ImportReport:
     left_out: int
     """Rows left out because no example has their id."""
     words: str
-    """What was done, as the submission records it."""
+    """How rows became answers, as the submission records it."""
     check: CheckReport
     """What `decabench check` says about the task's answers."""
     removed: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def import_answers(
 
 @dataclass(frozen=True)
 class _Source:
-    """What is imported."""
+    """A file or table to import."""
 
     file: ForeignFile
     """Its rows."""
@@ -249,7 +249,7 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
 
 
 def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
-    """Return what a folder's submission says of itself, or that of a new one. Raises SubmissionError."""
+    """Return the description in a folder's submission, or that of a new one. Raises SubmissionError."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         if not name:
             raise DecabenchError(f"{folder} is a new submission: name it with --name.")

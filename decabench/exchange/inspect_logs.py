@@ -124,7 +124,7 @@ def _inspect_rows(
         else:
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
-                options = ()  # a scorer of somebody's own, which gives texts
+                options = ()  # another scorer, which gives texts
             yield _scored_answer(about, score.answer, output.completion, options)
 
 

@@ -81,7 +81,7 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """What they say."""
+        """Their questions, contexts and answers."""
         return [
             ExampleTexts(row["question"], row["context"], tuple(row["answers"]))
             for row in self._store.read(*self._key, ("question", "context", "answers"))
@@ -152,7 +152,7 @@ class _Matching:
 
     @cached_property
     def words(self) -> Mapping[int, RowWords]:
-        """What the rows say of their examples."""
+        """The words of each row that has texts."""
         texts = {number: row.texts for number, row in enumerate(self.rows) if row.texts}
         return self.examples.matcher.read(texts) if texts else {}
 

@@ -31,8 +31,6 @@ _MARGIN, _MARGIN_SHARE = 2.0, 0.02
 """How much more another example must explain to be nearer: a third of a rare word's weight, and a share of all."""
 _EXPLAINED = 0.7
 """The share of a row that its example explains; the rest can be titles and such, but not another example."""
-_RELATED = 0.8
-"""The share of rows that are nearest to their own example, if they are about it in other words."""
 _FEW, _TEMPLATE = 5, 0.9
 """The share of rows that have a word of the template around the texts, and the number of rows that show it."""
 _PROSE = 3
@@ -51,7 +49,7 @@ class ExampleTexts(NamedTuple):
     context: str
     """The context."""
     answers: tuple[str, ...] = ()
-    """The references, which some programs write beside the answers."""
+    """The references, which some programs write next to the answers."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class ComparedTexts:
     differences: tuple[Difference, ...]
     """The rows with other texts than their examples."""
     are_copies: bool
-    """Whether rows have texts of their examples, and not explanations in other words."""
+    """Whether most rows have texts of their examples, and not only numbers or labels."""
 
 
 class TextMatcher:
@@ -140,15 +138,10 @@ class TextMatcher:
         return found
 
     def compare(self, rows: Mapping[int, RowWords], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with their examples, whose numbers are in `places`.
-
-        If texts are of another kind, such as explanations, nearly all rows must be nearest to their own example.
-        """
+        """Compare rows with their examples, whose numbers are in `places`."""
         fits = {number: self._fit(words, places[number]) for number, words in rows.items()}
         nearer = {number: self._nearer(words, places[number]) for number, words in rows.items()}
         are_copies = bool(fits) and median(fits.values()) >= _COPIES
-        if not are_copies and self._are_related(rows, places, nearer):
-            return ComparedTexts((), False)
         least = _COPIED if are_copies else _COPIES
         differences = [
             self._difference(number, words, places[number], nearer[number])
@@ -339,17 +332,6 @@ class TextMatcher:
         for number in range(len(self._examples)):
             twins[self._key(number)].append(number)
         return twins
-
-    def _are_related(
-        self, rows: Mapping[int, RowWords], places: Mapping[int, int], nearer: Mapping[int, Sequence[int]]
-    ) -> bool:
-        """Return whether nearly all rows share more with their own example than with the next one, or any other."""
-        nearest = 0
-        for number, words in rows.items():
-            own, following = (self._of((places[number] + step) % len(self._examples)) for step in (0, 1))
-            shared = self._weight(words.known & own)
-            nearest += shared > self._weight(words.known & following) and not nearer[number]
-        return len(rows) >= _FEW and nearest >= _RELATED * len(rows)
 
     def _difference(self, row: int, words: RowWords, example: int, nearer: Sequence[int]) -> Difference:
         own = self._of(example)

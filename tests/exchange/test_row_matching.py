@@ -201,6 +201,27 @@ def test_right_answers_are_compared_where_there_are_no_texts(bring, examples, tm
             bring({**table, column: wrong}, "sst", in_order=True, force=True)
 
 
+@pytest.mark.parametrize("task", ["squad", "srl"])
+def test_right_answers_tell_rows_of_one_paragraph_apart(bring, examples, tmp_path, task):
+    data = examples(task)
+    rows = [{"doc": {"text": each.context}, "answer": "x", "target": each.answers[-1]} for each in data]
+    path = write_samples(tmp_path / "samples.jsonl", rows)
+    assert (
+        "by the order of the data, and their texts agree" in bring(path, task, "lm-eval", in_order=True).words
+    )
+    assert data[0].context == data[1].context
+    write_samples(path, [rows[1], rows[0], *rows[2:]])
+    with pytest.raises(RefusedImportError, match="2 of its rows have other right answers than the examples"):
+        bring(path, task, "lm-eval", in_order=True, force=True)
+
+
+def test_a_text_of_one_word_is_a_text(bring, examples):
+    data = examples("iwslt.en.de")[::-1]
+    assert data[-1].context == "Preamble"
+    table = {"source": [each.context for each in data], "answer": [each.answers[0] for each in data]}
+    assert "17 of 17 examples matched by their texts" in bring(table, "iwslt.en.de").words
+
+
 def test_references_of_one_or_two_words_are_right_answers(bring, examples, tmp_path):
     data = examples("squad")
     table = {

@@ -101,20 +101,6 @@ def test_questions_tell_examples_of_one_paragraph_apart(split):
     assert compare(TextMatcher(examples), rows, following) == differ
 
 
-def test_explanations_must_be_nearer_to_their_own_example(split):
-    """Texts in other words are no copies; in a wrong order, they are about nothing that is in their place."""
-    examples = split("cnn_dailymail")
-    matcher = TextMatcher([ExampleTexts(question, context) for question, context, _ in examples])
-    rows = [
-        [f"This is what I think of it: {' '.join(example.answers[0].split()[::2])}"] for example in examples
-    ]
-    words = matcher.read(dict(enumerate(rows)))
-    places = {row: row for row in words}
-    assert not matcher.compare(words, places).differences
-    wrong = {row: (row + 1) % len(examples) for row in words}
-    assert len(matcher.compare(words, wrong).differences) > len(words) // 2
-
-
 def test_a_row_with_worked_examples_is_about_none_of_them(split):
     examples = split("sst")
     rows = [
