@@ -74,6 +74,8 @@ class ForeignAnswer(NamedTuple):
     """The letter or number that stood for the answer among options, if the model chose by one."""
     is_likeliest: bool = False
     """Whether the answer is the likeliest of some choices, and not a text that the model wrote."""
+    is_tied: bool = False
+    """Whether another choice is as likely."""
     other_output: str = ""
     """The name of another column of a table that may hold the answers."""
     ids_in_quotes: tuple[str, ...] = ()

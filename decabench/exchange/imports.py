@@ -19,6 +19,7 @@ from decabench.exchange.foreign_files import FORMATS, open_foreign
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingError, Places
 from decabench.exchange.foreign_tables import frame_answers
 from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
+from decabench.exchange.text_matching import letters_of
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import (
     EXTRACTION_VERSION,
@@ -52,6 +53,8 @@ IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
 
 _NOTE_LENGTH = 2_000
+_FEW = 5
+"""Rows; of fewer, all right answers may differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,8 @@ def import_answers(
         raise SubmissionError(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
+    if not settings.labels:
+        _refuse_swapped_labels(matched, examples, given.title)
     matched = _with_letters(matched, examples)
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
     if settings.reasoning_tags and not is_raw:
@@ -275,6 +280,23 @@ def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
     return info
 
 
+def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
+    """Raise SubmissionError if all right answers in a file are of this task, and none is that of its example."""
+    if len(matched.rows) < _FEW:
+        return
+    every = set[str]().union(*examples.golds)
+    for id_, row in matched.rows.items():
+        golds = every.intersection(map(letters_of, row.golds)) - {""}
+        if not golds or golds & examples.golds[examples.at[id_]]:
+            return
+    id_, row = next(iter(matched.rows.items()))
+    own = quoted(examples.texts[examples.at[id_]].answers[0])
+    raise SubmissionError(
+        f"{name} has another right answer than the example in each of its {len(matched.rows):,} rows, such as "
+        f"{quoted(row.golds[-1])} for {own}: its labels may be in another order. Name them with --label THEIRS=OURS."
+    )
+
+
 def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
     """Return answers as letters of options, if the right answers of all examples are such letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
@@ -299,6 +321,9 @@ def _words(
         parts.append(f"{rows} without an example left out")
     if any(row.is_likeliest for row in matched.rows.values()):
         parts.append("answers are the likeliest choices, as acc of lm-eval takes them")
+    if tied := sum(row.is_tied for row in matched.rows.values()):
+        rows = "1 row has choices" if tied == 1 else f"{tied:,} rows have choices"
+        parts.append(f"{rows} that are equally likely, of which the first counts")
     if is_raw:
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:

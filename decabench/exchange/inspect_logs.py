@@ -106,10 +106,11 @@ def _inspect_rows(
     for number, sample in enumerate(samples, 1):
         if places.epoch and sample.epoch != places.epoch:
             continue
-        if sample.error is not None:
+        id_, output, limit = str(sample.id), sample.output, getattr(sample, "limit", None)
+        if sample.error is not None or not (output.choices or limit):
             continue  # it has no answer, which `check` reports as missing
-        id_, output = str(sample.id), sample.output
-        ended = FINISHES.get(output.stop_reason, "length" if getattr(sample, "limit", None) else "stop")
+        reason = output.stop_reason if output.choices else ""
+        ended = FINISHES.get(reason, "length" if limit else "stop")
         about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
         if not places.choice or ended == "refused":  # a scorer may find an answer in what a filter left
             yield about._replace(answer=output.completion)

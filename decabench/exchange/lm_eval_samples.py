@@ -7,6 +7,7 @@ kind of requests they are stands nowhere: it shows in their arguments. Tested wi
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,9 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     chosen = _choose(kept, requests, record)
     if isinstance(chosen, str):
         return row._replace(problem=("non-string-answer", chosen))
-    choices, best = chosen
-    answer = choices[best]
-    row = row._replace(answer=answer, golds=(*row.golds, *_nth(choices, target)), is_likeliest=True)
+    choices, best, is_tied = chosen
+    answer, golds = choices[best], (*row.golds, *_nth(choices, target))
+    row = row._replace(answer=answer, golds=golds, is_likeliest=True, is_tied=is_tied)
     if choices == [option_letter(at) for at in range(len(choices))] and (options := _options(doc, choices)):
         row = row._replace(answer=options[best], letter=answer, golds=(*row.golds, *_nth(options, target)))
     return row
@@ -150,8 +151,8 @@ def _requests(arguments: Any) -> list[Sequence[Any]]:
 
 def _choose(
     kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
-) -> tuple[list[str], int] | str:
-    """Return the choices and which of them is the likeliest, the first of several, as lm-eval's `acc` takes it.
+) -> tuple[list[str], int, bool] | str:
+    """Return the choices, the number of the likeliest, and whether it is the first of several, as `acc` takes it.
 
     If there is none, return why.
     """
@@ -179,8 +180,9 @@ def _choose(
         )
     values = [scores[at] for at in asked]
     for number, value in enumerate(values, 1):
-        if value != value:
-            return f"the log-likelihood of its choice {number} is NaN, so that none is the likeliest"
+        if math.isnan(value) or value == math.inf:
+            shown = "NaN" if math.isnan(value) else "infinite"
+            return f"the log-likelihood of its choice {number} is {shown}, so that none is the likeliest"
     best = values.index(max(values))
     target = str(record.get("target"))
     if (
@@ -192,7 +194,7 @@ def _choose(
             f"its likeliest choice is number {best} and its target number {target}, but its acc is {record['acc']}: "
             "these are requests of some other kind"
         )
-    return choices, best
+    return choices, best, values.count(values[best]) > 1
 
 
 def _score(given: Any) -> float | None:

@@ -19,7 +19,8 @@ FILES = Path(__file__).with_name("files")
 
 def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
     """A sample of an Inspect log, as far as it is read."""
-    output = SimpleNamespace(completion=text, stop_reason=more.pop("stop_reason", "stop"))
+    stop_reason, choices = more.pop("stop_reason", "stop"), more.pop("outputs", [text])
+    output = SimpleNamespace(completion=text, stop_reason=stop_reason, choices=choices)
     return SimpleNamespace(
         **{
             "id": id_,
@@ -201,8 +202,13 @@ def test_letters_without_scores_are_no_answers(log):
 
 
 def test_an_output_that_a_limit_cut_short(log):
-    (row,) = log([sample("a", "It is", limit=SimpleNamespace(type="token"))]).rows
-    assert row.finish == "length"
+    limit = SimpleNamespace(type="token")
+    rows = log([sample("a", "It is", limit=limit), sample("b", "", limit=limit, outputs=[])]).rows
+    assert [(row.answer, row.finish) for row in rows] == [("It is", "length"), ("", "length")]
+
+
+def test_samples_without_an_output_have_no_answer(log):
+    assert list(log([sample("a", "", outputs=[])]).rows) == []
 
 
 @pytest.mark.heavy

@@ -58,6 +58,7 @@ def test_answers_of_samples(tmp_path, name):
     path.write_text(json.dumps(sample))
     (row,) = open_foreign(path, "lm-eval", Places()).rows
     assert (row.answer, row.problem) == (answer, None)
+    assert row.is_tied == name.startswith(("a tie", "infinite"))
 
 
 NO_ANSWERS: dict[str, tuple[Any, str]] = {
@@ -70,6 +71,10 @@ NO_ANSWERS: dict[str, tuple[Any, str]] = {
     "multiple inputs with acc_mutual_info": (
         choices("x a", "x b", "", "", texts=["so", "so", "a", "b"], scores=[(-1, False)] * 4),
         "multiple inputs",
+    ),
+    "infinite, which no likelihood is": (
+        choices(scores=[("inf", False), (-1, False)]),
+        "choice 1 is infinite",
     ),
     "not a number": (choices(scores=[("nan", False), (-1, False)]), "log-likelihood of its choice 1 is NaN"),
     "NaN in JSON": (

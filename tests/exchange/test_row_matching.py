@@ -201,6 +201,16 @@ def test_right_answers_are_compared_where_there_are_no_texts(bring, examples, tm
             bring({**table, column: wrong}, "sst", in_order=True, force=True)
 
 
+def test_labels_in_another_order_are_noticed(bring, score, examples, tmp_path):
+    """Such as those of MNLI, which models count in different orders: the score was 0 for a perfect file."""
+    names = {"negative": "positive", "positive": "negative"}
+    rows = [{"doc": {"text": row.context}, "answer": names[row.answers[0]]} for row in examples("sst")]
+    path = write_samples(tmp_path / "samples.jsonl", [{**row, "target": row["answer"]} for row in rows])
+    with pytest.raises(SubmissionError, match="another right answer than the example in each of its 32 rows"):
+        bring(path, "sst", "lm-eval")
+    assert score(bring(path, "sst", "lm-eval", labels=names)) == 100.0
+
+
 @pytest.mark.parametrize("task", ["squad", "srl"])
 def test_right_answers_tell_rows_of_one_paragraph_apart(bring, examples, tmp_path, task):
     data = examples(task)
