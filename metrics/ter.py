@@ -24,7 +24,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
     milliseconds, and its rate is above 100 either way.
     """
     scorer = load_scorer("TER")()
-    rows = []
+    rows: list[Row] = []
     for text, reference in zip(predictions, references, strict=True):
         words, *others = (answer.lower().split() for answer in (text, *reference.answers))
         if len(words) > max(_SHORT, 2 * max(map(len, others))):
