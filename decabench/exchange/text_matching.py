@@ -249,12 +249,6 @@ class TextMatcher:
         own = list(filter(None, map(letters_of, self._varied_texts(example))))
         return any(mine in theirs or theirs in mine for mine in own for theirs in words.letters)
 
-    def _holds(self, example: int, words: RowWords) -> bool:
-        """Return whether the example has every text of the row, letter by letter."""
-        question, context, answers = self._examples[example]
-        own = [letters_of(text) for text in (question, context, *answers)]
-        return all(any(theirs in mine for mine in own) for theirs in words.letters)
-
     def _is_verbatim(self, words: RowWords, example: int) -> bool:
         """Return whether the row has the question and the context, letter by letter."""
         own = list(map(letters_of, self._varied_texts(example)))
@@ -271,8 +265,7 @@ class TextMatcher:
         If the row holds the whole text of its own example, that must be a part of theirs: others may be worked
         examples of a prompt.
         """
-        equal = self._equal(words)
-        if example in equal or (not equal and self._holds(example, words)):
+        if example in self._equal(words):
             return []
         own = words.known & self._of(example)
         shared, margin = self._weight(own), self._margin(words)

@@ -134,6 +134,17 @@ def test_texts_of_no_example_are_not_matched(bring, examples, tmp_path):
         bring(path, "sst", "csv", in_order=True)
 
 
+def test_a_right_label_does_not_stand_for_a_text(bring, examples):
+    data = examples("sst")
+    texts = [each.context for each in data]
+    table = {"id": [each.id for each in data], "answer": ["positive"] * 32}
+    table = {**table, "text": texts, "label": [each.answers[0] for each in data]}
+    assert "their texts agree" in bring(table, "sst").words
+    table["text"] = [*texts[:9], "Seventeen gardeners repaired a bridge across Lake Victoria.", *texts[10:]]
+    with pytest.raises(RefusedImportError, match=r"1 of its rows has other texts .*\n.*Seventeen gardeners"):
+        bring(table, "sst", force=True)
+
+
 def test_numbers_are_the_ids_of_whichever_split_has_the_texts(home, tmp_path):
     """An own task whose examples are numbered: another split's file has the same ids."""
     rows = [
