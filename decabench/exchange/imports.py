@@ -300,7 +300,8 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
 def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
     """Return answers as letters of options, if the right answers of all examples are such letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
-    if not letters or not all(set(example.answers) <= {*_CAPITALS, *letters} for example in examples.texts):
+    answers = set[str]().union(*(example.answers for example in examples.texts))
+    if not letters or not answers or not answers <= {*_CAPITALS, *letters}:
         return matched
     rows = {
         id_: row if row.letter is None else row._replace(answer=row.letter)

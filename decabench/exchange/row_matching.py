@@ -81,9 +81,10 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """Their questions, contexts and answers."""
+        """Their questions, contexts and answers; no answers if these are hidden, since messages quote them."""
+        is_open = not self._store.hides(*self._key)
         return [
-            ExampleTexts(row["question"], row["context"], tuple(row["answers"]))
+            ExampleTexts(row["question"], row["context"], tuple(row["answers"]) if is_open else ())
             for row in self._store.read(*self._key, ("question", "context", "answers"))
         ]
 
@@ -305,7 +306,7 @@ class _Matching:
             message = f"it says {quoted(each.says)}{whose}, but {mine} says {quoted(each.expected)}"
             self._fault(self.rows[each.row], "other-text", message)
         rest = {number: place for number, place in places.items() if number not in words}
-        golds = any(self.rows[number].golds for number in rest)
+        golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
         differ = bool(self.faults)
         other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
         for number, gold in () if differ else other:

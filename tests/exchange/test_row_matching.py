@@ -119,6 +119,36 @@ def test_a_question_tells_which_of_a_paragraphs_examples_is_meant(bring, score, 
         bring(table, "squad", force=True)
 
 
+def test_hidden_right_answers_are_not_compared(tmp_path):
+    """Messages would quote them."""
+    from decabench import prepare
+
+    rows = [
+        {"number": at, "text": f"The word number {at} is {'ab'[at % 2]}{at}", "answer": f"secret{at % 2}"}
+        for at in range(8)
+    ]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    toml = tmp_path / "own.toml"
+    toml.write_text(
+        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nanswer = "answer"\nid = "number"\n'
+        'question = "Is it?"\ncontext = "{text}"\nhidden = ["test"]\n[files]\ntest = "test.jsonl"\n'
+    )
+    prepare(["own"], home=tmp_path / "home", include=[toml])
+
+    def call(table: dict[str, list[str]], **settings: Any) -> Any:
+        made = ImportSettings(force=True, **settings)
+        return import_answers(
+            table, "own", tmp_path / "out", "x", "test", "", made, tmp_path / "home", [toml]
+        )
+
+    table = {"answer": ["secret1"] * 8, "gold": ["secret1", "secret0"] * 4}
+    assert "right answers" not in call(table, in_order=True).words
+    table = {**table, "text": moved([row["text"] for row in rows])}
+    with pytest.raises(RefusedImportError, match="other texts than the examples") as caught:
+        call(table, in_order=True)
+    assert "secret0" not in str(caught.value)
+
+
 def test_texts_of_no_example_are_not_matched(bring, examples, tmp_path):
     others = [each.context[::-1] for each in examples("sst")]
     rows = [{"id": str(at), "text": text, "answer": "positive"} for at, text in enumerate(others)]
