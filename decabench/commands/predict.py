@@ -531,6 +531,8 @@ def _forms(tally: Tally) -> Iterator[str]:
             f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
             f"{tally.other_label_example}"
         )
+    if tally.answer_format:
+        yield f"{tally.task}: {tally.answer_format}."
     if tally.unparseable:
         yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 

@@ -195,6 +195,9 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
             yield f"{name}: {count:,} answers are unparseable."
     if experiment.baselines and _is_limited(done):
         yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
+    for fault in done.check.warnings:
+        if fault.code == "answer-format":
+            yield f"{fault.file}: {fault.message}."
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):

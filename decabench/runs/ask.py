@@ -73,6 +73,8 @@ class Tally:
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
     """A sentence about the first of them: what was written, which labels there are, and what to do."""
+    answer_format: str = ""
+    """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""
