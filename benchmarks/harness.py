@@ -25,7 +25,7 @@ from pathlib import Path
 
 from timing import describe_machine
 
-COMMAND = (sys.executable, "-m", "decabench.cli")
+COMMAND = (sys.executable, "-m", "decabench")
 Figures = tuple[float, float]
 """Seconds and megabytes."""
 

@@ -409,7 +409,3 @@ def main() -> None:
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
         faulthandler.enable()  # where a library crashed, hours into a run, is otherwise not known
     cli(obj="console")  # a process of its own, which commands may fork
-
-
-if __name__ == "__main__":
-    main()

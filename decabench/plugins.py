@@ -22,11 +22,39 @@ _FAILURES = (Exception, SystemExit)
 
 
 def load_object(reference: str) -> Any:
-    """Import the object that `package.module:object` names. Raises UnknownNameError.
+    """Import the object that `package.module:object` names, which the user gave. Raises UnknownNameError.
 
-    Modules in the current folder are found, as with `python -m`. The folder stays on `sys.path`, because a module may
-    import others later, when it is used.
+    Modules in the current folder are found too, after the installed ones. The folder stays on `sys.path`, because a
+    module may import others later, when it is used.
     """
+    here = os.getcwd()
+    if not {"", here} & set(sys.path):
+        sys.path.append(here)
+    found = _import_object(reference, "install its package, or run this in the folder of its file")
+    _named_by_user.add(reference)
+    return found
+
+
+def load_named(reference: str, said_by: str) -> Any:
+    """Import an object that a file names, if the user named it too; `said_by` says which file.
+
+    The user names it in DECABENCH_MODELS, with commas between several, or gave the same reference before. The current
+    folder is not searched: it may be the folder of the file. Raises DecabenchError, UnknownNameError.
+    """
+    trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
+    if reference in trusted or reference in _named_by_user:
+        return _import_object(reference, "install its package, or add the folder of its file to PYTHONPATH")
+    raise DecabenchError(
+        f"{said_by} names the model {reference}, and a file may not choose which code runs. If you trust this model, "
+        f"set {TRUSTED}={reference}."
+    )
+
+
+_named_by_user: set[str] = set()
+"""The references that the user gave in this process."""
+
+
+def _import_object(reference: str, advice: str) -> Any:
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
         raise UnknownNameError(f"{reference!r} names no object: write package.module:object.")
@@ -34,40 +62,21 @@ def load_object(reference: str) -> Any:
         folder, stem = os.path.dirname(module_name), os.path.basename(module_name).removesuffix(".py")
         place = "" if folder in ("", ".") else f"run this in {folder} and "
         raise UnknownNameError(f"{reference!r} names a file, not a module: {place}write {stem}:{path}.")
-    # An installed script has its own folder on sys.path, not the one it was started in.
-    here = os.getcwd()
-    if not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
     except ImportError as error:
-        raise UnknownNameError(
-            f"{reference!r} cannot be imported ({error}): install its package, or run this in the folder of its file."
-        ) from error
+        raise UnknownNameError(f"{reference!r} cannot be imported ({error}): {advice}.") from error
     except _FAILURES as error:
         raise UnknownNameError(
             f"{reference!r} cannot be imported because its module fails ({type(error).__name__}: {error}): fix it."
         ) from error
+    found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
-            raise UnknownNameError(f"{module_name} has no {part!r}, which {reference!r} refers to.")
+            place = f" ({module.__file__})" if getattr(module, "__file__", None) else ""
+            raise UnknownNameError(f"{module_name}{place} has no {part!r}, which {reference!r} refers to.")
         found = getattr(found, part)
     return found
-
-
-def load_named(reference: str, said_by: str) -> Any:
-    """Import an object that a file names, if the user named it too; `said_by` says which file.
-
-    The user names it in DECABENCH_MODELS, with commas between several, or has imported its module. Raises
-    DecabenchError, UnknownNameError.
-    """
-    trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
-    if (module := reference.partition(":")[0]) in sys.modules or reference in trusted:
-        return load_object(reference)
-    raise DecabenchError(
-        f"{said_by} names the model {reference}, and no file may choose what is run. If you trust the module {module}, "
-        f"put {TRUSTED}={reference} before the command, or, in Python, import the module first."
-    )
 
 
 def load_file(path: Path) -> ModuleType:

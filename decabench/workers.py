@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context
 from threading import Thread, active_count
 from types import FrameType
@@ -43,7 +43,9 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     A terminated worker runs its `finally` clauses and prints nothing.
     """
     others = active_children()
-    with _Pool(jobs, get_context("spawn"), _exit_on_sigterm) as pool:
+    with ExitStack() as stack:
+        with _own_code_only():
+            pool = stack.enter_context(_Pool(jobs, get_context("spawn"), _exit_on_sigterm))
         try:
             yield pool
         except BaseException:
@@ -60,7 +62,7 @@ class _Pool(ProcessPoolExecutor):
     # A spawned process inherits the signal mask; a handler of its own would come too late. Each call may
     # start a process.
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        with _sigint_blocked():
+        with _sigint_blocked(), _own_code_only():
             return super().submit(_run, fn, *args, **kwargs)
 
 
@@ -88,6 +90,26 @@ def _exit_on_sigterm() -> None:
         sys.exit(_TERMINATED)
 
     signal.signal(signal.SIGTERM, exit_once)
+
+
+@contextmanager
+def _own_code_only() -> Iterator[None]:
+    """Keep the current folder, which may be somebody's submission, off the module path of processes started here.
+
+    They are started as `python -c`, which would otherwise look there first, even for modules of Python itself.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @contextmanager

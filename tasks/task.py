@@ -221,6 +221,11 @@ class Task:
             raise DataError(f"Task {self.name!r}: {' '.join(faults)}")
 
     @property
+    def retired_variants(self) -> frozenset[str]:
+        """The numbers of its retired wordings, as results write them."""
+        return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
+
+    @property
     def files_folder(self) -> str:
         """The name of the folder of its files in a mirror, in the sample and among the downloads."""
         return self.shared_folder or self.name

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def start():
     def popen(*arguments, **options):
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
+                [sys.executable, "-m", "decabench", *map(str, arguments)],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -81,16 +82,47 @@ def test_every_command_has_a_file_of_its_name():
     assert all(cli.commands[name].name == name for name in files)
 
 
-@pytest.mark.parametrize("module", ["decabench", "decabench.cli"])
-def test_python_m(module):
+def test_python_m():
     done = subprocess.run(
-        [sys.executable, "-m", module, "metrics", "--help"],
+        [sys.executable, "-m", "decabench", "metrics", "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
     assert "List the metrics" in done.stdout
+
+
+FROM_SCRIPT = "import sys; del sys.path[0]; from decabench.cli import main; sys.argv[0] = 'decabench'; main()"
+"""What the installed script does: the current folder is not on its module path."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"],
+        ["compare", ".", ".", "--tasks", "sst"],
+        ["leaderboard", "--submissions", ".", "--output", "site"],
+        ["prepare", "--sample", "sst", "schema", "--home", "other", "--jobs", "2"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.parametrize("start", [["-m", "decabench"], ["-c", FROM_SCRIPT]], ids=["python -m", "script"])
+def test_no_file_of_the_current_folder_passes_for_a_module(monkeypatch, home, submit, start, arguments):
+    """Worker processes, and `python -m`, looked for modules in the folder of the submission first."""
+    monkeypatch.setenv("DECABENCH_HOME", str(home))
+    folder = submit("majority", tasks=("sst", "schema"))
+    score = [sys.executable, "-m", "decabench", "evaluate", folder, "--tasks", "sst,schema"]
+    subprocess.run(score, check=True, capture_output=True)
+    names = {*sys.stdlib_module_names, *packages_distributions(), "evil"} - {"decabench"}
+    for name in filter(str.isidentifier, names):
+        (folder / f"{name}.py").write_text("open('ran', 'a').write(__name__)\n")
+    (folder / "manifest.json").unlink()
+    results = folder / "results" / "validation" / "results.json"
+    results.write_text(results.read_text().replace('"metric": "em"', '"metric": "evil:METRIC"'))
+    done = subprocess.run([sys.executable, *start, *arguments], cwd=folder, capture_output=True, text=True)
+    assert not (folder / "ran").exists(), (folder / "ran").read_text()
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_loads_no_other():

@@ -34,7 +34,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """A PATH on which `decabench` is this checkout, whatever is installed."""
     shim = tmp_path / "bin" / "decabench"
     shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench.cli "$@"\n')
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench "$@"\n')
     shim.chmod(0o755)
     path = f"{shim.parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import SUITES, TASKS, known_suites, known_tasks
+from decabench.tasks import SUITES, TASKS, Store, known_suites, known_tasks, prepare
 from decabench.training.config import read_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "training"
@@ -33,3 +33,15 @@ def test_a_suite(path):
     known = known_suites([path])
     (name,) = known.keys() - SUITES.keys()
     assert known[name].tasks and set(known[name].tasks) <= set(known_tasks([path]))
+
+
+def test_snli_small_learns_the_validation_part_of_snli(tmp_path):
+    transfer = FOLDER / "decathlon" / "transfer.py"
+    assert "snli.small" in known_suites([transfer])["transfer"].tasks
+    prepare(["snli", "snli.small"], sample=True, home=tmp_path, include=[transfer])
+    for own, part in (("train", "validation"), ("validation", "test")):
+        mine, theirs = (
+            {(one.context, one.question, one.answers) for one in Store(tmp_path).examples(name, split)}
+            for name, split in (("snli.small", own), ("snli", part))
+        )
+        assert mine == theirs and mine

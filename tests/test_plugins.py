@@ -27,8 +27,11 @@ def test_load_object() -> None:
         (":sep", "names no object"),
         ("os.path:", "names no object"),
         ("no_such_module:x", r"'no_such_module:x' cannot be imported .*: install its package"),
-        ("os.path:no_such", "os.path has no 'no_such', which 'os.path:no_such' refers to"),
-        ("os:path.no_such", "os has no 'no_such'"),
+        (
+            "os.path:no_such",
+            r"os\.path \(.*posixpath\.py\) has no 'no_such', which 'os.path:no_such' refers to",
+        ),
+        ("sys:path.no_such", "sys has no 'no_such'"),
     ],
 )
 def test_references_that_name_nothing(reference: str, sentence: str) -> None:
@@ -88,7 +91,7 @@ def test_modules_of_the_current_folder_are_found(
     monkeypatch.setattr(sys, "path", entries)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert load_object(f"own_{name}:X") == 7
-    assert sys.path[0] == ("" if name == "empty" else os.getcwd())
+    assert (os.getcwd() == sys.path[-1]) is (name == "script")  # where it hides no installed module
     assert sys.path.count(os.getcwd()) == (0 if name == "empty" else 1)
 
 
@@ -113,19 +116,31 @@ def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger's checkpoint brought a module along, named it, and had it run by `predict`."""
+    """A stranger's checkpoint brought a module along, or named one that was loaded, and had it run by `predict`."""
     (tmp_path / "brought").mkdir()
     (tmp_path / "brought" / "along.py").write_text("open('ran', 'w').close()\nX = 7\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    entries = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+    monkeypatch.setattr(sys, "path", entries.copy())
     monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:Y")
-    for reference in ("brought.along:X", "unittest.__main__:main"):  # which runs what is in the folder
+    # the second runs what is in the folder, the third is a module that is loaded
+    for reference in ("brought.along:X", "unittest.__main__:main", "json:dumps"):
         with pytest.raises(
-            DecabenchError, match=f"The checkpoint c names the model {reference}, and no file may"
+            DecabenchError, match=f"The checkpoint c names the model {reference}, and a file may"
         ):
             load_named(reference, "The checkpoint c")
-    assert not (tmp_path / "ran").exists()
-    assert load_named("json:dumps", "The checkpoint c") is json.dumps  # whose module is imported already
     monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:X")
+    with pytest.raises(UnknownNameError, match="add the folder of its file to PYTHONPATH"):
+        load_named("brought.along:X", "The checkpoint c")
+    assert not (tmp_path / "ran").exists()
+    assert sys.path == entries
+    sys.path.append(str(tmp_path))  # as PYTHONPATH does
     assert load_named("brought.along:X", "The checkpoint c") == 7
+
+
+def test_a_file_may_name_what_the_user_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`train --model own:FAMILY --resume`, whose checkpoint has the same name."""
+    monkeypatch.setenv("DECABENCH_MODELS", "")
+    load_object("json:loads")
+    assert load_named("json:loads", "The checkpoint c") is json.loads

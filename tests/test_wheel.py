@@ -177,7 +177,7 @@ def test_it_works_without_a_compiler(tmp_path):
     (wheel,) = (tmp_path / "dist").iterdir()
     assert compiled(zipfile.ZipFile(wheel).namelist()) == []
     plain = Built(wheel, python_of(tmp_path), tmp_path / "empty")
-    assert plain.run("-m", "decabench.cli", "metrics", "selftest").endswith("all agree\n")
+    assert plain.run("-m", "decabench", "metrics", "selftest").endswith("all agree\n")
 
 
 def test_what_is_imported_is_what_was_installed(built):
@@ -196,17 +196,17 @@ def test_what_is_imported_is_what_was_installed(built):
 def test_the_console_works(built):
     script = built.python.with_name("decabench")
     assert script.exists()
-    assert "wikisql" in built.run("-m", "decabench.cli", "tasks")
+    assert "wikisql" in built.run("-m", "decabench", "tasks")
     assert built.run(script, "--version") == "decabench, version 0.1.0\n"
 
 
 def test_the_selftest_passes(built):
-    assert built.run("-m", "decabench.cli", "metrics", "selftest").endswith("all agree\n")
+    assert built.run("-m", "decabench", "metrics", "selftest").endswith("all agree\n")
 
 
 def test_the_whole_way_of_a_number(built):
     done = [
-        built.run("-m", "decabench.cli", *line.split())
+        built.run("-m", "decabench", *line.split())
         for line in (
             "prepare schema --sample",
             "predict --predictor oracle --tasks schema --output submissions/oracle",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -153,6 +153,7 @@ def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
         settings["is_flag"] = True
     else:
         settings |= {"metavar": info.metavar, "type": _type_of(info, kind), "multiple": field.default == ()}
+        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else 1
     return click.option(flag, field.name, **settings)
 
 

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-_FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
+_FLAGS = (
+    *(
+        "empty",
+        "unparseable",
+        "reasoning_only",
+        "cut_in_reasoning",
+        "tool_call",
+        "refused",
+        "cut",
+        "context_cut",
+    ),
+    *("other_label", "label_form"),
+)
 """Those of `ScoredExample.flags`, written out: importing scoring would slow down help."""
 _MOST_WORDS = 400
 """The most words of a text to compare; longer ones are shown without marks."""

@@ -136,7 +136,8 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
         if value:
             print_field(out, label, value)
     for number, variant in enumerate(task.variants, start=1):
-        print_field(out, "variant", f"{number} {variant.name}: {_wording(variant, task, store)}")
+        called = f"{variant.name} (retired)" if variant.retired else variant.name
+        print_field(out, "variant", f"{number} {called}: {_wording(variant, task, store)}")
     records = store.records(name)
     for prepared in sorted(records, key=SPLITS.index):
         _print_record(prepared, records[prepared])

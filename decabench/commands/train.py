@@ -195,7 +195,9 @@ def train(
         echo(folded(f"{sentence}{advice}"))
         place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
         names = ",".join(run.config.tasks)
-        trusted = f"{TRUSTED}={quote(run.config.model.name)} " if ":" in run.config.model.name else ""
+        trusted = ""
+        if ":" in run.config.model.name:
+            trusted = f"PYTHONPATH=. {TRUSTED}={quote(run.config.model.name)} "
         same = "".join(f" --include {quote(str(path))}" for path in include)
         same += f" --home {quote(str(home))}" if home else ""
         echo(

@@ -20,7 +20,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -28,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import decabench
 from decabench.errors import DecabenchError, LostDeviceError, ModelError, install_hint
 from decabench.plugins import TRUSTED
 from decabench.predictors import (
@@ -358,17 +359,22 @@ def lay_out(workers: int | None, gpus: float) -> WorkerLayout:
     return WorkerLayout(chosen, gpus, -(-chosen // max(1, len(nodes))))
 
 
+_HOME = Path(decabench.__file__).parent.parent
+"""Where Ray starts. It looks for modules in the folder where it starts, which must not be somebody's checkpoint."""
+
+
 def _start(ray: Any, workers: int | None) -> None:
     cpus = max(workers or 1, os.cpu_count() or 1)
     try:
-        ray.init(
-            "local",
-            num_cpus=cpus,
-            object_store_memory=_store_bytes(),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with chdir(_HOME):
+            ray.init(
+                "local",
+                num_cpus=cpus,
+                object_store_memory=_store_bytes(),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except Exception as error:  # any class is possible: no port, no memory, no /tmp
         raise DecabenchError(
             f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
@@ -378,7 +384,8 @@ def _start(ray: Any, workers: int | None) -> None:
 
 def _connect(ray: Any, address: str) -> None:
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        with chdir(_HOME):
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # no such host, no such cluster, another version of Ray or Python, no token
         raise DecabenchError(
             f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}): run ray status on its head node to "

@@ -665,7 +665,8 @@ def _score_variants(
         digests[str(number)] = texts_digest(ids_of(references), texts)
     if len(scores) == 1 and not failed:
         return None
-    summed = VariantScores.of(scores, find_metric(job.task.metric).higher_is_better)
+    higher_is_better = find_metric(job.task.metric).higher_is_better
+    summed = VariantScores.of(scores, higher_is_better, job.task.retired_variants)
     return replace(summed, predictions=digests, failed=failed)
 
 
@@ -741,19 +742,29 @@ class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
-    left out."""
+    """How many were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`), `truncated` or
+    `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`; 0 is left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 
 
+_RULES = {
+    "reasoning_only": "reasoning-only",
+    "cut_in_reasoning": "cut-in-reasoning",
+    "tool_call": "tool-call",
+    "template": "template",
+}
+"""Rules of extraction that are counted, by what they are counted as."""
+
+
 def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
-    """Count the unparseable, truncated and refused answers, and those whose context was cut."""
-    counts = dict.fromkeys(("unparseable", "truncated", "refused", "context_cut"), 0)
+    """Count the unparseable, truncated and refused answers, those with other rules, and those whose context was cut."""
+    counts = dict.fromkeys(("unparseable", *_RULES, "truncated", "refused", "context_cut"), 0)
     kept: dict[str, tuple[int, int]] = {}
     for line in lines:
         rules = line.rule.split("+") if line.rule else ()
-        counts["unparseable"] += "unparseable" in rules
+        for kind, rule in (("unparseable", "unparseable"), *_RULES.items()):
+            counts[kind] += rule in rules
         counts["truncated"] += line.finish == "length"
         counts["refused"] += line.finish == "refused" or "refused" in rules
         if line.context_kept is not None:

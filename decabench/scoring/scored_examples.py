@@ -77,8 +77,9 @@ class ScoredExample:
     right: bool | None = None
     """Whether the answer has the best possible score or is a reference word for word; None if that is unknown."""
     flags: tuple[str, ...] = ()
-    """What is odd about the answer: `empty`, `unparseable`, `refused`, `cut` (at the limit of new tokens),
-    `context_cut`, `other_label` (none of the labels), `label_form` (one of them, in another form)."""
+    """What is odd about the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (none of the labels), `label_form` (one
+    of them, in another form)."""
     variant: int = 0
     """The wording of the question; 0 is the dataset's own."""
 
@@ -271,6 +272,10 @@ def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
+_NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call")
+"""Rules that say what an unparseable text is."""
+
+
 def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:
     """Yield what is odd about an answer; most lines have nothing beyond it."""
     if not text.strip():
@@ -279,6 +284,7 @@ def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:
         rules = line.rule.split("+") if line.rule else ()
         if "unparseable" in rules:
             yield "unparseable"
+        yield from (rule.replace("-", "_") for rule in rules if rule in _NO_ANSWER)
         if line.finish == "refused" or "refused" in rules:
             yield "refused"
         if line.finish == "length":

@@ -46,4 +46,4 @@ def measure(*arguments: str) -> Run:
 
 def prepare_command(home: Path, *options: str) -> Run:
     """`decabench prepare` in one process."""
-    return measure("decabench.cli", "prepare", "--home", str(home), "--jobs", "1", *options)
+    return measure("decabench", "prepare", "--home", str(home), "--jobs", "1", *options)

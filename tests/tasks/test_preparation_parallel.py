@@ -155,7 +155,7 @@ def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> Non
         "    return Task(name, name, name, 'em', {}, (source,), '', '', folder=Path(__file__).parent)\n"
         "ONE, TWO, THREE = task('one'), task('two'), task('three')\n"
     )
-    command = [sys.executable, "-m", "decabench.cli", "prepare", "one", "two", "three", "--jobs", "2"]
+    command = [sys.executable, "-m", "decabench", "prepare", "one", "two", "three", "--jobs", "2"]
     command += ["--include", str(tmp_path / "slow.py"), "--home", str(tmp_path / "home")]
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes, start_new_session=True) as running:

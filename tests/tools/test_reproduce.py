@@ -770,6 +770,9 @@ def test_an_interruption_ends_with_what_failed_before(home, tmp_path, capsys, mo
     assert not (tmp_path / "page.md").exists()
 
 
+FILES_OF_SUITES = ("suite.toml", "domains.toml", "transfer.py")
+
+
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("examples/training/*/plan.toml")), ids=lambda path: path.parent.name
 )
@@ -782,7 +785,7 @@ def test_plans_of_the_project(path, tmp_path):
     from decabench.models.words import Lexicon
     from decabench.training.config import TrainConfig, combine_settings
 
-    include = sorted({*path.parent.glob("suite.toml"), *path.parent.glob("domains.toml")})
+    include = sorted(file for name in FILES_OF_SUITES for file in path.parent.glob(name))
     if path.parent.name == "related":  # the plan's tasks are generated
         for name in ("more", "less"):
             make_related_tasks.main(

@@ -159,7 +159,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
     run_training(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
     (tmp_path / "config.toml").write_text(to_toml(run.config))
     command = [
-        *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
+        *(sys.executable, "-m", "decabench", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -422,7 +422,7 @@ def train_in_two_processes(run, home):
     config.write_text(to_toml(run.config))
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "decabench.cli", "train", "--output", run.output, "--home", home),
+        *("-m", "decabench", "train", "--output", run.output, "--home", home),
         *("--config", config, "--device", "cpu"),
     ]
     # Beside the run there may be a model that a test wrote.
