@@ -87,7 +87,7 @@ def _from_json(text: str) -> str:
     """Return the text in a JSON or Python value; nothing if it holds none."""
     line = text.strip()
     if re.fullmatch(r"b(['\"]).+\1", line):
-        return _reread(_unescaped(line[2:-1]))
+        return _unescaped(line[2:-1])
     if line[:1] + line[-1:] in ("{}", "[]") and (value := find_json(line)) is not None:
         return _text_of(value)
     is_value = re.fullmatch(r"\{.*\}|\[.*\]|(?:[A-Za-z_][\w.]*)?\(.*\)", line, re.DOTALL)
@@ -221,7 +221,7 @@ def _unescaped(text: str) -> str:
     plain = re.sub(rf"\\(?:{wide}|([0-3][0-7]{{2}})|([nrt\"'/\\]))", char, text)
     if plain == text:
         return text
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
+    return _reread(plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip())
 
 
 def _from_url(text: str) -> str:

@@ -130,6 +130,8 @@ class _Sample:
         pairs = [pair for pair in zip(self.texts, decoded.texts, strict=True) if pair[0] != pair[1]]
         items = [Item((plain,), id=f"x_{number}") for number, (_, plain) in enumerate(pairs)]
         given, wanted = (_score(self.given.metric, [pair[at] for pair in pairs], items) for at in (0, 1))
+        if not self.given.metric.higher_is_better:
+            return given >= wanted > _UNKNOWN
         if wanted in (0.0, _UNKNOWN):  # it reads more of an example than its answer
             return self.score == decoded.score > 5
         return given > 0.98 * wanted
@@ -277,6 +279,8 @@ def _affixes(sample: _Sample) -> Format | None:
     def looks(text: str) -> bool:
         return text.startswith(start) and text.endswith(end)
 
+    if sum(map(looks, sample.golds)) > _SOME * len(sample.golds):
+        return None
     format = Format(
         phrase,
         "leave it out",
@@ -402,7 +406,7 @@ def _shuffled(sample: _Sample, references: Sequence[Item]) -> str:
     times = Counter(item.answers[0] for item in references)
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at for at in known if sample.texts[at] not in references[sample.places[at]].answers]
-    if len(known) > max(2 * _FEWEST, 0.2 * len(sample.texts)) and len(moved) > 0.7 * len(known):
+    if len(known) > 2 * _FEWEST and len(moved) > 0.7 * len(known):
         share = len(moved) / len(sample.texts)
         return sample.say(share, f"are the gold answer of another example: {_ORDER}", moved[0])
     if abs(_rising(sample.texts)) > 0.8 and abs(_rising(sample.golds)) < 0.4:
@@ -498,7 +502,7 @@ def _glued(sample: _Sample) -> str:
         or [0]
     )
     right = fmean([all(map(sample.texts[at].count, sample.golds[at].split())) for at in several] or [0])
-    if lone <= 0.9 or right <= 0.1:
+    if lone <= 0.7 or right <= 0.1:
         return ""
     spaced = replace(sample, texts=sample.golds)
     if replace(sample, texts=["".join(gold.split()) for gold in sample.golds]).ignores(spaced):
