@@ -444,7 +444,7 @@ class ExampleFields:
     context: str
     """The context."""
     answers: Sequence[str]
-    """All references."""
+    """All references; none where labels are hidden."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ __all__ = [
     "complete_suite",
     "complete_task",
     "fill",
+    "hidden_option",
     "home_option",
     "include_option",
     "jobs_option",
@@ -319,6 +320,11 @@ jobs_option = click.option(
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of processes.  [default: one per core]",
+)
+hidden_option = click.option(
+    "--hidden",
+    is_flag=True,
+    help="Show the labels of splits that are marked hidden, too: only where nobody else reads the output.",
 )
 log_option = click.option(
     "--log",

@@ -214,7 +214,7 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
     for task in ids:
         record = store.records(task).get(split)
         stated = listed.fingerprints.get((task, split))
-        if record is not None and stated not in (None, record.fingerprint):
+        if record is not None and stated not in (None, record.stated):
             raise DataError(
                 f"{path} lists examples of other data of {task}, {split}, than is prepared: write it again with "
                 "decabench tasks overlap --write."
@@ -426,6 +426,8 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     tasks = known_tasks(include)
+    if hidden := [name for name, found in scored.items() if found.hidden]:
+        out.print(folded(f"No confusions of {', '.join(hidden)}: the labels are hidden."))
     others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
     if others:
         out.print(folded(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags."))
@@ -462,7 +464,7 @@ def _confusions(
     tasks = known_tasks(include)
     for name, found in scored.items():
         output = tasks[name].output
-        if found.predictions and isinstance(output, Label | Tags):
+        if found.predictions and not found.hidden and isinstance(output, Label | Tags):
             is_tags = isinstance(output, Tags)
             pairs = confusions(found.predictions, found.references, tags=is_tags)
             yield name, is_tags, pairs, _spellings(found.references, is_tags)

@@ -160,7 +160,7 @@ def import_answers(
     require_name(split, SPLITS, "split")
     _check_settings(settings, chosen)
     store.require([chosen], split)
-    fingerprint, key = store.record(chosen.name, split).fingerprint, f"{chosen.name}.{split}"
+    fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
     info = _occupant(folder, name, key, settings.force)
     given = _open(source, format, chosen, settings)
     ids = store.ids(chosen.name, split)

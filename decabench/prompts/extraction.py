@@ -37,6 +37,7 @@ label that a sentence asserts beside a denial of something else is unparseable.
 questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
 raw texts too.
+`1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
 """
 
 

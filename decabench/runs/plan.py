@@ -327,7 +327,7 @@ class Plan:
             date=run.date,
             predictor={**self.predictor, "decabench": decabench.__version__},
             data={
-                f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
+                f"{task.name}.{run.split}": run.store.record(task.name, run.split).stated
                 for task in run.tasks
             },
         )
@@ -447,6 +447,11 @@ def _plan_task(
     rewrite = wording.rewrite if wording else None
     setting = make_setting(run.store, task, run.split, run.options.seed, prompting)
     if run.predictor == ORACLE:
+        if run.store.hides(task, run.split):
+            raise DecabenchError(
+                f"oracle would write the labels of {task.name}, {run.split}, into a submission, and they are hidden: "
+                "choose another predictor, or another split."
+            )
         setting = reveal_gold(setting, run.store)
     return PlannedTask(
         task=task,

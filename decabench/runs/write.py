@@ -267,7 +267,7 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
         return ""
     for task in run.tasks:
         key, record = f"{task.name}.{run.split}", run.store.record(task.name, run.split)
-        if old.data.get(key) != record.fingerprint:
+        if old.data.get(key) != record.stated:
             continue
         failed = old.incomplete.get(key, {}).get("failed", 0)
         there = old.partial[key]["answered"] if key in old.partial else record.rows - failed

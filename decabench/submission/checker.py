@@ -209,7 +209,7 @@ class _Formats:
         if not isinstance(task, Task) or task.metric not in METRICS:
             return
         references: list[Item] | None = None
-        if store is not None and split in store.records(name) and split not in task.hidden:
+        if store is not None and split in store.records(name) and not store.hides(task, split):
             golds = read_references(store, name, split)
             place_of = {id_: at for at, id_ in enumerate(golds.ids)}
             self.lines = [line for line in self.lines if line.id in place_of]

@@ -114,6 +114,29 @@ def test_it_says_what_is_missing(site: Path) -> None:
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("files", "caption"),
+    [
+        ([results("whole", 50.0)], "ranked by decaScore"),
+        ([results("public", 50.0, split="test")], "ranked by the total of 8 public tasks"),
+        (
+            [results("two", {"sst": 50.0, "schema": 40.0})],
+            "none ranked: that takes a score of each of the 10 tasks",
+        ),
+        (
+            [results("floor", 30.0, about={"predictor": {"name": "majority"}})],
+            "none ranked: that takes a score of",
+        ),
+    ],
+)
+def test_a_caption_says_by_what_there_are_ranks(
+    tmp_path: Path, files: list[dict[str, object]], caption: str
+) -> None:
+    text = made(tmp_path, files).text
+    assert f"results on the same data, {caption}" in text
+    assert ("ranked by decaScore" in text) == ("decaScore" in caption)
+
+
 def test_every_page_is_there(site: Path) -> None:
     pages = {page.path.relative_to(site / "site").as_posix() for page in all_pages(site)}
     submissions = {f"submissions/submission-{number}-{FILES[number]['split']}.html" for number in range(7)}

@@ -138,7 +138,9 @@ def test_a_failed_task_is_not_averaged_away(home, submit, damage, code, faults):
     assert results.total.failed == ("sst",) and results.total.missing == ()
 
 
-def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path):
+def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path, monkeypatch):
+    """`prepare` refuses such gold; earlier versions did not."""
+    monkeypatch.setattr("decabench.tasks.taskfile.find_fault", lambda *_: "")
     own = own_task(["one", "two"], metric="pearson")
     folder = submit("oracle", ["sst"])
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
@@ -149,7 +151,8 @@ def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, s
     results = evaluate(folder, home=tmp_path / "home", include=[own])
     assert results.tasks["sst"].score == 100
     assert results.tasks["own"].status == "failed"
-    assert "has to be a number" in results.tasks["own"].reason
+    reason = results.tasks["own"].reason
+    assert "The gold answer 'one' of own.validation.0 cannot be scored: it has no number" in reason
 
 
 def prepare_own(own, home):
