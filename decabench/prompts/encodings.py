@@ -1,7 +1,4 @@
-"""Formats that answers are in by mistake, and how each is decoded: pieces of words, HTML, JSON, another encoding, ….
-
-Patterns are compiled when they are first needed: most files of answers need none.
-"""
+"""Formats that answers are in by mistake, and how each is decoded: pieces of words, HTML, JSON, another encoding, …."""
 
 from __future__ import annotations
 
@@ -9,67 +6,49 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from decabench.prompts.clutter import find_json
 
-__all__ = ["BEYOND_ASCII", "FORMATS", "Format"]
+__all__ = ["FORMATS", "Format"]
 
-BEYOND_ASCII = "\x80"
+_BEYOND_ASCII = "\x80"
 """Stands in `Format.marks` for any character beyond ASCII."""
 
 
 class Format(NamedTuple):
-    """A format."""
+    """A format that answers may be in."""
 
     phrase: str
-    """What is said of answers in it: `are JSON`."""
+    """How answers in it are described: `are JSON`."""
     advice: str
-    """What to do."""
-    fold: Callable[[str], str]
+    """How to get rid of it."""
+    decode: Callable[[str], str]
     """Decodes a text, or removes what differs; other texts stay as they are."""
     marks: str = ""
-    """Characters one of which every text in it has; none if it may have any."""
+    """Characters one of which every text in it has; empty for a style, which may be meant: only the score tells."""
     looks: Callable[[str], bool] | None = None
-    """Whether a text is in it; None if `fold` changes just these texts."""
-    is_style: bool = False
-    """Whether answers may well be in it: only their score tells."""
-    is_partial: bool = False
-    """Whether it shows only in some answers, such as those with a letter beyond ASCII."""
-    is_of_gold: bool = True
-    """Whether gold answers may be in it too, and are then decoded for the comparison."""
+    """Whether a text is in it; None if `decode` changes just these texts."""
 
     def may_be_in(self, text: str) -> bool:
         """Tell whether a text has one of the marks, which takes little time."""
-        if not self.marks or (BEYOND_ASCII in self.marks and not text.isascii()):
-            return True
-        return any(mark in text for mark in self.marks)
+        for mark in self.marks:
+            if mark in text:
+                return True
+        return not text.isascii() and _BEYOND_ASCII in self.marks
 
     def is_seen(self, text: str) -> bool:
         """Tell whether a text is in the format."""
-        if self.looks is not None:
-            return self.looks(text)
-        return not (self.marks == BEYOND_ASCII and text.isascii()) and self.fold(text) != text
+        return self.decode(text) != text if self.looks is None else self.looks(text)
 
 
 # What is around an answer
 
 _KEYS = (
-    *(
-        "answer",
-        "answers",
-        "label",
-        "text",
-        "prediction",
-        "prediction_text",
-        "output",
-        "response",
-        "result",
-        "summary",
-    ),
-    *("translation", "translation_text", "summary_text", "generated_text", "content", "sql", "query"),
-)
+    "answer answers label text prediction prediction_text output response result summary translation "
+    "translation_text summary_text generated_text content sql query"
+).split()
 _STRING = r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\""
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u201e": "\u201c", "«": "»", "`": "`"}
 
@@ -100,8 +79,7 @@ def _text_of(value: Any) -> str:
     match value:
         case dict():
             texts = [key for key in value if isinstance(value[key], str)]
-            key = next((key for key in (*_KEYS, *texts) if key in value), "")
-            return _text_of(value.get(key))
+            return _text_of(value.get(next((key for key in (*_KEYS, *texts) if key in value), "")))
         case [dict() as first, *_]:
             return _text_of(first)
         case list():
@@ -120,9 +98,8 @@ def _without_markdown(text: str) -> str:
 def _without_quotes(text: str) -> str:
     line = text.strip()
     inside = line[1:-1].replace('""', "\0")  # as CSV doubles them
-    if len(line) < 2 or _QUOTES.get(line[0]) != line[-1] or line[0] in inside:
-        return text
-    return inside.replace("\0", '"')
+    is_quoted = len(line) > 1 and _QUOTES.get(line[0]) == line[-1] and line[0] not in inside
+    return inside.replace("\0", '"') if is_quoted else text
 
 
 def _first_line(text: str) -> str:
@@ -134,11 +111,8 @@ def _as_wikisql(text: str) -> str:
     """Write a query without quotation marks, parentheses, a semicolon and the name of its table."""
     if not re.match(r"\s*select\b", text, re.IGNORECASE):
         return text
-    text = re.sub(
-        r"\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1, flags=re.IGNORECASE
-    )
-    table = r"(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?"
-    text = re.sub(table, "table", text, count=1, flags=re.IGNORECASE)
+    text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
+    text = re.sub(r"(?i)(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?", "table", text, count=1)
     text = re.sub(r"([\"'`])([^\"'`]*)\1|\[([^\]]*)\]", lambda found: found[2] or found[3] or "", text)
     text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
     return " ".join(text.rstrip("; \n").split())
@@ -150,10 +124,10 @@ def _as_wikisql(text: str) -> str:
 def _without_tokens(text: str) -> str:
     """Remove `</s>`, `[CLS]`, `<|im_end|>` and the like, and tags of HTML and XML."""
     pattern = (
-        r"</?[A-Za-z][\w:-]*\s*/?>|<(?:\||\uff5c)[^<>\n]{1,40}?(?:\||\uff5c)>|<</?SYS>>|\b__eo[ust]__\b"
+        r"(?i)</?[A-Za-z][\w:-]*\s*/?>|<(?:\||\uff5c)[^<>\n]{1,40}?(?:\||\uff5c)>|<</?SYS>>|\b__eo[ust]__\b"
         r"|\[/?(?:CLS|SEP|PAD|MASK|UNK|BOS|EOS|INST|SYS|END|START|STOP)\]"
     )
-    removed = re.sub(pattern, " ", text, flags=re.IGNORECASE)
+    removed = re.sub(pattern, " ", text)
     return text if removed == text else " ".join(removed.split())
 
 
@@ -165,10 +139,6 @@ def _from_sentencepiece(text: str) -> str:
     if text.startswith("_") and text.count(" _") * 4 > text.count(" "):
         text = re.sub(r"(?:^|\s)_", "\u2581", text)
     return "".join(text.split()).replace("\u2581", " ").strip() if "\u2581" in text else text
-
-
-def _from_wordpiece(text: str) -> str:
-    return re.sub(r"\s+##(?=\S)", "", text)
 
 
 def _from_joints(text: str) -> str:
@@ -188,7 +158,7 @@ def _byte_characters() -> dict[str, int]:
 def _from_byte_pieces(text: str) -> str:
     if "\u0120" in text or "\u010a" in text:
         return " ".join(_decode_bytes("".join(text.split())).split())
-    return _by_word(_decode_bytes, text) if re.search("[\u0100-\u0143]", text) else text
+    return _by_word(_decode_bytes, text)
 
 
 def _decode_bytes(word: str) -> str:
@@ -233,25 +203,19 @@ def _from_url(text: str) -> str:
 
 
 def _without_entities(text: str) -> str:
+    pattern = r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
     for _ in range(3):  # `&amp;quot;` was escaped twice
-        pattern = r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
-        text, before = re.sub(pattern, lambda found: html.unescape(found[0]), text), text
-        if text == before:
-            break
+        text = re.sub(pattern, lambda found: html.unescape(found[0]), text)
     return text
 
 
 def _reread(text: str) -> str:
     """Read a text as UTF-8 that was read in another encoding, once or twice."""
-    return _by_word(_reread_word, _by_word(_reread_word, text)) if re.search(_MANGLED, text) else text
-
-
-_MANGLED = "[^\x00-\x7f]{2}"
-"""What each character beyond ASCII becomes."""
+    return _by_word(_reread_word, _by_word(_reread_word, text))
 
 
 def _reread_word(word: str) -> str:
-    if not re.search(_MANGLED, word):
+    if not re.search("[^\x00-\x7f]{2}", word):  # what each character beyond ASCII becomes
         return word
     for encoding in ("cp1252", "latin-1", "mac_roman", "cp437", "cp850", "cp1250", "cp1251"):
         try:
@@ -264,15 +228,12 @@ def _reread_word(word: str) -> str:
 
 
 def _visible(text: str) -> str:
-    text = re.sub(
-        "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\x1b\\[[0-9;]*[A-Za-z]",
-        "",
-        text,
-    )
-    return re.sub("[\u00a0\u2000-\u200a\u202f\u205f\u3000\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", " ", text)
+    hidden = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\x1b\\[[0-9;]*[A-Za-z]"
+    spaces = "[\u00a0\u2000-\u200a\u202f\u205f\u3000\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    return re.sub(spaces, " ", re.sub(hidden, "", text))
 
 
-# Styles: what tells these from data that are like that is the score without them
+# Styles: only the score without them tells them from data that are like that
 
 _STRAIGHT = str.maketrans(
     {
@@ -286,27 +247,21 @@ _BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": 
 
 
 def _is_tokenized(text: str) -> bool:
-    pattern = r"(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b"
-    return bool(re.search(pattern, text, re.IGNORECASE))
+    pattern = r"(?i)(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b"
+    return bool(re.search(pattern, text))
 
 
 def _tokenized(text: str) -> str:
     """Put spaces around all marks, as every tokenizer does but for details."""
-    text = re.sub(
-        r"-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text), flags=re.I
-    )
+    text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text))
     text = re.sub(r"\s+(?=n't\b)", "", text).replace("``", '"').replace("''", '"')
     return " ".join(re.findall(r"\w+|[^\w\s]", text))
 
 
 def _detokenized(text: str) -> str:
     """Remove the spaces that tokenizers put around marks."""
-    text = re.sub(
-        r"\s+([,.;:!?%)\]])|([(\[])\s+|\s+([-/'])\s+",
-        lambda found: "".join(filter(None, found.groups())),
-        text,
-    )
-    return re.sub(r"\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)", "", text)
+    pattern = r"\s+([,.;:!?%)\]])|([(\[])\s+|\s+([-/'])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
+    return re.sub(pattern, lambda found: found[1] or found[2] or found[3] or "", text)
 
 
 def _plain_letters(text: str) -> str:
@@ -316,6 +271,18 @@ def _plain_letters(text: str) -> str:
 
 def _with_spaces(text: str) -> str:
     return text if re.search(r"\s", text.strip()) else re.sub(r"[_+|·\u2423-]+", " ", text).strip()
+
+
+def _has_lost(text: str) -> bool:
+    return bool(re.search(r"(?<=\w)\?+(?=\w)|\ufffd", text))
+
+
+def _without_odd_letters(text: str) -> str:
+    return re.sub(r"[?\ufffd]+|[^\x00-\x7f]+", "", text)
+
+
+def _without_spaces(text: str) -> str:
+    return "".join(text.split())
 
 
 def _joined_letters(text: str) -> str:
@@ -329,77 +296,37 @@ _ALONE = "write the text alone"
 _AS_IS = "write the characters themselves"
 
 FORMATS: tuple[Format, ...] = (
-    Format(
-        "are logical forms of WikiSQL",
-        "write queries, SELECT column FROM table WHERE column = value",
-        _without_logical_form,
-        "{",
-    ),
+    Format("are logical forms of WikiSQL", "write queries, SELECT … FROM table WHERE …", _without_logical_form, "{"),
     Format("are in code fences", _ALONE, _in_fence, "`~"),
-    Format("are JSON or Python values", "write the text in them alone", _from_json, "{[(b"),
-    Format(
-        "are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"
-    ),
+    Format("are JSON or Python values", "write the text in them alone", _from_json, "{[('\""),
+    Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"),
     Format("have Markdown", "write plain text", _without_markdown, "*_`#>-+•.)"),
     Format("are in quotation marks", _ALONE, _without_quotes, "".join(_QUOTES)),
     Format("are pieces of words (</w>)", _DECODE, _from_ends_of_words, "<"),
     Format("have special tokens or tags", "leave them out when you decode", _without_tokens, "<[_"),
     Format("are SentencePiece pieces (\u2581)", _DECODE, _from_sentencepiece, "\u2581_"),
-    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, BEYOND_ASCII, is_partial=True),
-    Format("are WordPiece pieces (##)", _DECODE, _from_wordpiece, "#"),
+    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, _BEYOND_ASCII),
+    Format("are WordPiece pieces (##)", _DECODE, partial(re.compile(r"\s+##(?=\S)").sub, ""), "#"),
     Format("are BPE pieces (@@)", "join them", _from_joints, "@\uffed"),
-    Format("have backslash escapes", _AS_IS, _unescaped, "\\", is_partial=True),
-    Format("are URL-encoded", "decode them", _from_url, "%", is_partial=True),
-    Format("have HTML entities", _AS_IS, _without_entities, "&", is_partial=True),
-    Format(
-        "are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII, is_partial=True
-    ),
-    Format(
-        "have invisible characters or odd spaces",
-        "remove them",
-        _visible,
-        BEYOND_ASCII + "\x1b\x0b\x0c\x00",
-        is_partial=True,
-    ),
-    Format(
-        "are decomposed Unicode (NFD)",
-        "write NFC",
-        lambda text: unicodedata.normalize("NFC", text),
-        BEYOND_ASCII,
-        is_partial=True,
-    ),
-    Format(
-        "have full-width letters or ligatures",
-        "write NFKC",
-        lambda text: unicodedata.normalize("NFKC", text),
-        BEYOND_ASCII,
-        is_partial=True,
-    ),
-    Format(
-        "have lost letters (\ufffd or ?)",
-        "read and write UTF-8",
-        lambda text: re.sub(r"(?<=\w)\?+(?=\w)|\ufffd+", "\u00f8", text),
-        "?\ufffd",
-        is_partial=True,
-    ),
-    Format("have other marks in place of spaces", "write spaces", _with_spaces, "_+|·\u2423-", is_style=True),
-    Format("have a space after each letter", "join them", _joined_letters, " ", is_style=True),
-    Format("have several lines", "write the answer alone", _first_line, "\n\r", is_style=True),
-    Format(
-        "are lower-cased", "keep their case", str.casefold, "", lambda text: text[1:].islower(), is_style=True
-    ),
-    Format("are in capital letters", "keep their case", str.casefold, "", str.isupper, is_style=True),
-    Format("have a capital in each word", "keep their case", str.casefold, "", str.istitle, is_style=True),
-    Format("are tokenized", "join the tokens", _tokenized, "", _is_tokenized, is_style=True),
-    Format("are tokenized", "join the tokens", _detokenized, "", _is_tokenized, is_style=True),
-    Format(
-        "have typographic quotes or dashes",
-        "write straight ones",
-        lambda text: text.translate(_STRAIGHT),
-        BEYOND_ASCII + "`",
-        is_style=True,
-        is_partial=True,
-    ),
-    Format("have accents", "write letters as they are", _plain_letters, BEYOND_ASCII, is_style=True),
-)
+    Format("have backslash escapes", _AS_IS, _unescaped, "\\"),
+    Format("are URL-encoded", "decode them", _from_url, "%"),
+    Format("have HTML entities", _AS_IS, _without_entities, "&"),
+    Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, _BEYOND_ASCII),
+    Format("have invisible characters or odd spaces", "remove them", _visible, _BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
+    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), _BEYOND_ASCII),
+    Format("have full-width letters or ligatures", "write NFKC", partial(unicodedata.normalize, "NFKC"), _BEYOND_ASCII),
+    Format("have lost letters (\ufffd or ?)", "read and write UTF-8", _without_odd_letters, "?\ufffd", _has_lost),
+    Format("have other marks in place of spaces", "write spaces", _with_spaces),
+    Format("have a space after each letter", "join them", _joined_letters),
+    Format("have no spaces", "write them between words", _without_spaces, looks=lambda text: len(text.split()) == 1),
+    Format("have spaces inside words", "join the pieces", _without_spaces, looks=lambda text: len(text.split()) > 1),
+    Format("have several lines", "write the answer alone", _first_line),
+    Format("are lower-cased", "keep their case", str.casefold, looks=lambda text: text[1:].islower()),
+    Format("are in capital letters", "keep their case", str.casefold, looks=str.isupper),
+    Format("have a capital in each word", "keep their case", str.casefold, looks=str.istitle),
+    Format("are tokenized", "join the tokens", _tokenized, looks=_is_tokenized),
+    Format("are tokenized", "join the tokens", _detokenized, looks=_is_tokenized),
+    Format("have typographic quotes or dashes", "write straight ones", lambda text: text.translate(_STRAIGHT)),
+    Format("have accents", "write letters as they are", _plain_letters),
+)  # fmt: skip
 """In the order in which they are decoded."""
