@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from statistics import fmean, pstdev
@@ -63,15 +63,15 @@ def describe_format(given: GivenAnswers) -> str:
     if len(written) < _FEWEST:
         return ""
     sample = _Sample.of(given, written)
-    if said := _same(sample) or _copies(sample):
+    if said := _echoes(sample):
         return said
     if found := _find_formats(sample, written):
         return _describe_formats(given, found)
-    if sample.items is None or sample.score > _RIGHT:
-        return "" if sample.items else _cut(sample)
-    return next(
-        filter(None, (detect(sample) for detect in (_swapped, _order, _numbers, _language, _cut))), ""
-    )
+    if sample.items is None:
+        return _cut(sample)
+    if sample.score > _RIGHT:
+        return ""
+    return next(filter(None, (detect(sample) for detect in _MIX_UPS)), "")
 
 
 @dataclass(frozen=True)
@@ -262,9 +262,9 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 def _shared_start(texts: Sequence[str]) -> str:
     """Return what nearly all, or else most, of the texts begin with before they differ."""
-    middle = (
-        sorted(texts)[len(texts) // 2] if texts else ""
-    )  # sorted texts with one beginning follow each other
+    if not texts:
+        return ""
+    middle = sorted(texts)[len(texts) // 2]  # sorted texts with one beginning follow each other
     for share in (0.95, _MOST):
         ends = range(min(len(middle), 80), 0, -1)
         end = next((end for end in ends if fmean(text[:end] == middle[:end] for text in texts) > share), 0)
@@ -273,80 +273,64 @@ def _shared_start(texts: Sequence[str]) -> str:
     return ""
 
 
-# What cannot be decoded: copies, another order, another language. Each says what it finds, or nothing.
+# What cannot be decoded: prompts in front, another order, another language. Each says what it finds, or nothing.
 
 
-def _same(sample: _Sample) -> str:
-    text, count = Counter(sample.texts).most_common(1)[0]
-    of_gold = max(Counter(sample.golds).values(), default=0)
-    is_all = count == len(sample.texts) and len(set(sample.golds)) != 1
-    if not is_all and not (
-        sample.is_worded and sample.items and count > _MOST * len(sample.texts) and 2 * of_gold <= count
-    ):
-        return ""
-    return sample.say(
-        [each == text for each in sample.texts], "are the same: look at what the model was asked"
-    )
+def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
+    """Tell whether most answers look like something, and gold answers do not."""
+    return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
 
 
-def _copies(sample: _Sample) -> str:
-    """Find answers that are, or begin with, their id, question or context; these are read only if it seems so."""
+def _echoes(sample: _Sample) -> str:
+    """Find answers that begin with their id, question or context; a context alone is what a baseline gives."""
     if sample.items is None:
         return ""
-    sources = {"id": [item.id for item in sample.items]}
+    theirs = {"id": [item.id for item in sample.items]}
     is_long = sum(map(len, sample.texts)) > 1.7 * sum(map(len, sample.golds))
-    asks = fmean(text.rstrip().endswith("?") for text in sample.texts) > _MOST
-    if sample.given.read_prompts is not None and (is_long or asks or _other_words(sample)):
+    if sample.given.read_prompts is not None and (
+        is_long or sum("?" in text for text in sample.texts) > _FEWEST
+    ):
         prompts = sample.given.read_prompts()
         for which, name in enumerate(("question", "context")):
-            sources[name] = [" ".join(prompts.get(item.id, ("", ""))[which].split()) for item in sample.items]
-    for name, theirs in sources.items():
+            theirs[name] = [prompts.get(item.id, ("", ""))[which] for item in sample.items]
+    for name, sources in theirs.items():
+        wanted = [f"{' '.join(source.split())}{' ' * (name != 'question')}" for source in sources]
         seen, of_gold = (
             [
-                bool(own) and " ".join(text.split()).startswith(own)
-                for text, own in zip(each, theirs, strict=True)
+                bool(own.strip()) and " ".join(text.split()).startswith(own)
+                for text, own in zip(each, wanted, strict=True)
             ]
             for each in (sample.texts, sample.golds)
         )
-        if fmean(seen) > _MOST and 2 * sum(of_gold) < sum(seen):
-            at = seen.index(True)
-            if len(sample.texts[at].split()) == len(theirs[at].split()):
-                return sample.say(seen, f"are their {name}: look at what the model was asked")
+        if _are_most(seen, of_gold):
             return sample.say(seen, f"begin with their {name}: write only what follows")
     return ""
 
 
 def _order(sample: _Sample) -> str:
     """Find answers that are for other examples: they resemble the gold answers of these more than their own."""
-    references = sample.given.references or ()
+    references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
+    by_text = sorted(range(len(references)), key=[item.id for item in references].__getitem__)
+    orders = {
+        "of the example 1 place further down": [at + 1 for at in places],
+        "of the example 1 place further up": [at - 1 for at in places],
+        "in their place from the end": [len(references) - 1 - at for at in places],
+        "in their place once ids are sorted as texts": [by_text[at] for at in places],
+    }
     advice = "they are in another order, so write each with the id of its example"
-    for name, places in _orders(sample, references):
-        theirs = sample.resemble([references[at % len(references)].answers[0] for at in places])
+    for name, others in orders.items():
+        theirs = sample.resemble([references[at % len(references)].answers[0] for at in others])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
-        if fmean(gains) > 0.1 and fmean(gains) > 6 * pstdev(gains) / len(gains) ** 0.5:
-            return sample.say(
-                [gain > 0 for gain in gains], f"resemble the gold answer {name} more than their own: {advice}"
-            )
+        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than chance allows
+            seen = [gain > 0 for gain in gains]
+            return sample.say(seen, f"resemble the gold answer {name} more than their own: {advice}")
     times = Counter(item.answers[0] for item in references)
-    known = [times[text] == 1 for text in sample.texts]
-    moved = [
-        is_known and text != gold
-        for is_known, text, gold in zip(known, sample.texts, sample.golds, strict=True)
-    ]
-    if sample.is_worded and sum(known) > 2 * _FEWEST and sum(moved) > 0.7 * sum(known):
+    known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
+    moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
+    if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
         return sample.say(moved, f"are the gold answer of another example: {advice}")
     return ""
-
-
-def _orders(sample: _Sample, references: Sequence[Item]) -> Iterator[tuple[str, list[int]]]:
-    """Yield orders in which answers are often written by mistake: whose example's answer stands in each place."""
-    for step in (1, -1, 2, -2):
-        where = f"{abs(step)} {'place' if abs(step) == 1 else 'places'} {'further down' if step > 0 else 'further up'}"
-        yield f"of the example {where}", [at + step for at in sample.places]
-    yield "in their place from the end", [len(references) - 1 - at for at in sample.places]
-    by_text = sorted(range(len(references)), key=[item.id for item in references].__getitem__)
-    yield "in their place once ids are sorted as texts", [by_text[at] for at in sample.places]
 
 
 def _swapped(sample: _Sample) -> str:
@@ -361,58 +345,57 @@ def _swapped(sample: _Sample) -> str:
     if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    advice = "check which label each of the model's numbers means"
-    return sample.say(seen, f"would be right with labels swapped ({listed}): {advice}")
+    return sample.say(
+        seen, f"would be right with labels swapped ({listed}): check which label each number means"
+    )
 
 
 _NUMBERS = {
-    r"\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "are numbers or letters of labels: write the labels",
-    r"\W*\d+(?:\W+\d+)*\W*": "are numbers, as of tokens: decode them with the model's tokenizer",
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels: write the labels",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, as of tokens: decode them with the model's tokenizer",
 }
 
 
 def _numbers(sample: _Sample) -> str:
     for pattern, sentence in _NUMBERS.items():
         seen, of_gold = (
-            [bool(re.fullmatch(pattern, text, re.IGNORECASE)) for text in each]
+            [re.fullmatch(pattern, text) is not None for text in each]
             for each in (sample.texts, sample.golds)
         )
-        if fmean(seen) > _MOST and 2 * sum(of_gold) < sum(seen):
-            return sample.say(seen, sentence)
+        if _are_most(seen, of_gold):
+            return sample.say(seen, f"are {sentence}")
     return ""
 
 
 def _language(sample: _Sample) -> str:
-    """Find answers in another language or script than gold answers."""
+    """Find answers in another script than gold answers, or sentences without the commonest words of these."""
     if not sample.is_worded or sample.score > 50:
         return ""
     everywhere = [True] * len(sample.texts)
     script, of_gold = _script(sample.texts), _script(sample.golds)
     if script and of_gold and script != of_gold:
         return sample.say(
-            everywhere, f"are mostly {script}, unlike the gold answers: write them in the task's language"
+            everywhere, f"are mostly {script}, and gold answers are not: use the language of the task"
         )
-    if not (words := _other_words(sample)):
-        return ""
-    sentence = (
-        f"have hardly any words that are common in gold answers; their own commonest are {excerpt(words, 60)}"
-    )
-    return sample.say(everywhere, f"{sentence}: are they in another language?")
-
-
-def _other_words(sample: _Sample) -> str:
-    """Return the commonest words of sentences that lack the commonest of gold answers; empty if they have them."""
     texts, golds = ([sample.read(text) for text in each] for each in (sample.texts, sample.golds))
-    if not sample.is_worded or fmean(map(len, golds)) < _FEWEST or fmean(map(len, texts)) < 3:
-        return ""
     counts = Counter(word for words in golds for word in words)
     common = {word for word, count in counts.items() if count >= max(0.1 * len(golds), 3)}
-    of_gold, share = (
-        fmean(len(words & common) / (len(words) or 1) for words in each) for each in (golds, texts)
+    share, gold_share = (
+        fmean(len(words & common) / (len(words) or 1) for words in each) for each in (texts, golds)
     )
-    if of_gold <= 0.15 or share >= 0.3 * of_gold or fmean(sample.resemble(sample.golds)) > 0.3:
+    is_short = fmean(map(len, golds)) < _FEWEST or fmean(map(len, texts)) < 3
+    if (
+        is_short
+        or gold_share <= 0.15
+        or share >= 0.3 * gold_share
+        or fmean(sample.resemble(sample.golds)) > 0.3
+    ):
         return ""
-    return ", ".join(word for word, _ in Counter(word for words in texts for word in words).most_common(4))
+    commonest = ", ".join(
+        word for word, _ in Counter(word for words in texts for word in words).most_common(4)
+    )
+    sentence = f"have hardly any words that are common in gold answers; their own commonest are {commonest}"
+    return sample.say(everywhere, f"{sentence}: are they in another language?")
 
 
 def _script(texts: Sequence[str]) -> str:
@@ -426,16 +409,17 @@ def _script(texts: Sequence[str]) -> str:
 
 def _cut(sample: _Sample) -> str:
     """Find answers of which many are as long as the longest, and gold answers are longer."""
-    if not sample.is_worded:
-        return ""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]
             for each in (sample.texts, sample.golds)
         )
         longest, share = max(lengths), many if of_gold else _MOST
-        seen = [length == longest for length in lengths]
+        seen = [length == longest >= least for length in lengths]
         is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
-        if longest >= least and sum(seen) >= _FEWEST and fmean(seen) > share and is_longer:
+        if sample.is_worded and sum(seen) >= _FEWEST and fmean(seen) > share and is_longer:
             return sample.say(seen, f"have {longest:,} {unit}, and none has more: were they cut?")
     return ""
+
+
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _language, _cut)

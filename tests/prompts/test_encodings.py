@@ -87,7 +87,11 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     decoded = format.decode(written)
     marks = str.maketrans({"'": "", "„": "", "“": "", '"': ""})
     assert decoded.translate(marks) == wanted.translate(marks)
-    assert format.is_seen(written) and not format.is_seen(decoded) and (format.may_be_in(written) or not format.marks)
+    assert (
+        format.is_seen(written)
+        and not format.is_seen(decoded)
+        and (format.may_be_in(written) or not format.marks)
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,9 +120,7 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     ],
 )
 def test_plain_texts_are_left_alone(text: str) -> None:
-    hard = [
-        format for format in FORMATS if format.marks and format.phrase != "are byte-level BPE (\u0120)"
-    ]
+    hard = [format for format in FORMATS if format.marks and format.phrase != "are byte-level BPE (\u0120)"]
     changed = [format.phrase for format in hard if format.is_seen(text)]
     assert changed in ([], ["have full-width letters or ligatures"])
 

@@ -151,7 +151,6 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: texts[-1:] + texts[:-1], "of the example 1 place further up"),
         (lambda texts: texts[::-1], "in their place from the end"),
         (lambda texts: sorted(texts, key=len), "of another example"),
-        (lambda texts: texts[:1] * len(texts), "32 of 32 answers are the same"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and none has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
         (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, as of tokens"),
@@ -173,7 +172,7 @@ def test_copies_and_another_language(home: Path, items: Answers) -> None:
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
     }
     for texts, phrase in (
-        ([prompts[item.id][1] for item in references], "are their context"),
+        ([f"{prompts[item.id][0]} {item.answers[0]}" for item in references], "begin with their question"),
         ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
         ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),
     ):
