@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import compress
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -417,7 +418,8 @@ def _cut(sample: _Sample) -> str:
         longest, share = max(lengths), many if of_gold else _MOST
         seen = [length == longest >= least for length in lengths]
         is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
-        if sample.is_worded and sum(seen) >= _FEWEST and fmean(seen) > share and is_longer:
+        differ = len(set(compress(sample.texts, seen))) >= _FEWEST
+        if sample.is_worded and differ and fmean(seen) > share and is_longer:
             return sample.say(seen, f"have {longest:,} {unit}, and none has more: were they cut?")
     return ""
 

@@ -742,7 +742,7 @@ def describe_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> It
     forms = count_forms(task, found, options)
     if forms is not None and (sentence := forms.describe_forms()):
         yield sentence
-        if forms.forms.total() * 2 > forms.answers:
+        if forms.are_most:
             return
     read = partial(read_prompts, Store(home_folder(options.home)), task.name, options.split)
     ids, references = ids_of(found.references), None if found.hidden else found.references

@@ -124,7 +124,7 @@ def check_submission(
             faults += [*listed, *wrong.faults(file.name), *labels.faults(file.name)]
             if forms is not None and (sentence := forms.describe_forms()):
                 faults.append(Fault("answer-form", sentence, file.name))
-            elif not labels.most_have_forms:
+            if not any(counted is not None and counted.are_most for counted in (forms, labels.forms)):
                 faults += formats.faults(store)
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
@@ -162,11 +162,6 @@ class _WrongLabels:
     def add(self, line: AnswerLine) -> None:
         if self.forms is not None and self.labels:
             self.forms.add(f"line {line.number}", line.answer or "", self.labels)
-
-    @property
-    def most_have_forms(self) -> bool:
-        """Whether most answers are labels in another form, which says all that there is to say."""
-        return self.forms is not None and self.forms.forms.total() * 2 > self.forms.answers
 
     def faults(self, name: str) -> Iterator[Fault]:
         if self.forms is not None:

@@ -172,7 +172,10 @@ def test_copies_and_another_language(home: Path, items: Answers) -> None:
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
     }
     for texts, phrase in (
-        ([f"{prompts[item.id][0]} {item.answers[0]}" for item in references], "begin with their question"),
+        (
+            [f"{prompts[item.id][0]} {item.answers[0]}" for item in references],
+            "begin with 'Translate from English to German'",
+        ),
         ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
         ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),
     ):
