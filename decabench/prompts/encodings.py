@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from decabench.prompts.clutter import find_json
 
-__all__ = ["FORMATS", "Format"]
+__all__ = ["BEYOND_ASCII", "FORMATS", "Format"]
 
-_BEYOND_ASCII = "\x80"
+BEYOND_ASCII = "\x80"
 """Stands in `Format.marks` for any character beyond ASCII."""
 
 
@@ -30,13 +30,6 @@ class Format(NamedTuple):
     """Characters one of which every text in it has; empty for a style, which may be meant: only the score tells."""
     looks: Callable[[str], bool] | None = None
     """Whether a text is in it; None if `decode` changes just these texts."""
-
-    def may_be_in(self, text: str) -> bool:
-        """Tell whether a text has one of the marks, which takes little time."""
-        for mark in self.marks:
-            if mark in text:
-                return True
-        return not text.isascii() and _BEYOND_ASCII in self.marks
 
     def is_seen(self, text: str) -> bool:
         """Tell whether a text is in the format."""
@@ -305,16 +298,16 @@ FORMATS: tuple[Format, ...] = (
     Format("are pieces of words (</w>)", _DECODE, _from_ends_of_words, "<"),
     Format("have special tokens or tags", "leave them out when you decode", _without_tokens, "<[_"),
     Format("are SentencePiece pieces (\u2581)", _DECODE, _from_sentencepiece, "\u2581_"),
-    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, _BEYOND_ASCII),
+    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, BEYOND_ASCII),
     Format("are WordPiece pieces (##)", _DECODE, partial(re.compile(r"\s+##(?=\S)").sub, ""), "#"),
     Format("are BPE pieces (@@)", "join them", _from_joints, "@\uffed"),
     Format("have backslash escapes", _AS_IS, _unescaped, "\\"),
     Format("are URL-encoded", "decode them", _from_url, "%"),
     Format("have HTML entities", _AS_IS, _without_entities, "&"),
-    Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, _BEYOND_ASCII),
-    Format("have invisible characters or odd spaces", "remove them", _visible, _BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
-    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), _BEYOND_ASCII),
-    Format("have full-width letters or ligatures", "write NFKC", partial(unicodedata.normalize, "NFKC"), _BEYOND_ASCII),
+    Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII),
+    Format("have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
+    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), BEYOND_ASCII),
+    Format("have full-width letters or ligatures", "write NFKC", partial(unicodedata.normalize, "NFKC"), BEYOND_ASCII),
     Format("have lost letters (\ufffd or ?)", "read and write UTF-8", _without_odd_letters, "?\ufffd", _has_lost),
     Format("have other marks in place of spaces", "write spaces", _with_spaces),
     Format("have a space after each letter", "join them", _joined_letters),

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import compress
 from statistics import fmean, pstdev
 from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
-from decabench.prompts.encodings import FORMATS, Format
+from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
 from decabench.tasks import Label, Output, Tags, Text, Tree
 from decabench.text import excerpt
 
@@ -172,27 +173,41 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
     """Return the formats of the answers, each of which is seen once those before it are decoded."""
-    texts, joined = sample.given.texts, "".join(sample.given.texts)
+    find, fewest = _finder(sample.given.texts, written), max(_FEWEST, 0.005 * len(written))
+    texts = sample.given.texts
     for format in FORMATS:
         marked = sample
         if format.marks:
-            if not format.may_be_in(joined):
-                continue
-            places = [at for at in written if format.may_be_in(texts[at])]
-            if len(places) < max(_FEWEST, 0.005 * len(written)):
+            places = sorted(set[int]().union(*map(find, format.marks)))
+            if len(places) < fewest:
                 continue
             marked = _Sample.of(sample.given, places, sample.found)
         if _is_found(format, sample, marked):
             sample = sample.without(format)
             texts = list(map(format.decode, texts))
-            joined = "".join(texts)
+            find = _finder(texts, written)
     affixes = _affixes(sample)
     return (*sample.found, affixes) if affixes and _is_found(affixes, sample, sample) else sample.found
+
+
+def _finder(texts: Sequence[str], written: Sequence[int]) -> Callable[[str], list[int]]:
+    """Return a function that returns the places of the texts with a mark."""
+    joined = "".join(texts)
+
+    @cache
+    def find(mark: str) -> list[int]:
+        if mark == BEYOND_ASCII:
+            return [] if joined.isascii() else [at for at in written if not texts[at].isascii()]
+        return [at for at in written if mark in texts[at]] if mark in joined else []
+
+    return find
 
 
 def _is_found(format: Format, sample: _Sample, marked: _Sample) -> bool:
     """Tell whether answers are in a format; `marked` are those that may be."""
     share = fmean(map(format.is_seen, marked.texts))
+    if format.marks and share * len(marked.texts) < _FEWEST:
+        return False
     of_gold = fmean(map(format.is_seen, marked.golds)) if marked.golds else 0.0
     if max(share, of_gold) * len(marked.texts) < _FEWEST or 2 * min(share, of_gold) > max(share, of_gold):
         return False
@@ -267,9 +282,12 @@ def _shared_start(texts: Sequence[str]) -> str:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # sorted texts with one beginning follow each other
     for share in (0.95, _MOST):
-        ends = range(min(len(middle), 80), 0, -1)
-        end = next((end for end in ends if fmean(text[:end] == middle[:end] for text in texts) > share), 0)
-        if end and len({text[end:] for text in texts if text.startswith(middle[:end])}) > 1:
+
+        def is_rare(end: int, share: float = share) -> bool:
+            return sum(text.startswith(middle[:end]) for text in texts) <= share * len(texts)
+
+        end = bisect_left(range(81), True, key=is_rare) - 1
+        if end > 0 and len({text[end:] for text in texts if text.startswith(middle[:end])}) > 1:
             return middle[:end]
     return ""
 
@@ -316,6 +334,8 @@ def _order(sample: _Sample) -> str:
     orders = {
         "of the example 1 place further down": [at + 1 for at in places],
         "of the example 1 place further up": [at - 1 for at in places],
+        "of the example 2 places further down": [at + 2 for at in places],
+        "of the example 2 places further up": [at - 2 for at in places],
         "in their place from the end": [len(references) - 1 - at for at in places],
         "in their place once ids are sorted as texts": [by_text[at] for at in places],
     }

@@ -10,10 +10,11 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -203,13 +204,15 @@ class _Formats:
         task = self.known_tasks.get(name) if isinstance(self.known_tasks, Mapping) else None
         if not isinstance(task, Task) or task.metric not in METRICS:
             return
-        references: list[Item] | None = None
+        references: Sequence[Item] | None = None
         if store is not None and split in store.records(name) and not store.hides(task, split):
-            golds = read_references(store, name, split)
-            place_of = {id_: at for at, id_ in enumerate(golds.ids)}
+            references = read_references(store, name, split)
+            place_of = {id_: at for at, id_ in enumerate(references.ids)}
             self.lines = [line for line in self.lines if line.id in place_of]
-            self.lines.sort(key=lambda line: place_of[str(line.id)])
-            references = [golds[place_of[str(line.id)]] for line in self.lines]
+            at = [place_of[line.id or ""] for line in self.lines]
+            if at != list(range(len(references))):
+                self.lines = [line for _, line in sorted(zip(at, self.lines, strict=True), key=itemgetter(0))]
+                references = [references[place] for place in sorted(at)]
         places = [f"line {line.number}" for line in self.lines]
         texts = [line.answer or "" for line in self.lines]
         prompts = partial(read_prompts, store, name, split) if store is not None else None

@@ -15,7 +15,7 @@ KEPT = 20
 
 CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in another form (`three`, `DET, NOUN`, BILOU).",
-    "answer-format": "Most answers look like another format (pieces of words, HTML, JSON), another order, or copies.",
+    "answer-format": "Answers look like another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",

@@ -87,11 +87,8 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     decoded = format.decode(written)
     marks = str.maketrans({"'": "", "„": "", "“": "", '"': ""})
     assert decoded.translate(marks) == wanted.translate(marks)
-    assert (
-        format.is_seen(written)
-        and not format.is_seen(decoded)
-        and (format.may_be_in(written) or not format.marks)
-    )
+    assert format.is_seen(written) and not format.is_seen(decoded)
+    assert not format.marks or set(format.marks) & set(written) or not written.isascii()
 
 
 @pytest.mark.parametrize(
