@@ -36,7 +36,7 @@ class Format(NamedTuple):
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 
-# What is around an answer
+# Wrappings of an answer
 
 _KEYS = (
     "answer answers label text prediction prediction_text output response result summary translation "
@@ -115,7 +115,7 @@ def _as_wikisql(text: str) -> str:
 
 
 def _without_tokens(text: str) -> str:
-    """Remove `</s>`, `[CLS]`, `<|im_end|>` and the like, and tags of HTML and XML."""
+    """Remove `</s>`, `[CLS]`, `<|im_end|>` and similar tokens, and tags of HTML and XML."""
     pattern = (
         r"(?i)</?[A-Za-z][\w:-]*\s*/?>|<(?:\||\uff5c)[^<>\n]{1,40}?(?:\||\uff5c)>|<</?SYS>>|\b__eo[ust]__\b"
         r"|\[/?(?:CLS|SEP|PAD|MASK|UNK|BOS|EOS|INST|SYS|END|START|STOP)\]"

@@ -1,6 +1,6 @@
-"""What a file of answers looks like if it is not what it should be: in another format, another order, or no answers.
+"""Mistakes that show in a file of answers as a whole: another format, another order, another language.
 
-A score near 0 then says nothing of the model. Nothing here changes a score: a sentence says why it is low. One rule
+A score near 0 is then no measure of the model. Nothing here changes a score: a sentence says why it is low. One rule
 finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once both are
 decoded. Without gold answers, most answers must be in a format that none is in on purpose.
 """
@@ -26,7 +26,7 @@ from decabench.text import excerpt
 __all__ = ["GivenAnswers", "describe_format"]
 
 _SAMPLE = 100
-"""So many answers are looked at; all of them only to count what was found."""
+"""So many answers are looked at; all of them only to count those in a format."""
 _FEWEST = 5
 """Fewer answers tell nothing."""
 _LONGEST = 20_000
@@ -43,7 +43,7 @@ _UNKNOWN = -1e9
 
 @dataclass(frozen=True)
 class GivenAnswers:
-    """The answers of a file, and what is known of their examples."""
+    """The answers of a file, with their examples."""
 
     output: Output
     """The task's output."""
@@ -67,7 +67,7 @@ def describe_format(given: GivenAnswers) -> str:
     sample = _Sample.of(given, written)
     if said := _echoes(sample):
         return said
-    if found := _find_formats(sample, written):
+    if not _are_labels(sample) and (found := _find_formats(sample, written)):
         return _describe_formats(given, found)
     if sample.items is None:
         return _cut(sample)
@@ -169,6 +169,12 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 # Formats that can be decoded
+
+
+def _are_labels(sample: _Sample) -> bool:
+    """Tell whether all answers are labels of the task, and so in no other format."""
+    names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
+    return set(map(fold_label, sample.texts)) <= set(names)
 
 
 def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
@@ -292,7 +298,7 @@ def _shared_start(texts: Sequence[str]) -> str:
     return ""
 
 
-# What cannot be decoded: prompts in front, another order, another language. Each says what it finds, or nothing.
+# Mistakes that cannot be decoded: prompts in front, another order or language. Each function says one, or nothing.
 
 
 def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:

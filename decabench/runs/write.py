@@ -68,6 +68,7 @@ from decabench.tasks import (
     DECATHLON,
     TASKS,
     AnswerForm,
+    Label,
     Question,
     Store,
     Task,
@@ -346,7 +347,7 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
             answers[question.id] = line["answer"]
             yield line
     task = done.planned.task
-    if task.metric in METRICS:
+    if task.metric in METRICS and (done.tally.other_label or not isinstance(task.output, Label)):
         given = GivenAnswers(task.output, METRICS[task.metric], list(answers), list(answers.values()))
         done.tally.answer_format = describe_format(given)
 
