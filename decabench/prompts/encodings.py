@@ -240,7 +240,7 @@ _BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": 
 
 
 def _is_tokenized(text: str) -> bool:
-    pattern = r"(?i)(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b"
+    pattern = r"(?i)(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b|\w - \w"
     return bool(re.search(pattern, text))
 
 
@@ -253,7 +253,7 @@ def _tokenized(text: str) -> str:
 
 def _detokenized(text: str) -> str:
     """Remove the spaces that tokenizers put around marks."""
-    pattern = r"\s+([,.;:!?%)\]])|([(\[])\s+|\s+([-/'])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
+    pattern = r"\s+([-/':])\s+|\s+([,.;:!?%)\]])|([(\[])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
     return re.sub(pattern, lambda found: found[1] or found[2] or found[3] or "", text)
 
 
