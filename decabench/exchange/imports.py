@@ -178,6 +178,7 @@ def import_answers(
         tasks=[chosen.name],
         splits=[split],
         fingerprints={(chosen.name, split): fingerprint},
+        store=store,
     )
     return ImportReport(
         folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report, removed

@@ -15,6 +15,7 @@ KEPT = 20
 
 CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in another form (`three`, `DET, NOUN`, BILOU).",
+    "answer-format": "Answers look like another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",
@@ -62,6 +63,7 @@ CODES: dict[str, str] = {
 WARNINGS = frozenset(
     {
         "answer-form",
+        "answer-format",
         "byte-order-mark",
         "empty-answer",
         "label-form",
