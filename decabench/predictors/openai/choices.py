@@ -74,10 +74,14 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first choice of a reply, which is the only one that is asked for; empty if there is none."""
+    """Return the choice of a reply with the index 0, which is the only one that is asked for, or else the first.
+
+    Empty if there is none. A server that sends several may send them in the order in which they were done.
+    """
     choices = content.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) else {}
+    given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+    numbered = [each for each in given if each.get("index") == 0]
+    return (numbered or given or [{}])[0]
 
 
 def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:

@@ -62,6 +62,10 @@ LONGEST_PAUSE = 600.0
 LONGEST_BACK_OFF = 60.0
 """Seconds."""
 
+CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
+"""A server cuts prompts if so many have the same, largest number of tokens, though the longest has so many times the
+characters of the shortest, and more than so many."""
+
 SHOWN_WAIT = 5.0
 """Seconds: a wait of so long is logged, so that nobody takes it for a program that hangs."""
 
@@ -212,6 +216,10 @@ class Client:
         self._stopped = ""  # why no further request may be sent
         self._announced_until = -math.inf
         self._said: set[str] = set()
+        self._longest: tuple[int, list[int]] = (
+            0,
+            [],
+        )  # the most tokens so far, and the characters of such prompts
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
                 "%s is not encrypted, so that others on the way can read %s: give the server's https:// address, or a "
@@ -274,6 +282,24 @@ class Client:
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
+
+    def note_length(self, characters: int, tokens: int) -> None:
+        """Warn if prompts of very different lengths all have the largest number of tokens: the server cuts them there.
+
+        Ollama does so at its num_ctx, and says nothing.
+        """
+        largest, sizes = self._longest
+        if tokens > largest:
+            self._longest = tokens, [characters]
+        elif tokens == largest:
+            sizes.append(characters)
+            if len(sizes) >= CUT_ALIKE and max(sizes) > CUT_SPREAD * min(sizes) and max(sizes) > LONG_PROMPT:
+                self.say_once(
+                    "cut",
+                    f"{self.url} counts {tokens:,} tokens, and never more, in prompts of {min(sizes):,} to "
+                    f"{max(sizes):,} characters, so it probably reads only a part of the longer ones: give the model a "
+                    "longer context (num_ctx), or cut contexts with --max-prompt-tokens, and ask again.",
+                )
 
     def _compare(self, served: ServedAnswer) -> None:
         """Warn about an answer of another model, or with an unknown finish_reason."""

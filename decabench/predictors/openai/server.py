@@ -85,6 +85,12 @@ CUTS = 6
 SILENTLY_CUT = (8_000, 8)
 """A prompt of at least so many characters has more than one token in so many, or the server did not read it all."""
 
+SHORTEST_ECHO = 40
+"""Characters of a prompt that no answer begins with by chance."""
+
+ECHO_AT = 40
+"""A repeated prompt begins within so many characters, after spaces or the token that begins a text."""
+
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     """Make the backend for a base URL. Raises DecabenchError for an invalid URL or option."""
@@ -293,6 +299,8 @@ class OpenAIPredictor:
                 f"The server counted {counted} tokens in a prompt of {size:,} characters, so it silently read "
                 "only a part of it: give the model a longer context (num_ctx), or cut with --max-prompt-tokens."
             )
+        if counted:
+            self.client.note_length(size, counted)
         return answer if kept is None else replace(answer, context_kept=(0, kept))
 
     async def _ask(self, question: Question, kept: int | None) -> Answer:
@@ -330,7 +338,20 @@ class OpenAIPredictor:
             answer = await self._send(path, body)
             if (text := before_stops(answer.text, stops)) != answer.text:
                 answer = replace(answer, text=text, finish="stop")
-        return answer
+        return self._without_prompt(answer, body)
+
+    def _without_prompt(self, answer: Answer, body: Mapping[str, Any]) -> Answer:
+        """Leave out the prompt, which some servers repeat before the answer."""
+        prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
+        at = answer.text.find(prompt.strip(), 0, len(prompt) + ECHO_AT)
+        if at < 0 or len(prompt) < SHORTEST_ECHO:
+            return answer
+        self.client.say_once(
+            "echo",
+            f"{self.client.model} repeats the prompt before its answers, and the prompt is left out of them: is echo "
+            "(or return_full_text) on at the server?",
+        )
+        return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
     async def _send(self, path: str, body: dict[str, Any]) -> Answer:
         """Ask with this body. The key, which the server may echo, is removed from what it answers."""

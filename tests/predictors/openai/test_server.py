@@ -86,6 +86,60 @@ def test_what_is_made_of_an_answer(say, answer):
     assert (found.text, found.finish) == (answer.text, answer.finish)
 
 
+def test_the_choice_of_index_0_counts(caplog):
+    """vLLM and TGI may send several in the order in which they were done."""
+    choices = [
+        {"index": at, "message": {"content": text}, "finish_reason": "stop"}
+        for at, text in ((1, "b"), (0, "a"))
+    ]
+    with serving(lambda seen: Say({"choices": choices})) as server:
+        assert outcomes(at(server), questions(1))["q0"].text == "a"
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize(
+    ("before", "answer", "is_said"),
+    [
+        ("{prompt}", " Rome", True),  # echo of vLLM and llama.cpp, return_full_text of TGI
+        ("<s> {prompt}", "\nRome", True),
+        ("", "Rome", False),
+        ("Some words", " are in Rome", False),
+    ],
+)
+def test_a_prompt_that_the_server_repeats_is_no_part_of_the_answer(caplog, api, before, answer, is_said):
+    def say(seen):
+        prompt = seen.body["prompt"] if api == "completions" else seen.body["messages"][-1]["content"]
+        text = before.format(prompt=prompt) + answer
+        return Say({"choices": [{"text": text, "finish_reason": "stop"}]})
+
+    with serving(say) as server:
+        found = outcomes(at(server, api=api), questions(1, "Some words, and then many more of them"))["q0"]
+    assert found.text == (answer if is_said else before + answer)
+    assert ("repeats the prompt" in caplog.text) == is_said
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_said"),
+    [
+        (lambda size: min(size // 4, 2048), True),  # Ollama, at its num_ctx
+        (lambda size: size // 4, False),
+        (lambda size: 0, False),
+    ],
+)
+def test_a_server_that_cuts_long_prompts_without_a_word(caplog, tokens, is_said):
+    def say(seen):
+        usage = {"prompt_tokens": tokens(len(seen.prompt)), "completion_tokens": 1}
+        return Say({"choices": [{"text": "a", "finish_reason": "stop"}], "usage": usage})
+
+    asked = [
+        replace(question, context="word " * (1_000 + 500 * number))
+        for number, question in enumerate(questions(5))
+    ]
+    with serving(say) as server:
+        outcomes(at(server, concurrency=1), asked)
+    assert ("num_ctx" in caplog.text) == is_said
+
+
 def completion(body, text):
     """The reply of a server for completions, which cuts the text that a model would write."""
     ends = [text.index(stop) for stop in body.get("stop", []) if stop in text]
