@@ -82,7 +82,12 @@ class Prompting:
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
-        return replace(form, markers=markers, stop=self.template.stop)
+        return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
+
+    def _headings(self) -> list[str]:
+        """Return what else begins an example in the prompt: `Country:` of `Country: {question}`."""
+        known = {text.strip() for text in (*self.template.stop, self.template.answer)}
+        return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
         """Return the turns of a chat; `context` replaces the question's own if it was cut."""
@@ -122,6 +127,11 @@ class Prompting:
 
     def _layout(self, question: Question, context: str | None) -> str:
         return self.template.layout(question.question, question.context if context is None else context)
+
+
+_HEADING = re.compile(
+    r"^[ \t]*([^\W\d_][^{}\n:]{0,40}:)[ \t]*\n?[ \t]*\{(?:question|context)\}", re.MULTILINE
+)
 
 
 def make_prompting(

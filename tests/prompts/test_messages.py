@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decabench.prompts.extraction import extract
 from decabench.prompts.messages import PROMPT_VERSION, Message, Prompting, make_prompting, show
 from decabench.prompts.shots import Shot
 from decabench.prompts.templates import TemplateSet
@@ -120,10 +121,11 @@ def test_what_introduces_the_answer_is_a_marker() -> None:
     cue = prompting(
         template=replace(TEMPLATE, answer="Summary:", form=AnswerForm("text", markers=("TL;DR",)))
     )
-    assert cue.form == AnswerForm("text", markers=("TL;DR", "Summary:"), stop=TEMPLATE.stop)
+    stop = (*TEMPLATE.stop, "\nPassage:", "\nQuestion:")
+    assert cue.form == AnswerForm("text", markers=("TL;DR", "Summary:"), stop=stop)
     again = replace(cue, template=replace(cue.template, form=cue.form))
     assert again.form == cue.form
-    assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm(stop=TEMPLATE.stop)
+    assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm(stop=stop)
 
 
 def test_limits() -> None:
@@ -173,3 +175,23 @@ def test_a_cut_context_has_the_words_that_are_left() -> None:
 def test_words_that_look_like_a_placeholder_are_text() -> None:
     own = prompting(template=PromptTemplate("{words}\n{question}"))
     assert own.text(Question("q", "{words}", "{question} {context}")) == "1 {question}\n2 {context}\n{words}"
+
+
+@pytest.mark.parametrize(
+    ("layout", "stop", "text", "answer"),
+    [
+        ("Country: {question}", ("\n\n",), "Nairobi\nCountry: Peru\nCapital: Lima", "Nairobi"),
+        ("Country: {question}", (), "Capital: Nairobi\n\nCountry: Peru\nCapital: Lima", "Nairobi"),
+        ("{context}\nQ: {question}", (), "Nairobi\n\nQ: Peru?\nCapital: Lima", "Nairobi"),
+        ("Text:\n{context}\n\n{question}", (), "Nairobi\n---\nText:\nIt lies.\nCapital: Lima", "Nairobi"),
+        ("Country: {question}", (), "Country: Kenya\nCapital: Nairobi", "Nairobi"),  # its own prompt again
+        ("The country is {question}", (), "First, Kenya.\nCapital: Nairobi", "Nairobi"),
+    ],
+)
+def test_an_example_that_the_model_invents_begins_as_those_of_the_template(
+    layout: str, stop: tuple[str, ...], text: str, answer: str
+) -> None:
+    template = PromptTemplate(input=layout, answer="Capital:", stop=stop, form=AnswerForm("line"))
+    made = prompting(template=template)
+    assert extract(text, made.form).answer == answer
+    assert made.stop == stop  # what servers are sent is the template's
