@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Literal, get_args
 from decabench.errors import DataError
 from decabench.metrics import METRICS, Item, Metric, MetricError, Reference, chunks, fold_label, score_rows
 from decabench.tasks.example import Example
+from decabench.text import bare
 
 __all__ = [
     "SCHEMES",
@@ -228,9 +230,30 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
             return _find_tree_fault(items, output.relations)
         case Text() if "parsing" in metrics or "parsing_ud" in metrics:
             return _find_tree_fault(answer.split(), ())
+        case Text() if metrics[0] in METRICS and METRICS[metrics[0]].scope == "example":
+            return _find_text_fault(answer, metrics[0])
         case _:
             pass
     return ""
+
+
+def _find_text_fault(answer: str, metric: str) -> str:
+    """Say why no model's text can be an answer, if its metric counts what models and extraction never write."""
+    text = bare(answer)
+    if text and text != answer and not _are_alike(metric, text, answer):
+        return f"Its answer {answer[:60]!r} has spaces around it, which {metric} counts: remove them."
+    if _ACCENT.search(answer):
+        composed = unicodedata.normalize("NFC", answer)
+        if composed != answer and not _are_alike(metric, composed, answer):
+            return (
+                f"Its answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} tells from the usual form: "
+                "write NFC."
+            )
+    return ""
+
+
+_ACCENT = re.compile("[\u0300-\u036f]")
+"""An accent that is a character of its own. Other scripts are often written in forms that are not NFC."""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:

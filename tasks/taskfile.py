@@ -387,9 +387,18 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                         f"Its {answer!r} is empty: write the answer. Where an empty text is one, keep the rows as "
                         "JSON lines."
                     )
+                if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
+                    fault = (
+                        f"Its {answer!r} is a list or an object written as a text, {text:.40}: keep rows with lists as "
+                        "JSON lines or parquet, where a list is several answers."
+                    )
                 yield f"line {first:,}", DataError(fault) if fault else row
         except BrokenCsvError as error:
             yield f"line {error.first:,}", DataError(f"From here on it is not CSV ({error}).")
+
+
+_LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)
+"""What pandas and `datasets` write into a cell of CSV for a list of texts, or for an object."""
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:

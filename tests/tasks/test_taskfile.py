@@ -469,6 +469,16 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
         ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on it is not CSV"),
         ("d.csv", 'q,c,a\nq1,"c1,a1\nq2,c2,a2\n\nq3,c3,a3\n', "line 2: From here on it is not CSV"),
         ("d.csv", 'q,c,a\nq1,"c1,a1\nq2,c2,a2\nq3,c3",a3\n', "line 2: A cell .* to line 4"),
+        # pandas and datasets write lists so
+        (
+            "d.csv",
+            "q,c,a\nq1,c1,a1\nq2,c2,\"['a1', 'a2']\"\n",
+            r"line 3: Its 'a' is a list .* written as a text",
+        ),
+        ("d.csv", 'q,c,a\nq1,c1,"[""a1""]"\n', "line 2: Its 'a' is a list"),
+        ("d.csv", "q,c,a\nq1,c1,['a1' 'a2']\n", "line 2: Its 'a' is a list"),
+        ("d.csv", "q,c,a\nq1,c1,[]\n", "line 2: Its 'a' is a list"),
+        ("d.tsv", "q\tc\ta\nq1\tc1\t{'text': ['a1'], 'answer_start': [1]}\n", "line 2: Its 'a' is a list"),
         ("d.csv", b"q,c,a\nq1,caf\xe9,a1\n", r"d\.csv, line 2, is not UTF-8"),
     ],
 )
@@ -701,6 +711,7 @@ def test_keys_of_a_prompt_that_its_form_does_not_read(tmp_path: Path) -> None:
         ("d.tsv", 'q\tc\ta\nq1\t"a\tb\nc"\ta1\n'),
         ("d.csv", 'q,c,a\nq1,"one, two\nthree",a1\n'),
         ("d.csv", "q,c,a,,\nq1,c1,a1,,\n"),
+        ("d.csv", "q,c,a\nq1,['c1'],a1\n"),
     ],
 )
 def test_tables_that_are_as_they_should_be(
@@ -738,3 +749,33 @@ def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path)
     write_jsonl(tmp_path / "data.jsonl", [*ROWS, ROWS[0]])
     with pytest.raises(DataError, match=r"1 id occurs more than once.* 0 and 2 .* That one is 'no'\."):
         prepared(write_toml(tmp_path, id='"key"'), request_for())
+
+
+@pytest.mark.parametrize(
+    ("metric", "answer", "sentence"),
+    [
+        ("em", " no", "' no' has spaces around it, which em counts: remove them"),
+        ("em", ["yes", "no\n"], "has spaces around it"),
+        ("em", "\ufeffRome", "has spaces around it"),
+        ("nf1", " no", ""),  # it ignores them
+        ("bleu", "no ", ""),
+        ("em", "[1, 2]", ""),
+        ("em", "['a', 'b']", ""),  # a text of JSON lines is that text
+        ("em", "Zu\u0308rich", "is decomposed Unicode .NFD., which em tells from the usual form: write NFC"),
+        ("nf1", "Zu\u0308rich", "write NFC"),
+        ("nf1", "Z\u00fcrich", ""),
+        ("nf1", "\u09a1\u09bc", ""),  # Bengali is written in both forms
+        ("nf1", "x\u0303", ""),  # there is no other form
+    ],
+)
+def test_texts_that_no_model_can_answer_with(
+    request_for: Requests, tmp_path: Path, metric: str, answer: Any, sentence: str
+) -> None:
+    """The score of any model would be 0 for them, without a word."""
+    write_jsonl(tmp_path / "data.jsonl", [{**ROWS[0], "capital": answer}])
+    path = write_toml(tmp_path, metric=f'"{metric}"')
+    if not sentence:
+        assert len(prepared(path, request_for())) == 1
+        return
+    with pytest.raises(DataError, match=sentence):
+        prepared(path, request_for())
