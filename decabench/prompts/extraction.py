@@ -28,7 +28,7 @@ from decabench.text import bare, well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 4
+EXTRACTION_VERSION = 5
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
@@ -38,6 +38,8 @@ questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate 
 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
 raw texts too.
 `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
+5: an invented example begins as those of the template; articles, repeated options and `-1` are no labels; numbers keep
+their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
 """
 
 
@@ -100,6 +102,8 @@ def extract(
     if not kept:
         return Extracted("", "+".join([*rules, "unparseable"]))
     answer, more = reading.find(kept)
+    if not bare(answer) and more[-1:] not in (["unparseable"], ["refused"]):
+        more = [*more, "unparseable"]
     # an escape in JSON may be half of a surrogate pair, which no file can hold
     return Extracted(well_formed(bare(answer)), "+".join([*rules, *more]) or "as-is")
 

@@ -95,7 +95,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
         lines.pop()
     reading = _Reading(keys)
     stated = {label for line in lines if (label := reading.stated(line))}
-    if not stated and (opening := reading.opening(lines)):
+    if not stated and not reading.lists_options(lines) and (opening := reading.opening(lines)):
         stated = {opening}
     if stated:
         stated |= reading.corrections(lines[1:] if len(lines) > 1 else [])
@@ -170,9 +170,13 @@ class _Keys:
     def find(self, text: str) -> str | None:
         """Return the label that a text consists of; None if it is none."""
         stripped = text.strip()
+        if _NEGATIVE.match(stripped) and stripped not in self.exact:
+            return None
         return stripped if stripped in self.exact else self.labels.get(self.key(text))
 
 
+_NEGATIVE = re.compile(r"[*_`\"'(]*[-\u2212]\d")
+"""`-1`, which is not the label 1."""
 _ENDS_OF_LABEL = re.compile(r"^[\W_]+|[\W_]+$")
 
 
@@ -194,10 +198,14 @@ def _key(text: str, marks: str = "") -> str:
 _BULLET = re.compile(r"^\s*[-*+•]\s+")
 
 
+_NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
+"""After a label that is a number: `3.5`, `3,000` and `3/10` are others, but `3.0` is 3."""
+
+
 def _pattern(keys: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
     longest_first = sorted(keys, key=len, reverse=True)
     words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
-    return re.compile(rf"(?<![\w-])({words}){ending}", re.IGNORECASE)
+    return re.compile(rf"(?<![\w\u2212-])(?!(?<=\d[.,:/])\d)({words}){ending}{_NO_DECIMALS}", re.IGNORECASE)
 
 
 _BEFORE = 120
@@ -247,7 +255,7 @@ _CONCLUDES = re.compile(
 _SAYS_SO = re.compile(
     rf"(?:\b(?:it['\u2019]s|it is|answer is)|[:;.!]){_SPACE}(?:(?:an?|the){_SPACE})?$", re.IGNORECASE
 )
-_ENDS = re.compile(r"\s*(?:[.!;:)\]\n]|[–—-]\s|,(?!\s*(?:or|and)\b)|$)")
+_ENDS = re.compile(r"\s*(?:[!;)\]\n]|[.:](?!\d)|\.0+(?![.,]?\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
 _SCORED = re.compile(r"\s*[:=–—-]\s*(?:no\b|not\b|false\b|yes\b|true\b|[\d.]+)", re.IGNORECASE)
 _HEAD = re.compile(r"\W*[^\W\d_]+(?:[ _][^\W\d_]+){0,3}(?:[ ]\([^()]*\))?[*_\"'`]*\s{0,3}[:=\uff1a]\s*")
 _CORRECTS = re.compile(
@@ -261,6 +269,11 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 """A comma after the first words of a sentence that only begins with a label: `Bob, having lost to Charlie, left`."""
+_IS_WORD = re.compile(
+    r"\s+(?!(?:is|was|are|would|should|could|can|must|seems?|looks?|and|or|but|because|since|as|for|than)\b)[^\W_A-Z]"
+)
+"""What follows an article or a pronoun, but no label that is a letter: `A dog`, `I think`."""
+_STARTS = re.compile(r"(?:^|[.!?:,;(])[*_`\"'\s]*$")
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
 """Labels that are everyday words: in a sentence they are the answer only where they are said to be."""
 
@@ -302,6 +315,11 @@ class _Reading:
             return None
         return self._by_key[self._key(match.group())]
 
+    def lists_options(self, lines: Sequence[str]) -> bool:
+        """Tell whether lines repeat options by their letters or numbers: `A. Paris`, `B. Rome`."""
+        found = {label for line in lines if (label := self.opening([line]))}
+        return len(found) > 1 and all(len(label) <= 2 for label in found)
+
     def names_any(self, text: str) -> bool:
         return bool(self._label.search(text))
 
@@ -326,6 +344,8 @@ class _Reading:
         for match in self._label.finditer(line):
             before = line[max(0, match.start() - _BEFORE) : match.start()]
             key = self._key(match.group())
+            if key in ("a", "i") and _is_a_word(line, match):
+                continue
             after = line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d")
             ends = bool(_ENDS.match(after))
             if self._is_denied(before, after) and not (ends and _CONCLUDES.search(before)):
@@ -354,6 +374,12 @@ class _Reading:
         ends = _ENDS.match(line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d"))
         before = line[max(0, match.start() - _BEFORE) : match.start()]
         return bool(ends and (_ASSERTS.search(before) or match.start() == 0))
+
+
+def _is_a_word(line: str, match: re.Match[str]) -> bool:
+    """Tell whether a letter is an article or a pronoun, and no label: `A dog`, `it is a dog`."""
+    starts = match.group().islower() or bool(_STARTS.search(line[: match.start()]))
+    return starts and bool(_IS_WORD.match(line[match.end() :]))
 
 
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")

@@ -441,7 +441,7 @@ def _item_of(row: Mapping[str, Any], reading: _Reading) -> str | None:
 # Numbers
 
 _NUMBER = (
-    r"[-+\u2212]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
+    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
     r"(?!\w|[.,]\d)"
 )
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
@@ -450,6 +450,15 @@ _SCALE = re.compile(
     rf"{_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?",
     re.IGNORECASE,
 )
+_END_OF_SCALE = re.compile(
+    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})",
+    re.IGNORECASE,
+)
+_MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
+_DASH = re.compile(rf"(?:^|[=:(]|\s)[-\u2212\u2013]\s+{_NUMBER}")
+"""A minus sign, or the mark of a list: where the scale has negative numbers, nobody can say."""
+_SIZED = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
+_PERCENT = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:%|per ?cent\b)", re.IGNORECASE)
 _NAMED = re.compile(r"\bsentences?\s+(?:[AB12]\b(?:\s*(?:and|,)\s*[AB12]\b)?)", re.IGNORECASE)
 _BECAUSE = re.compile(r"(?<=\s)(?:because|since)\b", re.IGNORECASE)
 _NOT = re.compile(r"\bnot\b|n['\u2019]t\b", re.IGNORECASE)
@@ -459,16 +468,42 @@ _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the number that a text gives: the only one of its first or last line that has any, apart from scales.
 
+    If these are sentences with different numbers, it gives none.
     Numbers in a reason that follows it do not count: `4, because both mention 2 boys`. `1,500` is 1500, or 1.500 if the
     scale has only that.
     """
     lines = [line for line in lines_of(text) if _numbers(line)]
+    found = []
     for line in (lines[:1] + lines[-1:]) if lines else ():
         said = _BECAUSE.split(line, maxsplit=1)[0]
         numbers = _numbers(line if _NOT.search(said) else said) or _numbers(line)
         if len(set(numbers)) == 1:
-            return _plain_number(numbers[0], scale)
-    return None
+            found.append(None if _is_on_another_scale(said, scale) else _plain_number(numbers[0], scale))
+            if not _HAS_WORDS.search(_SCALE.sub(" ", line)):
+                break  # nothing but a number: what follows is about it
+    return found[0] if len(set(found)) == 1 else None
+
+
+_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
+
+
+def _is_on_another_scale(line: str, scale: tuple[float, float] | None) -> bool:
+    """Tell whether the number of a line stands for another one: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
+    if _SIZED.search(line):
+        return True
+    if scale is None:
+        return False
+    low, high = scale
+    ends = [_plain_number(_signed(end), None) for end in _END_OF_SCALE.findall(line)]
+    return (
+        any(float(end) != high for end in ends)
+        or (high != 100 and bool(_PERCENT.search(line)))
+        or (low < 0 and bool(_DASH.search(line)))
+    )
+
+
+def _signed(number: str) -> str:
+    return number.replace("\u2212", "-").replace("\u2013", "-").lstrip("+")
 
 
 def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
@@ -485,4 +520,4 @@ def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
 
 def _numbers(line: str) -> list[str]:
     bare = _NAMED.sub(" ", _SCALE.sub(" ", line))
-    return [match.group().replace("\u2212", "-").lstrip("+") for match in _ANY.finditer(bare)]
+    return [_signed(match.group()) for match in _ANY.finditer(_MINUS.sub("-", bare))]

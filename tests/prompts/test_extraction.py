@@ -431,7 +431,7 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 4
+    assert EXTRACTION_VERSION == 5
 
 
 @pytest.mark.parametrize("kind", ["span", "line", "text", "tags", "tree"])

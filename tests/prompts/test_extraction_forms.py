@@ -121,3 +121,40 @@ def test_entities_that_are_named(raw: str, answer: str) -> None:
 def test_words_of_a_label_may_be_joined(raw: str) -> None:
     form = make_prompting(TASKS["sst.fine"], load_template("default")).form
     assert extract(raw, form).answer == "very positive"
+
+
+LETTERS = ("A", "B", "C", "D")
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "label"),
+    [
+        # OpenCompass and lm-eval took the first letter
+        ("A dog", LETTERS, None),
+        ("A 4-year-old child", LETTERS, None),
+        ("It is a dog, so B.", LETTERS, "B"),
+        ("I think II", ("I", "II", "III"), "II"),
+        ("A", LETTERS, "A"),
+        ("A is correct", LETTERS, "A"),
+        ("Option A is correct", LETTERS, "A"),
+        ("A Paris", LETTERS, "A"),
+        ("A, because a dog is one", LETTERS, "A"),
+        ("A and C", LETTERS, None),
+        # the options again, before the answer
+        ("A. Paris\nB. Rome\nC. Bonn\n\nThe best is C", LETTERS, None),
+        ("A. Paris\nB. Rome\nC. Bonn\n\nThe best is C, therefore C.", LETTERS, None),
+        ("A. Paris\nIt lies on the Seine.", LETTERS, "A"),
+        # numbers
+        ("-1", ("0", "1"), None),
+        ("\u22121", ("0", "1"), None),
+        ("-1", ("-1", "0", "1"), "-1"),
+        ("- 1", ("0", "1"), "1"),
+        ("3.5", ("3", "4"), None),
+        ("3,000", ("3", "4"), None),
+        ("3/4", ("3", "4"), None),
+        ("3.0", ("3", "4"), "3"),
+        ("3. It is fair.", ("3", "4"), "3"),
+    ],
+)
+def test_labels_that_are_letters_or_numbers(text: str, labels: tuple[str, ...], label: str | None) -> None:
+    assert find_label(text, labels) == label

@@ -392,3 +392,36 @@ def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, nu
 def test_the_number_of_a_word_may_have_any_length() -> None:
     """Found by a reader: an id of 5,000 digits ended a run for good."""
     assert answer(json.dumps([{"id": "9" * 5000, "tag": "DET"}]), words=["the"]) == "DET"
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "number"),
+    [
+        ("3/5", (0, 5), "3"),
+        ("3/10", (0, 5), None),
+        ("4 out of 10", (0, 5), None),
+        ("On a scale of 1 to 10, it is 4", (0, 5), None),
+        ("On a scale from 0 to 5, it is 4", (0, 5), "4"),
+        ("12/05/2020", (0, 100), None),
+        ("50%", (0, 1), None),
+        ("50 %", (0, 100), "50"),
+        ("1.5 million", (0, 1e9), None),
+        ("1.5 million", None, None),
+        ("\u20133", (-5, 5), "-3"),  # typographic: an en dash, and a minus sign
+        ("\u22123.2", (-5, 5), "-3.2"),
+        ("minus 4", (-5, 5), "-4"),
+        ("It is negative 4.", (-5, 5), "-4"),
+        ("= - 4", (-5, 5), None),
+        ("- 4", (0, 5), "4"),  # the mark of a list
+        ("3-4", (0, 5), None),
+        ("3\u20134", (0, 5), None),
+        ("They mention 2 dogs.\nI would say 4", (0, 5), None),
+        ("4\nBoth mention 2 dogs.", (0, 5), "4"),
+        ("4/5\nBoth mention 2 dogs.", (0, 5), "4"),
+        ("I would say 4.\nSo it is 4", (0, 5), "4"),
+    ],
+)
+def test_a_number_keeps_its_sign_and_its_size(
+    text: str, scale: tuple[float, float] | None, number: str | None
+) -> None:
+    assert find_number(text, scale) == number
