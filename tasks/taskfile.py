@@ -317,20 +317,34 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
+        in_floats: list[str] | None = []  # the rows so far, if all answers are such as 1945.0
         for index, (place, row) in enumerate(_rows(files, names[split], columns.answer)):
             try:
                 if isinstance(row, DataError):
                     raise row
-                yield columns.example(row, split, index)
+                made = columns.example(row, split, index)
+                is_float = in_floats is not None and made.answers and all(map(_FLOAT.fullmatch, made.answers))
+                in_floats = [*(in_floats or []), place][:1] if is_float else None
+                yield made
             except (DataError, MetricError) as error:
                 faults.setdefault(str(error), []).append(place)
                 if len(faults) == MOST_FAULTS + 1:
                     break
+        if in_floats and isinstance(columns.output, Text) and columns.metrics[0] in _EXACT:
+            faults[_WHOLE_NUMBERS] = in_floats
         if faults:
             raise DataError(describe_rows(names[split], faults))
 
     return read
 
+
+_FLOAT = re.compile(r"[-+]?\d+\.0")
+_EXACT = ("nf1", "em", "nem", "squad2")
+"""Metrics of words, to which 1945.0 is not 1945."""
+_WHOLE_NUMBERS = (
+    "Every answer is a whole number with .0, as pandas writes a column with gaps, and no model answers so: write 1945 for "
+    "1945.0, or give the output the kind number."
+)
 
 MOST_FAULTS = 20
 """So many different faults of a table are told at once."""

@@ -779,3 +779,29 @@ def test_texts_that_no_model_can_answer_with(
         return
     with pytest.raises(DataError, match=sentence):
         prepared(path, request_for())
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers", "is_refused"),
+    [
+        ({}, [1945.0, 1950.0], True),  # pandas, of a column of whole numbers with a gap
+        ({}, ["1945.0", "1950.0"], True),
+        ({}, [1945.0, 1950.5], False),
+        ({}, ["2.0", "Python"], False),
+        ({}, [1945, 1950], False),
+        ({"metric": None, "output": '{ kind = "number", low = 0, high = 3000 }'}, [1945.0, 1950.0], False),
+    ],
+)
+def test_whole_numbers_that_pandas_made_floats(
+    request_for: Requests, tmp_path: Path, fields: dict[str, Any], answers: list[Any], is_refused: bool
+) -> None:
+    write_jsonl(
+        tmp_path / "data.jsonl",
+        [{**ROWS[0], "capital": each, "key": str(at)} for at, each in enumerate(answers)],
+    )
+    path = write_toml(tmp_path, **fields)
+    if not is_refused:
+        assert len(prepared(path, request_for())) == 2
+        return
+    with pytest.raises(DataError, match=r"line 1: Every answer is a whole number with \.0"):
+        prepared(path, request_for())
