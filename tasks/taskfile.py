@@ -342,8 +342,8 @@ _FLOAT = re.compile(r"[-+]?\d+\.0")
 _EXACT = ("nf1", "em", "nem", "squad2")
 """Metrics of words, to which 1945.0 is not 1945."""
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number with .0, as pandas writes a column with gaps, and no model answers so: write 1945 for "
-    "1945.0, or give the output the kind number."
+    "Every answer is a whole number with .0, as pandas writes a column with gaps, and no model answers so: write 1945 "
+    "for 1945.0, or give the output the kind number."
 )
 
 MOST_FAULTS = 20
