@@ -17,7 +17,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
+from decabench.files import Paths, as_paths, atomic_file, make_folder, sweep_temporary, wait_for_lock
 from decabench.tasks.example import Example
 from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
@@ -460,15 +460,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time prepare a task; others wait."""
-    from filelock import FileLock
-
-    lock = FileLock(folder.parent / f".{folder.name}.lock")
-    with storage_errors(folder):
-        lock.acquire()
-    try:
+    with wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home"):
         yield
-    finally:
-        lock.release()
 
 
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
