@@ -54,6 +54,7 @@ __all__ = [
     "new_folder",
     "read_errors",
     "remove_file",
+    "require_machine",
     "require_new",
     "require_within",
     "shown_path",
@@ -173,6 +174,18 @@ def read_errors(path: Path) -> Iterator[None]:
         if error.errno not in _REFUSALS or error.errno in _MISSING:
             raise
         raise StorageError(explain_refusal(error, "read", path)) from error
+
+
+def require_machine(error: BaseException, path: Path) -> None:
+    """Raise StorageError if a file was not read for want of memory or open files, or since the disk failed.
+
+    For those who tell all else that may be wrong with the file as its fault.
+    """
+    if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+        raise StorageError(explain_refusal(error, "read", path)) from error
+
+
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 
 
 def remove_file(path: Path) -> None:
@@ -617,10 +630,14 @@ def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
 
 def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
     digests = list(digests)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            for digest in digests:
-                digest.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                for digest in digests:
+                    digest.update(block)
+    except OSError as error:
+        error.filename = str(path)  # which a failing disk does not say
+        raise
 
 
 def by_dotted_key(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from decabench.errors import DecabenchError, SubmissionError, install_hint, require_name
+from decabench.files import require_machine
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.text import printable, quoted
 from decabench.untrusted import BrokenCsvError, csv_rows
@@ -106,6 +107,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         if not path.is_file():
             raise SubmissionError(f"{path} is not a regular file: give a file of answers.")
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     most, advice = FILE_BYTES, "split it"
     if format == "squad":
@@ -167,6 +169,7 @@ def _read_start(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_FIRST_LINE)
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
@@ -179,6 +182,7 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
         text = path.read_bytes().decode("utf-8-sig")
         content = _decode(text, pairs=_Pairs)
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
@@ -233,6 +237,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     )
                     yield ForeignAnswer(line, problem=("bad-record", message))
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
@@ -463,6 +468,7 @@ def _bound_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
     except (OSError, zipfile.BadZipFile) as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path.name} is damaged: {error}.") from error
     if size > FILE_BYTES:
         raise SubmissionError(f"{path.name} unpacks to {size:,} bytes; at most {FILE_BYTES:,} are read.")

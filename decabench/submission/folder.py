@@ -23,6 +23,7 @@ from decabench.files import (
     file_digest,
     is_within,
     lock_file,
+    require_machine,
     require_within,
     storage_errors,
     temporary_folder,
@@ -219,6 +220,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         with open(path, "rb") as handle:
             return parse_metadata(handle.read(METADATA_LIMIT + 1))
     except OSError as error:
+        require_machine(error, path)
         return None, [Fault("unreadable-file", f"it cannot be read: {error.strerror}", METADATA_NAME)]
 
 
