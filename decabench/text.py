@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 __all__ = [
+    "bare",
     "describe_error",
     "excerpt",
     "fold",
@@ -18,6 +19,16 @@ __all__ = [
 
 _ERROR_LENGTH = 300
 """Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
+
+
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+"""A soft hyphen, a byte order mark, and other characters without a width."""
+
+
+def bare(text: str) -> str:
+    """Return a text without the spaces and invisible characters around it."""
+    return text.strip(_SPACES + _INVISIBLE)
 
 
 def excerpt(text: str, limit: int = 200) -> str:

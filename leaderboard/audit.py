@@ -60,6 +60,7 @@ __all__ = [
     "find_answers",
     "refusal_reason",
     "units_fit",
+    "with_intervals",
 ]
 
 _MOST_EXAMPLES = 10_000_000
@@ -264,7 +265,7 @@ def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Dat
     tasks = {}
     for name, task in entry.tasks.items():
         path = folder / f"{name}.parquet"
-        usable = is_task_name(name) and is_inside(path, submissions)
+        usable = is_task_name(name) and is_inside(path, submissions) and not evidence.hides(name, entry.split)
         split = data.find(name, entry.split, task.fingerprint) if is_task_name(name) else None
         if split is not None and task.score is not None and len(split.units) != task.n:
             raise ContradictionError(
@@ -280,7 +281,7 @@ def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Dat
         published = known.counts.get(entry.split) if known else None
         described = _describe_data(task, split.record if split else None, published)
         tasks[name] = _audit_task(name, described, evidence.metrics, statistics)
-    return _with_intervals(replace(entry, tasks=tasks), evidence)
+    return with_intervals(replace(entry, tasks=tasks), evidence)
 
 
 def _describe_data(task: TaskEntry, record: SplitRecord | None, published: int | None) -> TaskEntry:
@@ -457,7 +458,7 @@ def _show(value: float | None) -> str:
     return "missing" if value is None else f"{value:.8g}"
 
 
-def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
+def with_intervals(entry: Entry, evidence: Evidence) -> Entry:
     """Replace stated totals by recomputed ones, and stated intervals and units by those of the statistics."""
     tasks = {}
     for name, task in entry.tasks.items():

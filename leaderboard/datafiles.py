@@ -174,7 +174,9 @@ def task_data(
 def _distribution(
     column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    known = [(row, evidence.find(row.entry, column.name)) for row in table.compared_rows]
+    hidden = evidence.hides(column.name, table.split)  # single examples of theirs are nobody's business
+    rows = () if hidden else table.compared_rows
+    known = [(row, evidence.find(row.entry, column.name)) for row in rows]
     systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]
     edges = score_edges(column, [scores for _, scores in systems])
     return {

@@ -670,10 +670,13 @@ def _task_entry(task: TaskResult) -> TaskEntry:
 
 def _wordings(task: TaskResult, higher_is_better: bool) -> VariantScores | None:
     """Recompute the summary of the variants' scores rather than trust the file."""
-    scores = task.variants.scores if task.variants else {}
-    if len(scores) < 2:
+    if task.variants is None:
         return None
-    return VariantScores.of(dict(sorted(scores.items(), key=lambda each: int(each[0]))), higher_is_better)
+    headlines = {**task.variants.scores, **task.variants.retired}
+    if len(headlines) < 2:
+        return None
+    in_order = dict(sorted(headlines.items(), key=lambda each: int(each[0])))
+    return VariantScores.of(in_order, higher_is_better, task.variants.retired)
 
 
 def _count(value: object) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from decabench.errors import DecabenchError
 from decabench.leaderboard.entries import Entry, is_inside
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import (
@@ -25,7 +26,7 @@ from decabench.scoring import (
     stored_metric,
     total_interval,
 )
-from decabench.tasks import TASKS, Task
+from decabench.tasks import TASKS, Store, Task, is_task_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,11 +61,17 @@ class Evidence:
     """The statistics of all submissions in a folder; each file is read only once."""
 
     def __init__(
-        self, submissions: Path, metrics: Mapping[str, Metric] = METRICS, tasks: Mapping[str, Task] = TASKS
+        self,
+        submissions: Path,
+        metrics: Mapping[str, Metric] = METRICS,
+        tasks: Mapping[str, Task] = TASKS,
+        home: Path | None = None,
     ) -> None:
         self.metrics = metrics
         self.tasks = tasks
         self._submissions = submissions
+        self._store = Store(home) if home is not None else None
+        self._hidden: dict[tuple[str, str], bool] = {}
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
         self._layouts: dict[bytes, Layout] = {}
 
@@ -74,6 +81,23 @@ class Evidence:
         if key not in self._known:
             self._known[key] = self._read(entry, task)
         return self._known[key]
+
+    def hides(self, task: str, split: str) -> bool:
+        """Return whether labels are hidden that are prepared here, so that nothing of an example may be published."""
+        key = task, split
+        if key not in self._hidden:
+            self._hidden[key] = self._find_hidden(task, split)
+        return self._hidden[key]
+
+    def _find_hidden(self, task: str, split: str) -> bool:
+        if self._store is None or not is_task_name(task):
+            return False
+        try:
+            record = self._store.records(task).get(split)
+            is_here = record is not None and record.labelled
+            return is_here and self._store.hides(self.tasks.get(task, task), split)
+        except DecabenchError:  # damaged: nothing can be scored on it
+            return False
 
     def keep(self, entry: Entry, task: str, metric: Metric, units: Array, rows: Array) -> None:
         """Take the rows of a file that was read and checked, so that it is not read again."""

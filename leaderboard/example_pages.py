@@ -85,6 +85,13 @@ def _record(each: Browsed, other: ScoredExample | None) -> dict[str, Any]:
         "answer": _answer(each.row),
         "wordings": [[number, _answer(row)] for number, row in sorted(each.wordings.items())],
     }
+    if each.course is not None:
+        record |= {
+            "before": list(each.before),
+            "state": each.course.predicted,
+            "goldState": each.course.gold,
+            "parted": each.parted,
+        }
     if other is not None:
         record["other"] = _answer(other)
     return record

@@ -22,7 +22,7 @@ from decabench.leaderboard.entries import Entry, submission_folder
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.ranking import Column
 from decabench.metrics import Metric
-from decabench.scoring import Deferred
+from decabench.scoring import Deferred, describe_parting, find_courses
 from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
 from decabench.tasks import Example, Store, Task
 from decabench.untrusted import parse_json
@@ -58,7 +58,7 @@ class Excerpts:
     """The examples that a page shows for one task."""
 
     shown: tuple[dict[str, Any], ...] = ()
-    """JSON values: id, question, context, golds, answer, score, kind."""
+    """JSON values: id, question, context, golds, answer, score, kind; of a dialogue its course, too."""
     why: str = ""
     """Why there are none, if so."""
 
@@ -123,6 +123,8 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
     store = Store(home)
     try:
         record = store.record(name, split)
+        if store.hides(tasks.get(name, name), split):
+            return _Data("The labels of this split are hidden, and examples would give them away.")
         is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
         if policy == "free" and name not in tasks:
             return _Data(
@@ -164,7 +166,16 @@ def _choose_excerpts(
     if file is None:
         return Excerpts(why="The answers were not published with the results.")
     found = evidence.find(entry, column.name)
-    if result.check.kind == "verified" and found is not None and len(found.scores) == len(data.ids):
+    metric = evidence.metrics.get(result.metric)
+    has_states = (
+        metric is not None and metric.states is not None
+    )  # which rest on the answers that are not shown, too
+    if (
+        not has_states
+        and result.check.kind == "verified"
+        and found is not None
+        and len(found.scores) == len(data.ids)
+    ):
         shown = _read_shown(file.path, entry.is_raw, found.scores, column, data)
         if shown is not None:
             return Excerpts(tuple(shown))
@@ -178,15 +189,21 @@ def _choose_excerpts(
         texts = [answers[id_] for id_ in data.ids]
     except KeyError:
         return Excerpts(why="The answers do not match the data.")
+    courses: Mapping[int, dict[str, Any]] = {}
+    if metric is not None and has_states:
+        courses = _describe_courses(metric, texts, data.examples)
     scores: Sequence[float] | Mapping[int, float]
     if found is not None and len(found.scores) == len(texts):
         scores = found.scores.tolist()
         indexes = _choose_indexes(data.order, list(map(_classify, texts, scores, repeat(column))))
     else:
         indexes = sorted(data.order[:MOST])
-        scores = _score_examples(evidence.metrics.get(result.metric), indexes, texts, data)
+        scores = _score_examples(metric, indexes, texts, data)
     return Excerpts(
-        tuple(_excerpt(data.examples[index], texts[index], scores[index], column) for index in indexes)
+        tuple(
+            _excerpt(data.examples[index], texts[index], scores[index], column) | courses.get(index, {})
+            for index in indexes
+        )
     )
 
 
@@ -276,6 +293,33 @@ def _score_examples(
         except ZeroDivisionError:
             scores[index] = math.nan
     return scores
+
+
+_MOST_BEFORE = 12
+"""How many of the examples before one in its group are shown."""
+
+
+def _describe_courses(
+    metric: Metric, texts: Sequence[str], examples: Sequence[Example]
+) -> dict[int, dict[str, Any]]:
+    """Return what the metric compares in place of each answer, the state of a dialogue, and how it came about."""
+    try:
+        courses = find_courses(metric, texts, examples)
+    except DecabenchError:  # of data that the metric cannot score, whatever a results file says
+        return {}
+    described = {}
+    for index, course in courses.items():
+        parted = course.parted
+        where = "here" if parted is not None else ""
+        if parted is not None and parted != index:
+            where = describe_parting(examples[parted].id, examples[parted].answers[0], texts[parted])
+        described[index] = {
+            "before": [_cut(examples[place].context, 300) for place in course.before[-_MOST_BEFORE:]],
+            "state": _cut(course.predicted, 500),
+            "goldState": _cut(course.gold, 500),
+            "parted": _cut(where, 500),
+        }
+    return described
 
 
 def _classify(answer: str, score: float, column: Column) -> str:

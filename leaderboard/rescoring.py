@@ -26,6 +26,7 @@ from decabench.leaderboard.audit import (
     find_answers,
     refusal_reason,
     units_fit,
+    with_intervals,
 )
 from decabench.leaderboard.entries import (
     Check,
@@ -36,6 +37,7 @@ from decabench.leaderboard.entries import (
     is_inside,
     printable_line,
 )
+from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import (
     ScoredTask,
@@ -86,15 +88,13 @@ class Verification:
         return known_tasks(tuple(self.include)).keys()
 
 
-def verify_entries(
-    found: Entries, submissions: Path, metrics: Mapping[str, Metric], options: Verification
-) -> Entries:
+def verify_entries(found: Entries, submissions: Path, evidence: Evidence, options: Verification) -> Entries:
     """Return the entries with their verified tasks marked, and those refused whose answers give other scores."""
     kept: list[Entry] = []
     refused = list(found.refused)
     for entry in found.entries:
         try:
-            kept.append(_verify_entry(entry, submissions, metrics, options))
+            kept.append(_verify_entry(entry, submissions, evidence, options))
         except (ContradictionError, StorageError, OSError) as error:
             refused.append(Refusal(entry.path, refusal_reason(error, submissions)))
     return replace(
@@ -102,9 +102,7 @@ def verify_entries(
     )
 
 
-def _verify_entry(
-    entry: Entry, submissions: Path, metrics: Mapping[str, Metric], options: Verification
-) -> Entry:
+def _verify_entry(entry: Entry, submissions: Path, evidence: Evidence, options: Verification) -> Entry:
     place = find_answers(entry, submissions)
     stated = _stated_tasks(entry)
     if not stated or place is None:
@@ -116,7 +114,10 @@ def _verify_entry(
             "is seen"
         )
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
-    known = {name: verdict for name, verdict in _read_record(record).items() if name in stated}
+    hidden = {
+        name for name in stated if evidence.hides(name, entry.split)
+    }  # whose statistics are kept nowhere
+    known = {name: verdict for name, verdict in _read_record(record).items() if name in {*stated} - hidden}
     verdicts: dict[str, _Verdict] = {}
     if options.again:
         lacking = {name: task for name, task in stated.items() if name not in known}
@@ -124,20 +125,22 @@ def _verify_entry(
         verdicts = {name: _unverified(stated[name], reason) for name, reason in reasons.items()}
         at_hand = {name: task for name, task in lacking.items() if name not in reasons}
         if at_hand:
-            verdicts |= _score_again(entry, at_hand, place, submissions, metrics, options)
+            verdicts |= _score_again(entry, at_hand, place, submissions, evidence, options)
         # The record's name holds for the code of this package alone, not for that of other tasks and metrics.
         own = {
             name: verdict
             for name, verdict in verdicts.items()
-            if verdict.check.kind == "verified" and name in TASKS and stated[name].metric in METRICS
+            if verdict.check.kind == "verified"
+            and name in TASKS
+            and stated[name].metric in METRICS
+            and name not in hidden
         }
         if own:
             _write_record(record, known | own)
     verdicts |= known
-    return replace(
-        entry,
-        tasks=dict(entry.tasks) | {name: verdict.apply(stated[name]) for name, verdict in verdicts.items()},
-    )
+    applied = {name: verdict.apply(stated[name]) for name, verdict in verdicts.items()}
+    verified = replace(entry, tasks=dict(entry.tasks) | applied)
+    return with_intervals(verified, evidence) if hidden else verified
 
 
 def only_verified(found: Entries) -> Entries:
@@ -268,10 +271,12 @@ def _score_again(
     scored: Mapping[str, TaskEntry],
     place: Path,
     submissions: Path,
-    metrics: Mapping[str, Metric],
+    evidence: Evidence,
     options: Verification,
 ) -> dict[str, _Verdict]:
     """Score tasks whose answers and data are at hand; return a verdict on each of them.
+
+    The statistics of hidden labels become evidence, as no file has them.
 
     Raises ContradictionError if the answers give other scores than the file states, or are no valid submission.
     """
@@ -326,7 +331,10 @@ def _score_again(
             continue
         path = statistics_path((submissions / entry.path).parent, name)
         if scored[name].check.kind == "consistent" and options.digests(path) != found[name].statistics:
-            _compare_statistics(name, path, metrics[scored[name].metric], found[name])
+            _compare_statistics(name, path, evidence.metrics[scored[name].metric], found[name])
+        sample = found[name].sample
+        if evidence.hides(name, entry.split) and again.status == "scored" and sample is not None:
+            evidence.keep(entry, name, sample.metric, found[name].units, found[name].rows)
         verdicts[name] = _Verdict(_verified(decabench.__version__, today), again.signature)
     return verdicts
 

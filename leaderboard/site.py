@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -40,7 +40,7 @@ from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.ranking import Board, rank_suite
 from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import Sample, find_metric
+from decabench.scoring import Sample, find_metric, score_digits
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
 __all__ = ["BoardOptions", "Site", "build_leaderboard", "open_server", "write_leaderboard"]
@@ -137,16 +137,17 @@ def build_leaderboard(
     names = [options.suites] if isinstance(options.suites, str) else options.suites
     chosen = [get_suite(name, known) for name in dict.fromkeys(names)]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
-    evidence = Evidence(folder, _load_metrics(tasks), tasks)
+    evidence = Evidence(folder, _load_metrics(tasks), tasks, data)
     read = read_submissions(folder, known, only)
     if require_results and not read.entries and not read.refused:
         _explain_no_results(Path(submissions), folder, read)
     digests = FileDigests()
     found = audit(read, evidence, folder, data, digests, options.jobs)
     verification = Verification(data, options.verify, paths, options.jobs, report, digests)
-    found = verify_entries(found, folder, evidence.metrics, verification)
+    found = verify_entries(found, folder, evidence, verification)
     found = only_verified(found) if options.verified_only else found
-    boards = _rank_suites(chosen or _suites_with_results(found.entries, known), found, tasks, evidence)
+    found = replace(found, entries=tuple(_guarded(entry, evidence) for entry in found.entries))
+    boards = _rank_suites(chosen or _suites_with_results(found.entries, known), found, evidence)
     rows = [row for board in boards for table in board.tables for row in table.all_rows]
     if require_results and not rows:
         _explain_no_rows(Path(submissions), folder, found, boards)
@@ -238,9 +239,49 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
     return metrics
 
 
-def _rank_suites(
-    suites: Sequence[Suite], found: Entries, tasks: Mapping[str, Task], evidence: Evidence
-) -> list[Board]:
+def _guarded(entry: Entry, evidence: Evidence) -> Entry:
+    """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels.
+
+    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked.
+    """
+    hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
+    if not hidden:
+        return entry
+    digits = {name: score_digits(name, task.metric) for name, task in entry.tasks.items()}
+
+    def cut(value: float | None, name: str) -> float | None:
+        return None if value is None else round(value, digits[name])
+
+    def cut_ends(ends: tuple[float, float] | None, count: int) -> tuple[float, float] | None:
+        return ends and (round(ends[0], count), round(ends[1], count))
+
+    tasks = {
+        name: replace(
+            task,
+            score=cut(task.score, name),
+            limited_score=cut(task.limited_score, name),
+            scores={key: round(score, digits[name]) for key, score in task.scores.items()},
+            interval=cut_ends(task.interval, digits[name]),
+            predictions="",
+        )
+        for name, task in hidden.items()
+    }
+    most = max(digits.values())
+    total = None if entry.total is None else round(entry.total, most)
+    return replace(
+        entry, tasks={**entry.tasks, **tasks}, total=total, interval=cut_ends(entry.interval, most)
+    )
+
+
+def _rank_suites(suites: Sequence[Suite], found: Entries, evidence: Evidence) -> list[Board]:
+    """Rank the entries; splits whose labels are hidden elsewhere have no scores, those whose labels are here do."""
+    tasks = {
+        name: replace(task, hidden=tuple(split for split in task.hidden if not evidence.hides(name, split)))
+        if task.hidden
+        else task
+        for name, task in evidence.tasks.items()
+    }
+
     def find_sample(entry: Entry, task: str) -> Sample | None:
         found = evidence.find(entry, task)
         return found.sample if found else None

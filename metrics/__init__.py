@@ -10,6 +10,7 @@ Importing this loads only the standard library; sacrebleu and rouge-score are lo
 from .accuracy import ACCURACY, accuracy
 from .base import (
     DecabenchError,
+    GroupState,
     Item,
     Metric,
     MetricError,
@@ -31,7 +32,15 @@ from .bleu import BLEU, bleu
 from .chrf import CHRF2, CHRF_PLUS_PLUS, chrf2, chrf_plus_plus
 from .classes import MACRO_F1, MCC, TAG_MACRO_F1, confusions, macro_f1, mcc, tag_macro_f1
 from .corpus_f1 import CORPUS_F1, corpus_f1
-from .joint_goal_em import DIALOGUE_F1, JOINT_GOAL_EM, dialogue_f1, joint_goal_em
+from .joint_goal_em import (
+    DIALOGUE_F1,
+    JOINT_GOAL_EM,
+    dialogue_f1,
+    find_loss,
+    joint_goal_em,
+    read_change,
+    write_change,
+)
 from .lfem import LFEM, LFEM_NORMALISED, lfem
 from .nf1 import EM, NEM, NF1, em, nem, nf1
 from .regression import MSE, PEARSON, RELATEDNESS, SPEARMAN, mse, pearson, relatedness, spearman
@@ -52,6 +61,7 @@ from .tagging import (
     SEQUENCE_F1,
     TAG_ACCURACY,
     ItemFaults,
+    chunks,
     count_faults,
     parsing_ud,
     sequence_f1,
@@ -63,6 +73,7 @@ from .ter import TER, ter
 __all__ = [
     "METRICS",
     "DecabenchError",
+    "GroupState",
     "Item",
     "ItemFaults",
     "Metric",
@@ -77,12 +88,14 @@ __all__ = [
     "bleu",
     "chrf2",
     "chrf_plus_plus",
+    "chunks",
     "confusions",
     "corpus_f1",
     "count_faults",
     "dialogue_f1",
     "em",
     "evaluate",
+    "find_loss",
     "fold_label",
     "items",
     "joint_goal_em",
@@ -96,6 +109,7 @@ __all__ = [
     "parsing_ud",
     "pearson",
     "per_example",
+    "read_change",
     "relatedness",
     "require_name",
     "rouge",
@@ -109,6 +123,7 @@ __all__ = [
     "tag_macro_f1",
     "ter",
     "uas_las",
+    "write_change",
 ]
 
 

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 __all__ = [
     "DecabenchError",
+    "GroupState",
     "Item",
     "Metric",
     "MetricError",
@@ -37,6 +38,7 @@ __all__ = [
     "per_example",
     "percent",
     "ratio",
+    "require_gold",
     "require_name",
     "score_rows",
     "show_value",
@@ -113,6 +115,17 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 """(predictions, references) of equal length -> one row per example, in the same order."""
 
 
+class GroupState(NamedTuple):
+    """What the answers of a group until one example come to, which is compared in place of that answer."""
+
+    place: int
+    """The place of the example."""
+    predicted: str
+    """What the predictions come to."""
+    gold: str
+    """What the gold answers come to."""
+
+
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
     """Make the `statistics` of a metric that looks at one example at a time; they pickle if `row` does."""
     return partial(_map_rows, row)
@@ -175,6 +188,12 @@ class Metric:
     """Names of the numbers that a row has for each class of the gold answers, after `columns`: `gold` for `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
     """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
+    states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
+    """(predictions, references) -> for each group, the state after each of its examples, in their order; None if an
+    answer is compared as it stands. Readers need it where an answer that equals its gold is wrong."""
+    find_fault: Callable[[Reference], str] | None = None
+    """(reference) -> why its first answer is not itself when it is read and written again, as the end of a sentence
+    that begins `It has`; empty if it is. None for metrics that take texts as they are."""
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
         """Return the metric with all columns that rows of these examples have; predictions never decide them."""
@@ -320,6 +339,18 @@ def _installed_version(package: str) -> str:
 def fold_label(text: str) -> str:
     """Lower-case a label and join its words by single spaces: labels are compared in this form."""
     return " ".join(text.lower().split())
+
+
+def require_gold(references: Sequence[Reference], find_fault: Callable[[Reference], str]) -> None:
+    """Raise MetricError if gold answers have faults; the message names the first example and counts the others."""
+    found = [(index, fault) for index, reference in enumerate(references) if (fault := find_fault(reference))]
+    if not found:
+        return
+    index, fault = found[0]
+    which = references[index].id or f"number {index}"
+    more = f" So have {len(found) - 1:,} more." if len(found) > 1 else ""
+    answer = show_value(references[index].answers[0])
+    raise MetricError(f"The gold answer {answer} of {which} cannot be scored: it has {fault}.{more}")
 
 
 def show_value(value: Any, most: int = 80) -> str:

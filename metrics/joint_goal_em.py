@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from .base import (
+    GroupState,
     Item,
     Metric,
     MetricError,
@@ -18,10 +20,19 @@ from .base import (
     f1,
     items,
     percent,
+    require_gold,
     show_value,
 )
 
-__all__ = ["DIALOGUE_F1", "JOINT_GOAL_EM", "dialogue_f1", "joint_goal_em", "read_change"]
+__all__ = [
+    "DIALOGUE_F1",
+    "JOINT_GOAL_EM",
+    "dialogue_f1",
+    "find_loss",
+    "joint_goal_em",
+    "read_change",
+    "write_change",
+]
 
 _Goal = dict[str, str]
 
@@ -51,6 +62,55 @@ def read_change(text: str) -> _Change:
     goal, requests = ([piece.strip() for piece in part.split(",")] for part in text.lower().split(";"))
     pairs = (piece.split(":") for piece in goal if piece.count(":") == 1)
     return _Change({slot.strip(): value.strip() for slot, value in pairs}, tuple(requests))
+
+
+def write_change(text: str) -> str:
+    """Write the change that is read in a text: `food: thai; phone` of `food: thai, time: 3:30; phone`."""
+    change = read_change(text)
+    if change.request is None:
+        return "none"
+    goal = ", ".join(f"{slot}: {value}" for slot, value in change.inform.items())
+    return f"{goal}; {', '.join(change.request)}".rstrip()
+
+
+LOSSES: Mapping[str, str] = {
+    "no semicolon": "write `slot: value; request`, or None if nothing changes",
+    "several semicolons": "write one, after the constraints, and none in a value",
+    "a colon in a value": "write another mark, such as 17.30 for 17:30",
+    "a comma in a value, or a constraint without a value": "write `slot: value`, and another mark in the value",
+    "an empty slot or value": "leave it out",
+    "the same slot twice": "name it once",
+    "a colon after the semicolon": "write a constraint before the semicolon",
+}
+"""How a change may not be itself when it is read and written again, and what to do about it."""
+
+
+def find_loss(text: str) -> str:
+    """Return which of LOSSES keeps a change from being itself when it is read and written again; empty if none does.
+
+    Case and spaces do not count. An empty text and a lone semicolon change nothing, as `none` does.
+    """
+    if text.strip().lower() in ("", ";", "none"):
+        return ""
+    if text.count(";") != 1:
+        return "several semicolons" if ";" in text else "no semicolon"
+    goal, requests = ([piece.strip() for piece in part.split(",")] for part in text.lower().split(";"))
+    goal, requests = (part if part != [""] else [] for part in (goal, requests))
+    pairs = [[part.strip() for part in piece.split(":")] for piece in goal]
+    if any(len(pair) > 2 for pair in pairs):
+        return "a colon in a value"
+    if not all([*requests, *(part for pair in pairs for part in pair)]):
+        return "an empty slot or value"
+    if any(len(pair) < 2 for pair in pairs):
+        return "a comma in a value, or a constraint without a value"
+    if any(len(set(names)) < len(names) for names in ([pair[0] for pair in pairs], requests)):
+        return "the same slot twice"
+    return "a colon after the semicolon" if any(":" in request for request in requests) else ""
+
+
+def _find_fault(reference: Reference) -> str:
+    loss = find_loss(reference.answers[0])
+    return f"{loss}; {LOSSES[loss]}" if loss else ""
 
 
 def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
@@ -85,8 +145,10 @@ def _read_turns(
 ) -> Iterator[tuple[int, _Turn, _Turn]]:
     """Yield the index of each turn with the predicted and the gold one, dialogue by dialogue.
 
-    Turns are ordered by number; decaNLP 2018 sorted ids as strings, the same below 11 turns.
+    Turns are ordered by number; decaNLP 2018 sorted ids as strings, the same below 11 turns. Raises MetricError for
+    gold that is not itself when it is read and written again.
     """
+    require_gold(references, _find_fault)
     current, state, gold_state = "", _Goal(), _Goal()
     for dialogue, index in _order_turns(references):
         if dialogue != current:
@@ -94,6 +156,23 @@ def _read_turns(
         change, gold = read_change(predictions[index]), read_change(references[index].answers[0])
         state, gold_state = state | change.inform, gold_state | gold.inform
         yield index, _Turn(change, state), _Turn(gold, gold_state)
+
+
+def _states(predictions: Sequence[str], references: Sequence[Reference]) -> Iterator[list[GroupState]]:
+    """Yield the states of each dialogue after each of its turns."""
+
+    def dialogue(turn: tuple[int, _Turn, _Turn]) -> str:
+        return references[turn[0]].id.rpartition("_")[0]
+
+    for _, turns in groupby(_read_turns(predictions, references), dialogue):
+        yield [
+            GroupState(index, _write_state(ours.state), _write_state(gold.state))
+            for index, ours, gold in turns
+        ]
+
+
+def _write_state(state: _Goal) -> str:
+    return ", ".join(f"{slot}: {value}" for slot, value in sorted(state.items()))
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
@@ -132,6 +211,8 @@ JOINT_GOAL_EM = Metric(
     statistics=_statistics,
     score=_score,
     scope="group",
+    states=_states,
+    find_fault=_find_fault,
 )
 
 
@@ -144,7 +225,8 @@ def joint_goal_em(
     also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request. As in decaNLP
     2018, a turn without requests differs from one that changes nothing (`food: thai;` and `none`);
     turn_request_em_corrected takes them as equal.
-    Raises MetricError for ids that cannot be read or occur twice.
+    Raises MetricError for ids that cannot be read or occur twice, and for gold answers that are not themselves when
+    they are read and written again: a value cannot hold a colon, a comma or a semicolon.
     """
     return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 
@@ -192,6 +274,7 @@ DIALOGUE_F1 = Metric(
     statistics=_dialogue_f1_statistics,
     score=_dialogue_f1_score,
     scope="group",
+    find_fault=_find_fault,
 )
 
 

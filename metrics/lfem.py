@@ -239,6 +239,15 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
     return (wanted is not None, right)
 
 
+def _find_fault(reference: Reference) -> str:
+    """Say that the query is not read as its form; the statistics count such gold as the 2018 scorer does."""
+    read = parse_query(reference.answers[0], _require(reference, "header"))
+    return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
+
+
+_UNREADABLE = "a query that is not read as its form; no value may hold a column's name, and no column `where`"
+
+
 def _score(totals: Totals) -> Scores:
     scores = {name: percent(totals[name], totals["n"]) for name in _SHARES}
     if any_nonzero(totals["n_executed"]):
@@ -255,6 +264,7 @@ LFEM = Metric(
     headline="lfem",
     statistics=per_example(_row),
     score=_score,
+    find_fault=_find_fault,
 )
 
 
@@ -416,6 +426,13 @@ def _normalised_row(prediction: str, reference: Reference) -> Row:
     return (1.0, float(same))
 
 
+def _find_normalised_fault(reference: Reference) -> str:
+    gold = LogicalForm.from_sql(_require(reference, "sql"))
+    fault = _find_fault(reference)
+    same = fault and _is_same_normalised(reference.answers[0], _require(reference, "header"), gold)
+    return "" if same else fault
+
+
 def _normalised_score(totals: Totals) -> Scores:
     return {"lfem_normalised": percent(totals["lfem_normalised"], totals["n"])}
 
@@ -429,6 +446,7 @@ LFEM_NORMALISED = Metric(
     headline="lfem_normalised",
     statistics=per_example(_normalised_row),
     score=_normalised_score,
+    find_fault=_find_normalised_fault,
 )
 
 

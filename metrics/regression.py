@@ -12,7 +12,6 @@ from typing import Any
 
 from .base import (
     Metric,
-    MetricError,
     Reference,
     Row,
     Score,
@@ -23,7 +22,7 @@ from .base import (
     items,
     percent,
     ratio,
-    show_value,
+    require_gold,
     where,
 )
 
@@ -55,7 +54,9 @@ def _read_pairs(
     An unreadable prediction becomes the end of the gold range farther from its own gold value: the worst answer
     within the range, so that an empty answer never pays.
     """
-    gold = [_read_gold(reference) for reference in references]
+    gold = [number for reference in references if (number := _parse_number(reference.answers[0])) is not None]
+    if len(gold) < len(references):
+        require_gold(references, _find_fault)
     low, high = min(gold), max(gold)
     read = [_parse_number(text) for text in predictions]
     filled = [
@@ -65,13 +66,9 @@ def _read_pairs(
     return filled, gold, [float(number is None) for number in read]
 
 
-def _read_gold(reference: Reference) -> float:
-    number = _parse_number(reference.answers[0])
-    if number is None:
-        raise MetricError(
-            f"A gold answer has to be a number; {reference.id or 'one'} has {show_value(reference.answers[0])}."
-        )
-    return number
+def _find_fault(reference: Reference) -> str:
+    is_number = _parse_number(reference.answers[0]) is not None
+    return "" if is_number else "no number; write digits, such as -1500.25"
 
 
 def ranks(values: Sequence[float]) -> list[float]:
@@ -220,6 +217,7 @@ PEARSON = Metric(
     scope="corpus",
     range=(-100.0, 100.0),
     depends_on_others=True,
+    find_fault=_find_fault,
 )
 
 SPEARMAN = replace(

@@ -23,6 +23,7 @@ from .base import (
     items,
     per_example,
     percent,
+    require_gold,
     show_value,
 )
 
@@ -166,6 +167,27 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
     return found
 
 
+_PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
+"""The prefixes whose meaning is known."""
+_SPELLING = (
+    "write O, or B-, I-, E- or S- and the kind (of BILOU, L is E and U is S; of BMEWO, M is I and W is S)"
+)
+
+
+def _find_unknown_prefix(reference: Reference) -> str:
+    """Say which tag is of none of IOB1, IOB2, IOE1, IOE2 and IOBES; conlleval would join it to its neighbours."""
+    for tag in reference.answers[0].split():
+        prefix, kind = _read_tag(tag.lower())
+        if prefix not in _PREFIXES or (prefix in _NONE and kind):
+            return f"the tag {show_value(tag)}; {_SPELLING}"
+    return ""
+
+
+def _chunk_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    require_gold(references, _find_unknown_prefix)
+    return [_chunk_row(text, reference) for text, reference in zip(predictions, references, strict=True)]
+
+
 def _chunk_row(prediction: str, reference: Reference) -> Row:
     predicted, gold = chunks(prediction.split()), chunks(reference.answers[0].split())
     counts = (float(len(predicted & gold)), float(len(predicted)), float(len(gold)))
@@ -190,8 +212,9 @@ SEQUENCE_F1 = Metric(
     signature="sequence_f1|case:lower|scheme:conlleval|length:any|refs:first|v:2",
     columns=("right", "predicted", "gold", "tags", "tags_right"),
     headline="sequence_f1",
-    statistics=per_example(_chunk_row),
+    statistics=_chunk_statistics,
     score=_chunk_score,
+    find_fault=_find_unknown_prefix,
 )
 
 
@@ -202,7 +225,9 @@ def sequence_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
     prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
     recall and tag_accuracy.
-    Raises MetricError for unequal numbers or an example without a reference.
+    Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read as in seqeval.
+    Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or an example
+    without a reference.
     """
     return evaluate(SEQUENCE_F1, predictions, items(references))
 
@@ -253,11 +278,17 @@ def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
     return [tag in _PUNCTUATION_TAGS for tag in tags]
 
 
+def _find_unreadable(reference: Reference) -> str:
+    words = reference.answers[0].split()
+    unreadable = next((word for word in words if not _read_token(word).relation), "")
+    return f"{show_value(unreadable)}; write head:relation, such as 3:nsubj" if unreadable else ""
+
+
 def _parse_ud_row(prediction: str, reference: Reference) -> Row:
     """Counts of all words, of words with a content relation, and of words that are not punctuation."""
     words = reference.answers[0].lower().split()
     gold = [_read_token(word) for word in words]
-    if unreadable := [word for word, token in zip(words, gold, strict=True) if token.head is None]:
+    if unreadable := [word for word, token in zip(words, gold, strict=True) if not token.relation]:
         raise MetricError(
             f"A gold token must be head:label, such as 3:nsubj; given {show_value(unreadable[0])}."
         )
@@ -300,6 +331,7 @@ PARSING = Metric(
     headline="las",
     statistics=per_example(_parse_row),
     score=_parse_score,
+    find_fault=_find_unreadable,
 )
 
 
@@ -357,6 +389,7 @@ PARSING_UD = Metric(
     headline="las_ud",
     statistics=per_example(_parse_ud_row),
     score=_parse_ud_score,
+    find_fault=_find_unreadable,
 )
 
 

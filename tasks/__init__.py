@@ -2,14 +2,20 @@
 
 from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.outputs import (
+    SCHEMES,
     Label,
     Number,
     Output,
+    Scheme,
     Tags,
     Text,
     Tree,
     default_metric,
     describe_output,
+    find_alike,
+    find_fault,
+    find_lost_word,
+    write_chunks,
 )
 from decabench.tasks.overlap import COMPARED, NORMALISATION, Compared, Overlap, find_overlap, normalise
 from decabench.tasks.preparation import (
@@ -40,10 +46,19 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load, units_line
+from decabench.tasks.store import (
+    SplitRecord,
+    Store,
+    fingerprint_line,
+    home_folder,
+    include_option,
+    load,
+    units_line,
+)
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
+    HIDDEN_ADVICE,
     METRIC_GROUP,
     ContextLimit,
     Files,
@@ -56,6 +71,7 @@ from decabench.tasks.task import (
     context_limits,
     describe_absent,
     is_task_name,
+    unquoted,
 )
 from decabench.tasks.wording import (
     KIND_OF_METRIC,
@@ -64,6 +80,7 @@ from decabench.tasks.wording import (
     Kind,
     PromptTemplate,
     Variant,
+    default_form,
     fixed,
     matched,
     read_prompt,
@@ -73,10 +90,12 @@ from decabench.tasks.wording import (
 __all__ = [
     "COMPARED",
     "DECATHLON",
+    "HIDDEN_ADVICE",
     "KINDS",
     "KIND_OF_METRIC",
     "METRIC_GROUP",
     "NORMALISATION",
+    "SCHEMES",
     "SPLITS",
     "SUITES",
     "TASKS",
@@ -99,6 +118,7 @@ __all__ = [
     "References",
     "RemoteFile",
     "Request",
+    "Scheme",
     "Source",
     "SplitRecord",
     "Store",
@@ -111,16 +131,21 @@ __all__ = [
     "Variant",
     "available_splits",
     "context_limits",
+    "default_form",
     "default_metric",
     "describe_absent",
     "describe_missing",
     "describe_output",
+    "find_alike",
+    "find_fault",
+    "find_lost_word",
     "find_overlap",
     "fingerprint_line",
     "fixed",
     "get_suite",
     "get_task",
     "home_folder",
+    "include_option",
     "is_task_name",
     "is_web_address",
     "known_suites",
@@ -141,5 +166,7 @@ __all__ = [
     "select_tasks",
     "tasks_with_split",
     "units_line",
+    "unquoted",
     "wrapped",
+    "write_chunks",
 ]

@@ -1,13 +1,21 @@
-"""The type of an answer, which decides the default metric, extraction, highlighting, limits and models' heads."""
+"""The type of an answer, which decides the default metric, extraction, highlighting, limits and models' heads.
+
+Every structured answer round-trips: `find_fault` says why a gold answer, read and written again, is not itself.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
 from typing import Literal, get_args
 
 from decabench.errors import DataError
+from decabench.metrics import METRICS, Item, Metric, MetricError, Reference, chunks, fold_label, score_rows
+from decabench.tasks.example import Example
 
 __all__ = [
     "SCHEMES",
@@ -20,9 +28,14 @@ __all__ = [
     "Tree",
     "default_metric",
     "describe_output",
+    "find_alike",
+    "find_fault",
+    "find_lost_word",
+    "require_scheme",
+    "write_chunks",
 ]
 
-Scheme = Literal["plain", "IOB1", "IOB2", "IOBES"]
+Scheme = Literal["plain", "IOB1", "IOB2", "IOBES", "IOE1", "IOE2"]
 """How tags spell chunks; `plain` tags, such as parts of speech, mark single tokens."""
 
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -113,6 +126,10 @@ Output = Text | Label | Tags | Tree | Number
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if not all(isinstance(name, str) and name.strip() for name in names):
         raise DataError(f"Each {kind} must be a non-empty string; given {', '.join(map(repr, names))}.")
+    if kind != "label" and (spaced := [name for name in names if len(name.split()) > 1]):
+        raise DataError(
+            f"A {kind} cannot hold a space, as {spaced[0]!r} does: spaces separate the items of an answer."
+        )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"Each {kind} may be named only once; {', '.join(repeated)} is named more than once.")
 
@@ -161,3 +178,204 @@ def describe_output(output: Output) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return f": {', '.join(names)}" if names else ""
+
+
+# Reading and writing answers
+
+
+def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
+    """Say why a gold answer is not itself when it is read and written again; empty if all answers are.
+
+    What a metric ignores, such as case and spaces, does not count. `metrics` are the names of the task's, the headline
+    first. Raises MetricError if one needs more than the example has.
+    """
+    built_in = [METRICS[name] for name in metrics if name in METRICS]
+    for answer in example.answers:
+        if fault := _find_own_fault(answer, output, example.context, metrics):
+            return fault
+        alone = Item((answer,), example.id, example.units, example.meta)
+        for metric in built_in:
+            if fault := _read_by(metric, alone):
+                return f"Its answer has {fault}."
+        scheme = output.scheme if isinstance(output, Tags) else "plain"
+        if fault := _find_scheme_fault(answer.split(), scheme, metrics):
+            return fault
+    first = built_in[0] if built_in and built_in[0].name == metrics[0] else None
+    if len(set(example.answers)) > 1 and first and (first.find_fault or "|refs:first" in first.signature):
+        return f"It has {len(example.answers)} answers, but {first.name} reads only the first: give one."
+    return ""
+
+
+def _read_by(metric: Metric, reference: Reference) -> str:
+    return metric.find_fault(reference) if metric.find_fault else ""
+
+
+def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence[str]) -> str:
+    """Say why an answer is not of the type that the task declares."""
+    match output:
+        case Label(names=names) if names:
+            return _find_label_fault(answer, names, metrics[0])
+        case Number(low=low, high=high):
+            if _read_by(METRICS["mse"], Item((answer,))) or not low <= float(answer) <= high:
+                return f"Its answer {answer[:60]!r} is no number from {low:g} to {high:g}."
+        case Tags() | Tree():
+            items, words = answer.split(), context.split()
+            if len(items) != len(words):
+                kind = "tags" if isinstance(output, Tags) else "heads"
+                return f"Its answer has {len(items):,} {kind} for {len(words):,} words."
+            if isinstance(output, Tags):
+                return _find_tag_fault(items, output.names)
+            return _find_tree_fault(items, output.relations)
+        case Text() if "parsing" in metrics or "parsing_ud" in metrics:
+            return _find_tree_fault(answer.split(), ())
+        case _:
+            pass
+    return ""
+
+
+def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
+    name = next((name for name in names if name == answer), None) or _folded(names).get(fold_label(answer))
+    if name is None:
+        return f"Its answer {answer[:60]!r} is none of the labels {', '.join(names)}."
+    if name != answer and metric in METRICS and not _are_alike(metric, name, answer):
+        return f"Its answer {answer[:60]!r} is the label {name[:60]!r} in another form, which {metric} counts as wrong."
+    return ""
+
+
+@lru_cache(64)
+def _folded(names: tuple[str, ...]) -> dict[str, str]:
+    return {fold_label(name): name for name in names}
+
+
+def _are_alike(metric: str, text: str, label: str) -> bool:
+    """Tell whether a metric takes a text for a label."""
+    reference, known = Item((label,)), METRICS[metric]
+    try:
+        given, wanted = known.statistics([text, label], [reference, reference])
+    except MetricError:  # it needs more than the answer
+        return False
+    if known.scope != "example":  # a score of one example may be 0 whatever is predicted
+        return given == wanted
+    return score_rows(known, [given]).value == score_rows(known, [wanted]).value
+
+
+_MOST_COMPARED = 100
+"""So many labels are compared with each other; more are only folded."""
+
+
+def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
+    """Name two labels, tags or relations that a metric does not tell apart, as it ignores case or marks; else empty.
+
+    `names` are those of gold answers; by default those that the output declares.
+    """
+    match output:
+        case Tree(relations=declared) | Tags(names=declared) | Label(names=declared):
+            names = names or declared
+        case _:
+            return ""
+    if metric not in METRICS:
+        return ""
+    fold = fold_label if isinstance(output, Label) else str.lower
+    first: dict[str, str] = {}
+    pairs = [(first.setdefault(fold(name), name), name) for name in names]
+    found = next((pair for pair in pairs if pair[0] != pair[1]), None)
+    if found is None and isinstance(output, Label) and len(names) <= _MOST_COMPARED:
+        found = next((pair for pair in combinations(names, 2) if _are_alike(metric, *pair)), None)
+    return f"{metric} does not tell {found[0]!r} from {found[1]!r}: rename one." if found else ""
+
+
+def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
+    heads = []
+    for item in items:
+        head, _, relation = item.partition(":")
+        if not re.fullmatch("[0-9]{1,6}", head) or not relation.partition(":")[0] or int(head) > len(items):
+            return (
+                f"{item[:60]!r} in its answer is no `head:relation` with a head from 0 to {len(items):,}; "
+                "words count from 1, and 0 is the root."
+            )
+        if relations and relation not in relations:
+            return f"The relation {relation[:60]!r} in its answer is none of {', '.join(relations)}."
+        heads.append(int(head))
+    if lost := find_lost_word(heads):
+        return (
+            f"The heads of word {lost:,} in its answer lead back to it and not to the root, which is 0: "
+            "words count from 1."
+        )
+    return ""
+
+
+def find_lost_word(heads: Sequence[int]) -> int:
+    """Return a word on a cycle of heads, or with none of the words as its head; 0 if all heads lead to the root."""
+    seen = [0] * (len(heads) + 1)  # the word from which each was reached first
+    seen[0] = -1
+    for start in range(1, len(heads) + 1):
+        word = start
+        while word < len(seen) and not seen[word]:
+            seen[word] = start
+            word = heads[word - 1]
+        if word >= len(seen) or seen[word] == start:
+            return min(word, len(heads))
+    return 0
+
+
+# Chunks
+
+_LETTERS = {"IOB1": "BI", "IOB2": "BI", "IOE1": "IE", "IOE2": "IE", "IOBES": "BIES"}
+"""The letters before the kind of a chunk, in each scheme."""
+
+
+def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
+    """Raise DataError for names of tags that a scheme does not have."""
+    if scheme == "plain":
+        return
+    letters = _LETTERS[scheme]
+    spelled = re.compile(f"[oO]|[{letters}{letters.lower()}](?:-.+)?")
+    if strange := [name for name in names if not spelled.fullmatch(name)]:
+        raise DataError(
+            f"The tags of {scheme} are O and {', '.join(f'{letter}-kind' for letter in letters)}, "
+            f"not {', '.join(map(repr, strange[:5]))}: rename the tags, or name another scheme."
+        )
+
+
+def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
+    """Read the chunks of tags and write them in a scheme: `I-NP I-NP` in IOB2 is `B-NP I-NP`."""
+    found = chunks(tags)
+    starts, ends = ({(kind, span[side]) for kind, *span in found} for side in (0, 1))
+    written = ["O"] * len(tags)
+    for kind, first, last in found:
+        for place in range(first, last + 1):
+            begins = place == first and (
+                scheme in ("IOB2", "IOBES") or (scheme == "IOB1" and (kind, first - 1) in ends)
+            )
+            closes = place == last and (
+                scheme in ("IOE2", "IOBES") or (scheme == "IOE1" and (kind, last + 1) in starts)
+            )
+            letter = "S" if begins and closes else "B" if begins else "E" if closes else "I"
+            own = tags[place].partition("-")[2]
+            written[place] = f"{letter}-{own}" if own else letter
+    return written
+
+
+def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
+    if "_" in tags:
+        return "The tag '_' in its answer stands for a missing tag in predictions: rename it."
+    others = [tag for tag in tags if names and tag not in names]
+    return f"The tag {others[0][:60]!r} in its answer is none of {', '.join(names)}." if others else ""
+
+
+def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
+    """Say which tag of a sequence is not of its scheme, or if it is of none although a metric reads chunks."""
+    lowered = [tag.lower() for tag in tags]
+    if scheme == "plain":
+        schemes = SCHEMES[1:] if "sequence_f1" in metrics else ()
+        if (
+            any(lowered == [tag.lower() for tag in write_chunks(tags, each)] for each in schemes)
+            or not schemes
+        ):
+            return ""
+        return f"Its tags are spelled in none of {', '.join(schemes)}, which sequence_f1 reads."
+    written = write_chunks(tags, scheme)
+    place = next((at for at, tag in enumerate(written) if tag.lower() != lowered[at]), None)
+    if place is None:
+        return ""
+    return f"Tag {place + 1:,} of its answer is {tags[place][:60]!r}, where {scheme} has {written[place][:60]!r}."

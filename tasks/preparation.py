@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import secrets
 import shutil
 import sys
 import tomllib
@@ -17,13 +19,30 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import Paths, as_paths, atomic_file, make_folder, sweep_temporary, wait_for_lock
+from decabench.files import (
+    Paths,
+    as_paths,
+    atomic_file,
+    canonical_texts,
+    make_folder,
+    sweep_temporary,
+    wait_for_lock,
+)
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import find_alike, find_fault
 from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Source, Task, available_splits, describe_absent
+from decabench.tasks.task import (
+    HIDDEN_ADVICE,
+    Source,
+    Task,
+    available_splits,
+    describe_absent,
+    unquoted,
+)
+from decabench.tasks.taskfile import MOST_FAULTS, describe_rows
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -84,6 +103,8 @@ class Request:
     """Show a bar for downloads."""
     quiet: bool = False
     """Do not say that prepared data are read row by row, where that takes long."""
+    hidden: bool = False
+    """Whether an error may quote the labels of a hidden split."""
 
     def __post_init__(self) -> None:
         """Raise DecabenchError for two places at once."""
@@ -418,6 +439,8 @@ def _find_due(
         record, entry = records.get(split), inputs.get(split)
         if record is None or not isinstance(entry, dict) or record.version != task.version:
             return False
+        if bool(record.salt) != (split in task.hidden):
+            return False
         return request.keeps(record, task) or (
             entry.get("place") == _place(task, request)
             and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
@@ -556,11 +579,23 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     examples = _check_levels(task, source.read(opened.files, split))
+    if task.origin == "user" and task.definition is None:
+        examples = _check_answers(task, split, examples)
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
-    with _naming_files(files):
+    try:
+        records = store.records(task.name)
+    except DataError:  # a damaged record is replaced with what is prepared now
+        records = {}
+    salt, asked = "", _Asked()
+    if split in task.hidden:
+        before = records.get(split)
+        salt = (before and before.salt) or secrets.token_hex(16)
+        examples = asked.noting(examples)
+    instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
+    with unquoted(bool(salt) and not request.hidden, instead), _naming_files(files):
         try:
-            rows, fingerprint, units_digest = store.write(task.name, split, examples)
+            rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)
         except RepeatedIdError as error:
             repeated = next(islice(source.read(opened.files, split), error.place, None))
             raise DataError(f"{error} That one is {quoted(repeated.id)}.") from error
@@ -574,15 +609,32 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         version=task.version,
         note=sample_note(task.files_folder) if request.sample else "",
         units_digest=units_digest,
+        salt=salt,
+        questions=f"sha256:{asked.digest.hexdigest()}" if salt else "",
+        labelled=asked.labelled,
     )
-    try:
-        records = store.records(task.name)
-    except DataError:  # a damaged record is replaced with what was just prepared
-        records = {}
     store.write_records(task, {**records, split: record})
     keep_references(store, task.name, split, record)
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": place, "files": stamps})
+
+
+class _Asked:
+    """What everybody may know of a hidden split."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        """Over what a predictor is handed."""
+        self.labelled = True
+        """Whether labels are there at all."""
+
+    def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield examples, and take note of them."""
+        for example in examples:
+            yield example
+            asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
+            self.digest.update(asked.encode("utf-8", "surrogatepass"))
+            self.labelled = bool(example.answers)
 
 
 def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:
@@ -641,6 +693,24 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
                 f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
             )
         yield example
+
+
+def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples of a user's task in Python; the reader of a task file checks its own.
+
+    Raises DataError for answers that are not themselves when they are read and written again.
+    """
+    if fault := find_alike(task.output, task.metric):
+        raise DataError(fault)
+    faults: dict[str, list[str]] = {}
+    for example in examples:
+        if example.answers and (fault := find_fault(example, task.output, (task.metric, *task.secondary))):
+            faults.setdefault(fault, []).append(example.id)
+            if len(faults) > MOST_FAULTS:
+                break
+        yield example
+    if faults:
+        raise DataError(describe_rows(f"{task.name}, {split}", faults))
 
 
 def _place(task: Task, request: Request) -> str:

@@ -156,7 +156,7 @@ def _facts(store: Store, task: str, split: str, record: SplitRecord) -> dict[str
 def require_content(store: Store, task: str, split: str) -> None:
     """Check that the examples of a prepared split are those of its record. Raises MissingDataError, DataError."""
     record = store.record(task, split)
-    digest, units_digest = hashlib.sha256(), hashlib.sha256()
+    digest, units_digest = hashlib.sha256(record.salt.encode()), hashlib.sha256()
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
         units_digest.update(units_line(example.units))

@@ -82,6 +82,17 @@ class SplitRecord:
     """What readers of a score must know, such as that the data is a stand-in or a subset."""
     units_digest: str = ""
     """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
+    salt: str = ""
+    """Of a hidden split: a secret that its fingerprint begins with, so that nobody can guess labels and compare."""
+    questions: str = ""
+    """Of a hidden split: `sha256:…` over ids, questions and contexts in order, without a label."""
+    labelled: bool = True
+    """Whether its labels are here; those of a hidden split may be with its keeper alone."""
+
+    @property
+    def stated(self) -> str:
+        """What submissions and lists of ids state of the data: of a hidden split, what everybody has of it."""
+        return self.questions or self.fingerprint
 
 
 def fingerprint_line(example: Example) -> bytes:
@@ -138,10 +149,12 @@ class Store:
         """Return the path of a split's parquet file."""
         return self.folder(task) / f"{split}.parquet"
 
-    def write(self, task: str, split: str, examples: Iterable[Example]) -> tuple[int, str, str]:
+    def write(
+        self, task: str, split: str, examples: Iterable[Example], salt: str = ""
+    ) -> tuple[int, str, str]:
         """Write a split; return its number of rows, its fingerprint and the digest of its units.
 
-        Raises DataError and StorageError.
+        The fingerprint begins with the salt. Raises DataError and StorageError.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -149,9 +162,9 @@ class Store:
         schema = pa.schema(
             [(name, pa.list_(pa.string()) if name in _LISTS else pa.string()) for name in _COLUMNS]
         )
-        ids, digest, units_digest = _Ids(), hashlib.sha256(), hashlib.sha256()
+        ids, digest, units_digest = _Ids(), hashlib.sha256(salt.encode()), hashlib.sha256()
         name = f"{task}, {split}"
-        valid = _validate(examples, name)
+        valid = _validate(examples, name, may_lack=bool(salt))
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
@@ -188,8 +201,9 @@ class Store:
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
+        filled = _LISTS if self.record(task, split).labelled else ("units",)
         for row in self.read(task, split):
-            for name in _LISTS:
+            for name in filled:
                 if not row[name]:
                     raise DataError(
                         f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
@@ -233,6 +247,20 @@ class Store:
         if record is None or not self.path(task, split).exists():
             raise MissingDataError(self.advise(task, split))
         return record
+
+    def hides(self, task: str | Task, split: str) -> bool:
+        """Return whether the labels of a split are hidden: its task says so, or said so when it was prepared."""
+        if isinstance(task, Task) and split in task.hidden:
+            return True
+        record = self.records(_name(task)).get(split)
+        return record is not None and bool(record.salt)
+
+    def require_labels(self, task: str, split: str) -> None:
+        """Raise MissingDataError if a prepared split has questions alone."""
+        if not self.record(task, split).labelled:
+            raise MissingDataError(
+                f"The labels of {task}, {split}, are hidden, and not here: only their keeper can score answers."
+            )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
         """Raise MissingDataError, which names every task whose split is not prepared, if there is one.
@@ -336,10 +364,13 @@ def _parse_meta(text: str) -> dict[str, Any]:
     return meta
 
 
-def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
-    levels = 0
+def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
+    """Yield examples without a fault. Labels are there of all of them or, if they `may_lack`, of none."""
+    levels, are_bare = 0, False
     for number, example in enumerate(examples):
-        if fault := _find_fault(example):
+        if not number:
+            are_bare = may_lack and not example.answers
+        if fault := _find_fault(example, are_bare):
             raise DataError(f"{name}, example {number}: {fault}; given {example!r:.200}.")
         levels = levels or len(example.units)
         if len(example.units) != levels:
@@ -350,8 +381,10 @@ def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
         yield example
 
 
-def _find_fault(example: Example) -> str:
-    if not example.answers or not all([isinstance(answer, str) for answer in example.answers]):
+def _find_fault(example: Example, is_bare: bool) -> str:
+    if is_bare and example.answers:
+        return "it has an answer, and the examples before it have none"
+    if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
         return "its answers must be one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
         return "it needs an id and a question"

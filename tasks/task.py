@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from decabench.errors import DataError, UnknownNameError, require_name
+from decabench.errors import DataError, DecabenchError, StorageError, UnknownNameError, require_name
 from decabench.files import shown_path
 from decabench.metrics import METRICS
 from decabench.plugins import plugin_names
@@ -17,6 +18,7 @@ from decabench.tasks.outputs import Label, Output, Text, default_metric
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
 
 __all__ = [
+    "HIDDEN_ADVICE",
     "NAME",
     "NAME_LENGTH",
     "ContextLimit",
@@ -33,6 +35,7 @@ __all__ = [
     "describe_absent",
     "is_task_name",
     "require_metric",
+    "unquoted",
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -45,6 +48,26 @@ NAME_LENGTH = 80
 def is_task_name(name: str) -> bool:
     """Return whether a text can be the name of a task, and so part of a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
+
+
+HIDDEN_ADVICE = (
+    "Its labels are hidden, and the reason may quote one: add --hidden to see it, where nobody else reads the "
+    "output."
+)
+"""The end of an error that does not say what is wrong with a hidden split."""
+
+
+@contextmanager
+def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
+    """Where labels are hidden, raise another error in place of one that may quote a label."""
+    try:
+        yield
+    except (MemoryError, StorageError):
+        raise
+    except Exception:
+        if not hidden:
+            raise
+        raise instead from None  # or a traceback would quote it
 
 
 METRIC_GROUP = "decabench.metrics"
@@ -179,7 +202,7 @@ class Task:
     secondary: tuple[str, ...] = ("nf1",)
     """Other metrics to compute besides the headline."""
     hidden: tuple[str, ...] = ()
-    """Splits whose labels are not public."""
+    """Splits whose labels are not public, `validation` or `test`: nothing passes them on where they are prepared."""
     gold_score: str = ""
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
@@ -219,6 +242,11 @@ class Task:
             object.__setattr__(self, "metric", default_metric(self.output))
         if faults := list(self._faults()):
             raise DataError(f"Task {self.name!r}: {' '.join(faults)}")
+
+    @property
+    def retired_variants(self) -> frozenset[str]:
+        """The numbers of its retired wordings, as results write them."""
+        return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
 
     @property
     def files_folder(self) -> str:
@@ -264,6 +292,8 @@ class Task:
         splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}
         if unknown := sorted(splits - set(SPLITS)):
             yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
+        if "train" in self.hidden:
+            yield "Its train split cannot be hidden: models, baselines and prompts give training answers away."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             yield f"Each variant must have its own name; {', '.join(repeated)} is used more than once."
@@ -303,14 +333,32 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
-    """Return the splits that some source of the task has, in the usual order."""
-    return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
+    """Return the splits that some source of the task has, in the usual order.
+
+    A hidden one counts only where its files are: one task file serves the keeper of the labels and everybody else.
+    """
+    return tuple(
+        split
+        for split in SPLITS
+        if any(split in source.files for source in task.sources) and not _kept_elsewhere(task, split)
+    )
+
+
+def _kept_elsewhere(task: Task, split: str) -> list[str]:
+    """Return the files of a hidden split of a task of one's own that are not here."""
+    if task.folder is None or split not in task.hidden:
+        return []
+    names = (file.name for source in task.sources for file in source.files.get(split, ()))
+    return [name for name in names if not (task.folder / name).exists()]
 
 
 def describe_absent(task: Task, split: str) -> str:
     """Say that a task has no public split of this name, and why: its labels are hidden, or its file names none."""
-    if task.definition is not None:
+    if task.definition is not None and split not in task.hidden:
         advice = f'to add one, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
         return f"{task.name} has no {split} split ({advice})"
     why = ": its labels are hidden" if split in task.hidden else ""
-    return f"{task.name} has no {'' if task.folder else 'public '}{split} split{why}"
+    if absent := _kept_elsewhere(task, split):
+        why += f", and {', '.join(absent)} is not in {task.folder}"
+    is_public = task.folder is None or split in task.hidden
+    return f"{task.name} has no {'public ' if is_public else ''}{split} split{why}"

@@ -10,15 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import DataError
-from decabench.metrics import METRICS, fold_label
+from decabench.metrics import METRICS, MetricError
 from decabench.tables import TomlTable
 from decabench.tasks.example import SPLITS, Example
-from decabench.tasks.outputs import SCHEMES, Label, Number, Output, Tags, Text, Tree, default_metric
+from decabench.tasks.outputs import (
+    SCHEMES,
+    Label,
+    Number,
+    Output,
+    Tags,
+    Text,
+    Tree,
+    default_metric,
+    find_alike,
+    find_fault,
+    require_scheme,
+)
 from decabench.tasks.readers import line_records, open_text
 from decabench.tasks.task import (
     NAME,
@@ -33,7 +44,7 @@ from decabench.tasks.task import (
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows
 
-__all__ = ["TASK_FORMAT", "task_from_toml"]
+__all__ = ["MOST_FAULTS", "TASK_FORMAT", "describe_rows", "task_from_toml"]
 
 TASK_FORMAT = "decabench.taskfile/1"
 
@@ -43,6 +54,7 @@ _DATA_KEYS = (
     "metric",
     "secondary",
     "files",
+    "hidden",
     "question",
     "context",
     "answer",
@@ -65,6 +77,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     if name and not NAME.fullmatch(name):
         file.fault(f"a name must consist of lower-case letters, digits, dots, - and _, not {name!r}.")
     output = _read_output(file) if "output" in file else Text()
+    metric, secondary = _read_metric(file, output), _read_secondary(file)
     columns = _Columns(
         task=name,
         question=file.string("question"),
@@ -73,13 +86,17 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         id=file.string("id", ""),
         units=_read_units(file),
         output=output,
+        metrics=(metric, *secondary),
+        hidden=file.strings("hidden", ()),
     )
-    metric = _read_metric(file, output)
     _require_dialogues(file, metric, columns.units)
+    if fault := find_alike(output, metric):
+        file.fault(fault)
     files = _read_files(file)
     fields: dict[str, Any] = {
         **{key: file.string(key, default) for key, default in _about(name).items()},
-        "secondary": _read_secondary(file),
+        "hidden": columns.hidden,
+        "secondary": secondary,
         "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
         "variants": tuple(_read_variants(file, columns.question, output)),
         "context_limit": _read_limit(file) if "context_limit" in file else None,
@@ -188,7 +205,9 @@ def _read_output(file: TomlTable) -> Output:
                 return Label(names, **limit)
             case "tags":
                 named = table.choice("scheme", SCHEMES, "plain")
-                return Tags(next(scheme for scheme in SCHEMES if scheme == named), names, **limit)
+                scheme = next(scheme for scheme in SCHEMES if scheme == named)
+                require_scheme(names, scheme)
+                return Tags(scheme, names, **limit)
             case "tree":
                 return Tree(names, **limit)
             case "number":
@@ -248,18 +267,22 @@ class _Columns:
     id: str
     units: tuple[str, ...]
     output: Output
+    metrics: tuple[str, ...]
+    hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        found = _cell(row, self.answer)
+        # Of a hidden split, others than its keeper have a table without the column of answers.
+        is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
+        found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
         answers = tuple(_text(answer, self.answer) for answer in given if answer is not None)
-        if not answers:
+        if not answers and not is_bare:
             raise DataError(f"It has no answer in {self.answer!r}.")
         id = _text(_cell(row, self.id), self.id) if self.id else f"{self.task}.{split}.{index}"
         units = tuple(_text(_cell(row, column), column) for column in self.units) or (id,)
         made = Example(id, _fill(self.question, row), _fill(self.context, row), answers, units)
-        for answer in answers:
-            _check_answer(answer, self.output, made.context)
+        if answers and (fault := find_fault(made, self.output, self.metrics)):
+            raise DataError(fault)
         return made
 
 
@@ -291,47 +314,6 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(lambda match: _text(_cell(row, match[1]), match[1]), template)
 
 
-def _check_answer(answer: str, output: Output, context: str) -> None:
-    """Raise DataError for a reference that is not of the type that the task declares: it would score as wrong."""
-    match output:
-        case Label(names=names) if names and fold_label(answer) not in _folded(names):
-            raise DataError(f"Its answer {answer[:60]!r} is none of the labels {', '.join(names)}.")
-        case Number(low=low, high=high):
-            try:
-                value = float(answer)
-            except ValueError:
-                value = math.nan
-            if not low <= value <= high:
-                raise DataError(f"Its answer {answer[:60]!r} is no number from {low:g} to {high:g}.")
-        case Tags() | Tree():
-            items, words = answer.split(), context.split()
-            if len(items) != len(words):
-                kind = "tags" if isinstance(output, Tags) else "heads"
-                raise DataError(f"Its answer has {len(items):,} {kind} for {len(words):,} words.")
-            if isinstance(output, Tree):
-                for item in items:
-                    _check_head(item, output.relations, len(words))
-            elif others := [item for item in items if output.names and item not in output.names]:
-                raise DataError(
-                    f"The tag {others[0][:60]!r} in its answer is none of {', '.join(output.names)}."
-                )
-        case _:
-            pass
-
-
-@lru_cache(64)
-def _folded(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(fold_label, names))
-
-
-def _check_head(item: str, relations: Sequence[str], words: int) -> None:
-    head, _, relation = item.partition(":")
-    if not re.fullmatch("[0-9]{1,6}", head) or not relation or int(head) > words:
-        raise DataError(f"{item[:60]!r} in its answer is no `head:relation` with a head from 0 to {words:,}.")
-    if relations and relation not in relations:
-        raise DataError(f"The relation {relation[:60]!r} in its answer is none of {', '.join(relations)}.")
-
-
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
@@ -340,21 +322,21 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
                 if isinstance(row, DataError):
                     raise row
                 yield columns.example(row, split, index)
-            except DataError as error:
+            except (DataError, MetricError) as error:
                 faults.setdefault(str(error), []).append(place)
-                if len(faults) == _MOST_FAULTS + 1:
+                if len(faults) == MOST_FAULTS + 1:
                     break
         if faults:
-            raise DataError(_describe_rows(names[split], faults))
+            raise DataError(describe_rows(names[split], faults))
 
     return read
 
 
-_MOST_FAULTS = 20
+MOST_FAULTS = 20
 """So many different faults of a table are told at once."""
 
 
-def _describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
+def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
     """Tell every fault of a table, each with the first place that has it."""
     told = []
     for fault, places in faults.items():
@@ -363,8 +345,8 @@ def _describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
         told.append(f"{places[0]}: {fault}{more}")
     if len(told) == 1:
         return f"{name}, {told[0]}"
-    listed = "\n".join(f"- {each}" for each in told[:_MOST_FAULTS])
-    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > _MOST_FAULTS else "")
+    listed = "\n".join(f"- {each}" for each in told[:MOST_FAULTS])
+    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > MOST_FAULTS else "")
 
 
 def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:

@@ -88,6 +88,9 @@ class AnswerForm:
     here."""
     scale: tuple[float, float] | None = None
     """number: the lowest and the highest; those of the task's output, so a template file never gives them here."""
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
+    """Pairs of tags around a model's reasoning, besides the known ones; those of the run, so a template file never
+    gives them here."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
@@ -259,7 +262,10 @@ Rewrite = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Variant:
-    """Another wording of all questions of a task. The dataset's own wording is not a variant; it has number 0."""
+    """Another wording of all questions of a task. The dataset's own wording is not a variant; it has number 0.
+
+    It changes one thing: the label words, in place; their order; or the phrasing around them.
+    """
 
     name: str
     """A short name: `happy-angry`."""
@@ -267,6 +273,8 @@ class Variant:
     """Rewords the question; must be picklable and deterministic."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """From its label words to the dataset's; empty if they are the same."""
+    retired: bool = False
+    """Whether it changes more than one thing: `all` no longer asks it, and answers to it are scored apart."""
 
     @property
     def words(self) -> dict[str, str]:
@@ -328,9 +336,11 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda match: parts[match[1]], template)
 
 
-def fixed(name: str, question: str, instead: str, labels: Mapping[str, str] | None = None) -> Variant:
+def fixed(
+    name: str, question: str, instead: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
+) -> Variant:
     """Make a variant for a task that asks the same question about every context."""
-    return Variant(name, Exactly(question, instead), labels or {})
+    return Variant(name, Exactly(question, instead), labels or {}, retired)
 
 
 def wrapped(name: str, template: str) -> Variant:
@@ -340,11 +350,13 @@ def wrapped(name: str, template: str) -> Variant:
     return Variant(name, Wrapped(template))
 
 
-def matched(name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None) -> Variant:
+def matched(
+    name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
+) -> Variant:
     """Make a variant for questions that have parts. Raises ValueError for a template that uses other parts."""
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
         raise ValueError(
             f"The template {template!r} must use the parts {', '.join(sorted(groups))}, and no other."
         )
-    return Variant(name, Matched(pattern, template), labels or {})
+    return Variant(name, Matched(pattern, template), labels or {}, retired)

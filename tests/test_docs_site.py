@@ -22,8 +22,8 @@ from tests.tasks.conftest import shared  # noqa: F401
 DOCS = ROOT / "docs"
 KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
 
-RUN = ["own-model", "server", "own-task", "own-metric", "ci-gate", "public-board"]
-"""The how-to pages that can be followed on the sample, without a server."""
+RUN = ["own-model", "server", "own-task", "own-metric", "ci-gate"]
+"""The how-to pages that can be followed on the sample, without a server; the public board has a test of its own."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,22 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
 @pytest.mark.parametrize("page", RUN)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     follow(DOCS / "how-to" / f"{page}.md", tmp_path, {})
+
+
+@pytest.mark.slow
+def test_the_public_board_ranks_by_its_suite(tmp_path: Path) -> None:
+    """Its tasks were no suite, so nobody was ranked, by a decaScore that two tasks do not have."""
+    follow(DOCS / "how-to" / "public-board.md", tmp_path, {})
+    site = tmp_path / "work" / "site"
+    board = json.loads((site / "board.json").read_text(encoding="utf-8"))
+    rows = {row["name"]: (row["kind"], row["rank"], row["evidence"]) for row in board["submissions"]}
+    assert rows.pop("majority") == ("floor", None, "verified")
+    assert {kind for kind, *_ in rows.values()} == {"system"} and len(rows) == 2
+    assert all(rank in (1, 2) and evidence == "verified" for _, rank, evidence in rows.values())
+    assert (board["suite"]["name"], board["suite"]["total_name"]) == ("pair", "mean score")
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    assert any("ranked by mean score" in page for page in pages)
+    assert not [page for page in pages if "decascore" in page.lower()]
 
 
 def test_the_task_of_the_page_is_that_of_the_examples() -> None:

@@ -82,6 +82,7 @@ FORMATS = (
             "rule": TEXT,
             "finish": {"enum": ["stop", "length", "refused"]},
             "context_kept": {"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2},
+            "reasoning": TEXT,
         },
         ("id", "answer"),
         without=tuple(field.name for field in fields(Suite)),

@@ -226,10 +226,24 @@ class AskedTask:
     """Answers that reached the limit of new tokens."""
     unparseable: int
     """Answers in which the extraction found nothing of the task's form."""
+    refused: int
+    """Answers that the model, or a filter of its server, declined to give."""
+    empty: int
+    """Answers without a word that were not refused."""
+    cut_reasoning: int
+    """Those that reached the limit of new tokens while the model reasoned."""
+    only_reasoning: int
+    """Those that are reasoning with nothing after it."""
+    served_by: list[str]
+    """The models that a server says have answered."""
     other_label: int
     """Answers that are none of the labels that the question offers."""
     other_label_example: str
     """A sentence about the first of them."""
+    template: int
+    """Answers with role headers or tokens of a chat template, which were left out."""
+    tool_calls: int
+    """Answers that call a tool, and so are unparseable."""
     seconds: float
     """Wall time."""
     commonest_error: str
@@ -428,7 +442,7 @@ class ExampleFields:
     context: str
     """The context."""
     answers: Sequence[str]
-    """All references."""
+    """All references; none where labels are hidden."""
 
 
 @dataclass(frozen=True, kw_only=True)

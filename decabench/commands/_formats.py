@@ -213,6 +213,20 @@ class AnswerFields:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CourseFields:
+    """The state of a dialogue after a turn."""
+
+    before: Sequence[str]
+    """The contexts of the turns before it, in order."""
+    predicted: str
+    """The state that the answers lead to."""
+    gold: str
+    """The state that the gold answers lead to."""
+    parted: str
+    """Where the two parted, and by which answer; here if by its own, empty if they are equal."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShownExample(AnswerFields):
     """An example that `show` printed."""
 
@@ -224,6 +238,8 @@ class ShownExample(AnswerFields):
     """The context."""
     references: Sequence[str]
     """All references."""
+    course: CourseFields = MISSING
+    """What the answers of its group until it come to, if the metric compares that, as joint_goal_em does."""
     wordings: Mapping[str, AnswerFields] = MISSING
     """The answers to other wordings, by their number."""
     against: AnswerFields = MISSING

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -26,6 +26,7 @@ __all__ = [
     "complete_suite",
     "complete_task",
     "fill",
+    "hidden_option",
     "home_option",
     "include_option",
     "jobs_option",
@@ -153,6 +154,7 @@ def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
         settings["is_flag"] = True
     else:
         settings |= {"metavar": info.metavar, "type": _type_of(info, kind), "multiple": field.default == ()}
+        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else 1
     return click.option(flag, field.name, **settings)
 
 
@@ -318,6 +320,11 @@ jobs_option = click.option(
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of processes.  [default: one per core]",
+)
+hidden_option = click.option(
+    "--hidden",
+    is_flag=True,
+    help="Show the labels of splits that are marked hidden, too: only where nobody else reads the output.",
 )
 log_option = click.option(
     "--log",

@@ -95,6 +95,10 @@ def analyze(
     store = Store(home_folder(home))
     sample = {}
     for name in names:
+        if store.hides(known[name], split):
+            raise DataError(
+                f"The labels of {name}, {split}, are hidden: take the examples from another --split."
+            )
         rows = store.examples(name, split)
         if example:
             rows = (row for row in rows if row.id == example)

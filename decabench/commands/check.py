@@ -76,7 +76,7 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
     from decabench.submission import IdList
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
-    fingerprints = {pair: record.fingerprint for pair, record in records.items()}
+    fingerprints = {pair: record.stated for pair, record in records.items()}
     return IdList(_OnRequest(tuple(records), lambda pair: tuple(store.ids(*pair))), fingerprints)
 
 

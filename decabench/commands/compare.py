@@ -145,6 +145,8 @@ def _print(found: Comparison) -> None:
         out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
     if found.on_sample:
         out.print(folded(SAMPLE_NOTE))
+    if hidden := [task for task, compared in found.tasks.items() if compared.hidden]:
+        out.print(folded(f"Labels of {', '.join(hidden)} are hidden, so no examples are shown."))
     for task, compared in found.tasks.items():
         for flip in compared.worst:
             out.print(

@@ -214,7 +214,7 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
     for task in ids:
         record = store.records(task).get(split)
         stated = listed.fingerprints.get((task, split))
-        if record is not None and stated not in (None, record.fingerprint):
+        if record is not None and stated not in (None, record.stated):
             raise DataError(
                 f"{path} lists examples of other data of {task}, {split}, than is prepared: write it again with "
                 "decabench tasks overlap --write."
@@ -367,19 +367,27 @@ def _print_variants(results: Results) -> None:
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
         return
-    numbers = sorted({int(number) for variants in asked.values() for number in variants.scores})
+    summed = {name: variants for name, variants in asked.items() if len(variants.scores) > 1}
+    numbers = sorted({int(number) for variants in summed.values() for number in variants.scores})
     columns = [TableColumn(heading, right=True) for heading in ("mean", "worst", "spread")]
     columns += [TableColumn(f"variant {number}", right=True, rank=1) for number in numbers]
     rows = []
-    for name, variants in asked.items():
+    for name, variants in summed.items():
         scores = (variants.scores.get(str(number)) for number in numbers)
         values = (variants.mean, variants.worst, variants.spread, *scores)
         digits = score_digits(name, results.tasks[name].metric)
         rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
-    print_table(out, [TableColumn("task"), *columns], rows)
+    if rows:
+        print_table(out, [TableColumn("task"), *columns], rows)
     for name, variants in asked.items():
+        if variants.retired:
+            digits = score_digits(name, results.tasks[name].metric)
+            scored = ", ".join(f"{number}: {score:.{digits}f}" for number, score in variants.retired.items())
+            out.print(
+                f"Retired (more than one thing changes), so not counted above: {name}, variant {scored}"
+            )
         for number, reason in variants.failed.items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
@@ -420,6 +428,8 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     tasks = known_tasks(include)
+    if hidden := [name for name, found in scored.items() if found.hidden]:
+        out.print(folded(f"No confusions of {', '.join(hidden)}: the labels are hidden."))
     others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
     if others:
         out.print(folded(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags."))
@@ -456,7 +466,7 @@ def _confusions(
     tasks = known_tasks(include)
     for name, found in scored.items():
         output = tasks[name].output
-        if found.predictions and isinstance(output, Label | Tags):
+        if found.predictions and not found.hidden and isinstance(output, Label | Tags):
             is_tags = isinstance(output, Tags)
             pairs = confusions(found.predictions, found.references, tags=is_tags)
             yield name, is_tags, pairs, _spellings(found.references, is_tags)
@@ -573,8 +583,12 @@ def _lenient(task: TaskResult) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} unparseable",
+    "reasoning_only": "{} of them reasoning with nothing after it",
+    "cut_in_reasoning": "{} of them cut off while reasoning",
+    "tool_call": "{} of them calls of tools",
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",
+    "template": "{} with tokens of a chat template",
 }
 
 _ITEM_FORMS = {

@@ -57,6 +57,13 @@ _ONLY = {
     help="Whether to extract answers from a model's text.  [default: for lm-eval and inspect]",
 )
 @click.option(
+    "--reasoning-tags",
+    multiple=True,
+    nargs=2,
+    metavar="OPEN CLOSE",
+    help="Tags around a model's reasoning, if decabench does not know them; may be repeated.",
+)
+@click.option(
     "--label",
     "labels",
     multiple=True,
@@ -92,6 +99,7 @@ def import_(
     epoch: int | None,
     in_order: bool,
     extract: bool | None,
+    reasoning_tags: tuple[tuple[str, str], ...],
     labels: tuple[str, ...],
     ignore_unknown: bool,
     partial: bool,
@@ -126,7 +134,7 @@ def import_(
         epoch or 0,
     )
     settings = ImportSettings(
-        places, in_order, extract, _read_labels(labels), ignore_unknown, partial, force, note
+        places, in_order, extract, _read_labels(labels), ignore_unknown, partial, force, note, reasoning_tags
     )
     try:
         done = import_answers(file, task, output, name, split, format, settings, home, include)

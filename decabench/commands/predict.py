@@ -55,6 +55,8 @@ __all__ = [
     "Lines",
     "Prices",
     "describe_failures",
+    "describe_forms",
+    "describe_leftovers",
     "estimated",
     "predict",
     "print_estimate",
@@ -103,7 +105,7 @@ def _options() -> list[Any]:
             help="Print what would be sent for the first example of TASK, without asking anything.",
         ),
         options_of(Prompts),
-        options_of(Run, "extract"),
+        options_of(Run, "extract", "reasoning_tags"),
         options_of(ModelOptions),
         options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
         running("--price-in", type=price, metavar="PRICE", help="Price per million prompt tokens."),
@@ -505,11 +507,12 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
             f"Partial: {', '.join(limited)}: only {run.selection.describe(several)}; {scores} "
             f"{'are' if several else 'is'} not ranked."
         )
+    remarks += describe_leftovers(report, run.predictor)
     if report.removed:
         remarks.append(
             f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
         )
-    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
+    remarks += [sentence for tally in report.tallies for sentence in describe_forms(tally)]
     return [*remarks, *describe_failures(report)]
 
 
@@ -523,16 +526,47 @@ def describe_failures(report: Report) -> Iterator[str]:
             )
 
 
-def _forms(tally: Tally) -> Iterator[str]:
+_FORMS = {
+    "unparseable": "{} are unparseable.",
+    "refused": "{} were refused, by the model or by a filter of its server: they are scored as empty.",
+    "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
+    "only_reasoning": "{} are reasoning with nothing after it: raise --max-new-tokens, or turn the reasoning off.",
+    "empty": "{} are empty.",
+}
+"""Answers that say little about what a model can do, with what to do about them."""
+
+
+def describe_forms(tally: Tally) -> Iterator[str]:
     """Say how many answers are not of the task's form: such a score says little about the model."""
     count = tally.resumed + tally.answered
     if tally.other_label:
+        example = f" {tally.other_label_example}" if tally.other_label_example else ""
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels.{example}"
+    numbers = {kind: getattr(tally, kind) for kind in _FORMS}
+    numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
+    for kind, sentence in _FORMS.items():
+        if number := numbers[kind]:
+            yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
+
+
+_TEMPLATE_ADVICE = {
+    "hf": "try --chat or --no-chat",
+    "openai": "look at the template that the server uses, or try another --api",
+}
+"""The advice on a chat template, by the scheme of the predictor."""
+
+
+def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
+    """Say once how many answers of a run hold leftovers of a chat template, and how many call tools."""
+    count = sum(tally.resumed + tally.answered for tally in report.tallies)
+    if number := sum(tally.template for tally in report.tallies):
+        advice = _TEMPLATE_ADVICE.get(predictor.partition(":")[0], "look at what the model is sent")
         yield (
-            f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
-            f"{tally.other_label_example}"
+            f"The chat template looks wrong: {number:,} of {count:,} answers had role headers or special tokens, which "
+            f"were left out. To find out why, {advice}."
         )
-    if tally.unparseable:
-        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
+    if number := sum(tally.tool_calls for tally in report.tallies):
+        yield f"{number:,} of {count:,} answers call a tool, and are unparseable: turn the tools of the server off."
 
 
 def _gpu_memory() -> str:

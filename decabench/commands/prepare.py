@@ -10,6 +10,7 @@ import click
 from decabench.commands._console import TableColumn, echo, folded, is_set, print_table
 from decabench.commands._options import (
     complete_task,
+    hidden_option,
     home_option,
     include_option,
     jobs_option,
@@ -46,6 +47,7 @@ __all__ = ["describe_split", "prepare"]
     metavar="FILE",
     help="Also write the ids of the prepared examples, which let `decabench check` run without data.",
 )
+@hidden_option
 @include_option
 @click.pass_context
 def prepare(
@@ -59,6 +61,7 @@ def prepare(
     force: bool,
     jobs: int | None,
     export_ids: Path | None,
+    hidden: bool,
     include: tuple[Path, ...],
 ) -> None:
     """Turn the datasets' published files into examples on disk.
@@ -72,6 +75,8 @@ def prepare(
     from decabench.tasks import (
         DECATHLON,
         Request,
+        available_splits,
+        describe_absent,
         home_folder,
         known_tasks,
         prepare_all,
@@ -80,7 +85,7 @@ def prepare(
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
-    request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), is_set("quiet"))
+    request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), is_set("quiet"), hidden)
     request.require_place()
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
@@ -92,6 +97,9 @@ def prepare(
             note(f"{task.name}: no public {request.split} split, skipped")
             skipped.append(task.name)
             chosen.remove(task)
+    for task in [task for task in chosen if task.folder is not None]:
+        for absent in (each for each in task.hidden if each not in available_splits(task)):
+            note(f"{describe_absent(task, absent)}.")
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
     note(f"Preparing {what} in {request.home}, data from {_describe_place(chosen, request)}")
     preparations = prepare_all(chosen, request, processes(jobs), include, _report)
@@ -222,6 +230,8 @@ def _print_table(
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
+        bare = [split for split, record in records.items() if not record.labelled]
+        notes += [f"{task.name}: {split} has questions alone, no labels" for split in bare]
     if not print_table(out, columns, table, more=""):
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
@@ -258,7 +268,7 @@ def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str 
     write_id_list(
         path,
         {key: store.ids(*key) for key in splits},
-        {key: store.record(*key).fingerprint for key in splits},
+        {key: store.record(*key).stated for key in splits},
     )
     console().print(f"Wrote the ids of {len(splits)} splits to {path}.")
     return str(path)

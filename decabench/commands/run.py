@@ -180,21 +180,20 @@ def _print_differences(out: Console, found: Comparison) -> None:
 
 def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
-    from decabench.commands.predict import describe_failures
+    from decabench.commands.predict import describe_failures, describe_forms, describe_leftovers
     from decabench.scoring import SAMPLE_NOTE
 
     yield from describe_failures(done.report)
+    for tally in done.report.tallies:
+        yield from describe_forms(tally)
     for name, task in done.results.tasks.items():
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"
         if task.status == "partial":
             yield f"Partial: {name}: a limited run, left out of totals, rankings and comparisons."
-        if others := task.answers.get("other_label"):
-            yield f"{name}: {task.n - others:,} of {task.n:,} answers are one of the labels."
-        if count := task.answers.get("unparseable"):
-            yield f"{name}: {count:,} answers are unparseable."
     if experiment.baselines and _is_limited(done):
         yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
+    yield from describe_leftovers(done.report, experiment.predictor)
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):

@@ -11,7 +11,13 @@ import click
 
 from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
 from decabench.commands._console import serve as run_server
-from decabench.commands._options import complete_task, home_option, include_option, submission_argument
+from decabench.commands._options import (
+    complete_task,
+    hidden_option,
+    home_option,
+    include_option,
+    submission_argument,
+)
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -23,7 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-_FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
+_FLAGS = (
+    *(
+        "empty",
+        "unparseable",
+        "reasoning_only",
+        "cut_in_reasoning",
+        "tool_call",
+        "refused",
+        "cut",
+        "context_cut",
+    ),
+    *("other_label", "label_form"),
+)
 """Those of `ScoredExample.flags`, written out: importing scoring would slow down help."""
 _MOST_WORDS = 400
 """The most words of a text to compare; longer ones are shown without marks."""
@@ -94,6 +112,7 @@ _MOST_WORDS = 400
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port for --open.  [default: any]"
 )
+@hidden_option
 @home_option
 @include_option
 def show(
@@ -112,6 +131,7 @@ def show(
     output: Path | None,
     as_page: bool,
     port: int,
+    hidden: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -132,8 +152,8 @@ def show(
         raise click.UsageError("--port is for --open: add it, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
-    shown = find_examples(submission, name, options)
-    other = find_examples(against, name, options) if against else None
+    shown = find_examples(submission, name, options, hidden)
+    other = find_examples(against, name, options, hidden) if against else None
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
         if ids:
@@ -209,11 +229,19 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
     out.print(f"{place}  {row.id}  {_verdict(row, shown)}{flags}", style=style)
     answer, nearest, gold = _differing(row.prediction or "", row.references)
     _print_line(out, "question", each.question)
+    for at, context in enumerate(each.before):
+        _print_line(out, "" if at else "before", context)
     _print_line(out, "context", _mark_answers(each.context, row.references, shown, whole))
     for at, reference in enumerate(dict.fromkeys(row.references)):
         text = gold if reference == nearest else shortened(reference, 2_000)
         _print_line(out, "" if at else "gold", text)
     _print_line(out, "answer", answer if row.prediction else "(empty)")
+    if each.course is not None:
+        state, _, wanted = _differing(each.course.predicted, [each.course.gold])
+        _print_line(out, "gold state", wanted if each.course.gold else "(empty)")
+        _print_line(out, "state", state if each.course.predicted else "(empty)")
+        if each.parted:
+            _print_line(out, "parted", each.parted)
     if row.raw is not None:
         name = "extracted" if shown.head.answers == "raw" else "raw"
         _print_line(out, name, row.raw if whole else shortened(row.raw, 300))

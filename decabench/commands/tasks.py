@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from decabench.commands._console import TableColumn, is_set, print_table
-from decabench.commands._options import complete_task, home_option, include_option, split_option, tasks_option
+from decabench.commands._options import (
+    complete_task,
+    hidden_option,
+    home_option,
+    include_option,
+    split_option,
+    tasks_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,23 +143,25 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
         if value:
             print_field(out, label, value)
     for number, variant in enumerate(task.variants, start=1):
-        print_field(out, "variant", f"{number} {variant.name}: {_wording(variant, task, store)}")
+        called = f"{variant.name} (retired)" if variant.retired else variant.name
+        print_field(out, "variant", f"{number} {called}: {_wording(variant, task, store)}")
     records = store.records(name)
     for prepared in sorted(records, key=SPLITS.index):
-        _print_record(prepared, records[prepared])
+        _print_record(prepared, records[prepared], store.hides(task, prepared))
     try:
         store.require([task], split)
     except MissingDataError as error:
         out.print()
         print_field(out, "examples", str(error))
         return
+    hidden = store.hides(task, split)
     for number, example in enumerate(store.examples(name, split)):
         if number == examples:
             break
         out.print(f"\n{example.id}", style="bold")
         print_field(out, "question", example.question)
         print_field(out, "context", shortened(example.context, 400))
-        for answer in dict.fromkeys(example.answers):
+        for answer in ("(hidden)",) if hidden else dict.fromkeys(example.answers):
             print_field(out, "answer", shortened(answer, 400))
 
 
@@ -163,9 +172,13 @@ def _print_document(task: Task, store: Store, split: str, most: int) -> None:
     from decabench.commands._documents import ExampleFields, TaskDocument
 
     shown = islice(store.examples(task.name, split), most) if split in store.records(task.name) else ()
+    hidden = store.hides(task, split)
     examples = [
         ExampleFields(
-            id=example.id, question=example.question, context=example.context, answers=list(example.answers)
+            id=example.id,
+            question=example.question,
+            context=example.context,
+            answers=[] if hidden else list(example.answers),
         )
         for example in shown
     ]
@@ -236,14 +249,15 @@ def _address(source: Source) -> str:
     )
 
 
-def _print_record(split: str, record: SplitRecord) -> None:
+def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
+    """Print what is prepared of a split. The digest of a file of hidden labels would confirm a guess at them."""
     from decabench.commands._console import console, folded
 
     out = console()
     source = f"{record.rows:,} examples from {record.origin} ({record.source})"
     out.print(f"\n{folded(f'prepared   {split}: {source}', 11)}")
     out.print(f"           {record.fingerprint}")
-    for file in record.files:
+    for file in () if hidden else record.files:
         size = file.get("size")
         size = f"{size:,}" if isinstance(size, int) else size
         out.print(
@@ -257,19 +271,29 @@ def _print_record(split: str, record: SplitRecord) -> None:
 @tasks.command()
 @click.argument("name", shell_complete=complete_task)
 @split_option("validation", "Split to check.")
+@hidden_option
 @home_option
 @include_option
 @click.pass_context
 def validate(
-    context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
+    context: click.Context,
+    name: str,
+    split: str,
+    hidden: bool,
+    home: Path | None,
+    include: tuple[Path, ...],
 ) -> None:
-    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold."""
+    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold.
+
+    Labels, numbers, tags, trees, dialogue states and queries must also be themselves when they are read and written
+    again, and score low if each value is another example's.
+    """
     from decabench.commands._console import console
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks
 
     task, out = get_task(name, known_tasks(include)), console()
-    checks = prove_task(task, split, Store(home_folder(home)))
+    checks = prove_task(task, split, Store(home_folder(home)), hidden)
     failed = sum(not check.passed for check in checks)
     if is_set("json"):
         from decabench.commands._console import print_json
@@ -419,4 +443,4 @@ def _write_overlap(path: Path, found: list[Overlap], match: str, store: Store) -
         matching = one.exact if match == "exact" else one.normalised
         ids.setdefault((one.task, one.split), {}).update(dict.fromkeys(matching))
     written = {pair: list(each) for pair, each in ids.items() if each}
-    write_id_list(path, written, {pair: store.record(*pair).fingerprint for pair in written})
+    write_id_list(path, written, {pair: store.record(*pair).stated for pair in written})

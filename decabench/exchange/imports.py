@@ -32,7 +32,15 @@ from decabench.files import (
     require_within,
     temporary_folder,
 )
-from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting, settle_form
+from decabench.prompts import (
+    EXTRACTION_VERSION,
+    ReasoningTags,
+    check_reasoning_tags,
+    extract,
+    load_template,
+    make_prompting,
+    settle_form,
+)
 from decabench.scoring import drop_results
 from decabench.submission import (
     METADATA_NAME,
@@ -110,6 +118,8 @@ class ImportSettings:
     """Replace the answers that an earlier import left for the same split."""
     note: str = ""
     """What the submission is to say about where the answers come from."""
+    reasoning_tags: ReasoningTags = ()
+    """Pairs of tags around a model's reasoning, besides the known ones; for answers that are extracted."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +171,7 @@ def import_answers(
     require_name(split, SPLITS, "split")
     _check_settings(settings, chosen)
     store.require([chosen], split)
-    fingerprint, key = store.record(chosen.name, split).fingerprint, f"{chosen.name}.{split}"
+    fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
     _occupant(folder, name)  # before anything is read
     given = _open(source, format, chosen, settings)
     ids = store.ids(chosen.name, split)
@@ -179,8 +189,10 @@ def import_answers(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
+    if settings.reasoning_tags and not is_raw:
+        raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     replaced: set[str] = set()
-    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels, replaced))
+    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings, replaced))
     if faults := list(_unwritable(lines, given.title, matched.rows)):
         raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings, replaced)
@@ -247,6 +259,7 @@ def _describe(given: _Source, matched: _Matched, words: str, settings: ImportSet
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
         "labels": dict(settings.labels),
+        "reasoning_tags": [list(pair) for pair in settings.reasoning_tags],
         "note": settings.note,
     }
     return {
@@ -283,6 +296,7 @@ def _partial(
 
 
 def _check_settings(settings: ImportSettings, task: Task) -> None:
+    check_reasoning_tags(settings.reasoning_tags)
     if len(settings.note) > _NOTE_LENGTH:
         raise DecabenchError(
             f"The note has {len(settings.note):,} characters: write at most {_NOTE_LENGTH:,}."
@@ -427,11 +441,13 @@ def _lines(
     split: str,
     rows: Mapping[str, ForeignAnswer],
     is_raw: bool,
-    labels: Mapping[str, str],
+    settings: ImportSettings,
     replaced: set[str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of the predictions file, in the order of the data; labels that occur are added to `replaced`."""
     form = settle_form(make_prompting(task, load_template("default")).form, task.output)
+    form = replace(form, reasoning_tags=check_reasoning_tags(settings.reasoning_tags))
+    labels = settings.labels
     columns = ("id", "question", "context") if is_raw else ("id",)
     for example in store.read(task.name, split, columns):
         row = rows.get(example["id"])

@@ -205,6 +205,11 @@ def export_tasks(
         )
     folder, store = Path(output), Store(home_folder(home))
     store.require(chosen, split)  # all are there, or nothing is written
+    if hidden := [task.name for task in chosen if store.hides(task, split)]:
+        raise DataError(
+            f"The labels of {', '.join(hidden)}, {split}, are hidden, and another harness cannot score without them: "
+            "export another split, or use decabench predict and evaluate."
+        )
     files = write(chosen, split, chat)
     files["README.md"] = _readme(chosen, store, split, harness, shots, chat)
     _require_own(folder, {*files, *(_data_name(task, split) for task in chosen)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import shlex
 import shutil
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -40,8 +41,10 @@ __all__ = [
     "backend",
 ]
 
-USED = ("revision", "timeout", "seed")
+USED = ("revision", "timeout", "seed", "env")
 """The options that it honours; for the rest, a program has its own flags."""
+
+_HOME = "DECABENCH_HOME"
 
 MOST_FILES = 1_000
 """Folders with more files are not digested: `.` or a whole disk is hardly a model's weights."""
@@ -56,6 +59,12 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
     if not arguments:
         raise DecabenchError("command: takes a command line, as in command:'./my-model --flag'.")
     refuse_unused(options, USED, "command:", "give the program its own flag.")
+    if _HOME in options.env:
+        raise DecabenchError(f"--env must not name {_HOME}, which leads to the answers.")
+    if missing := [name for name in options.env if name not in os.environ]:
+        raise DecabenchError(
+            f"--env {missing[0]}: this variable is not set. Set it, or leave the option out."
+        )
     _find_program(arguments[0])
     return CommandBackend(target, options)
 
@@ -88,8 +97,9 @@ class CommandBackend:
         """Find the program. A process is started for each task, with its first question."""
         first, *others = shlex.split(self.line)
         arguments = (str(_find_program(first)), *others)
+        options = self.options
         yield lambda setting: CommandPredictor(
-            arguments, setting.task.name, setting.split, self.options.seed, self.options.timeout
+            arguments, setting.task.name, setting.split, options.seed, options.timeout, options.env
         )
 
 
@@ -158,6 +168,8 @@ class CommandPredictor:
     """Random seed, for programs that sample."""
     timeout: float | None = None
     """Seconds within which it must read a question or answer one; None for no limit."""
+    env: tuple[str, ...] = ()
+    """Environment variables that it needs although their names sound like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it ends the program and its children."""
@@ -182,7 +194,9 @@ class CommandPredictor:
             }
             return json.dumps(row).encode() + b"\n"
 
+        secrets = [name for name in _secret_names() if name not in self.env]
         environment = {
+            **{name: value for name, value in os.environ.items() if name not in secrets},
             "DECABENCH_TASK": self.task,
             "DECABENCH_SPLIT": self.split,
             "DECABENCH_SEED": str(self.seed),
@@ -193,7 +207,7 @@ class CommandPredictor:
                 for number, line in enumerate(lines, 1):
                     if line.strip():
                         yield replies.read(line, number)
-                reason = _explain_end(process, len(replies.answered))
+                reason = _explain_end(process, len(replies.answered), secrets)
             except StalledError:
                 reason = (
                     f"The program neither read nor answered for {self.timeout:g} s after {len(replies.answered)} "
@@ -201,6 +215,22 @@ class CommandPredictor:
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
             yield id_, Failure(reason)
+
+
+_SECRET = re.compile(
+    r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
+    re.IGNORECASE,
+)
+"""Names that sound like secrets, and those of decabench: the way to the answers, and options that may hold a header."""
+_ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""An address with a password in it."""
+
+
+def _secret_names() -> list[str]:
+    """Return the environment variables that a program is not given unless it is said to need them."""
+    return sorted(
+        name for name, value in os.environ.items() if _SECRET.search(name) or _ADDRESS.search(value)
+    )
 
 
 class _Replies:
@@ -275,7 +305,7 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
     return replace(answer, context_kept=None) if answer.context_kept == (0, length) else answer
 
 
-def _explain_end(process: Process, answers: int) -> str:
+def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
     """Say why the remaining questions have no answer. Raises DecabenchError if none was answered."""
     status = process.status()
     how = "closed its output" if status is None else f"ended with status {status}"
@@ -283,7 +313,9 @@ def _explain_end(process: Process, answers: int) -> str:
         how = f"was killed by {_signal_name(-status)}"
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
-    raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}")
+    named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
+    hint = f" It was not given {', '.join(named)}: name what it needs with --env." if named else ""
+    raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}{hint}")
 
 
 def _signal_name(number: int) -> str:
@@ -334,8 +366,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                # A program is sent questions, and not the way to the answers.
-                env={key: os.environ[key] for key in os.environ if key != "DECABENCH_HOME"} | {**environment},
+                env=environment,
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
                 pass_fds=(life, reported),
             )

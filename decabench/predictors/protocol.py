@@ -17,13 +17,14 @@ from decabench.errors import DecabenchError
 from decabench.files import canonical_json
 from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
-from decabench.text import excerpt
+from decabench.text import excerpt, well_formed
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
 __all__ = [
+    "OMITTED",
     "Answer",
     "Backend",
     "Failure",
@@ -37,6 +38,7 @@ __all__ = [
     "Setting",
     "StreamingPredictor",
     "answer_from",
+    "before_stops",
     "check_ranges",
     "chosen_device",
     "gpus_for",
@@ -65,6 +67,10 @@ class Answer:
     """Tokens in the prompt; None if they were not counted."""
     completion_tokens: int | None = None
     """Tokens generated; None if they were not counted."""
+    reasoning: str | None = None
+    """The model's reasoning, if it arrived apart from the text; shortened when it is stored."""
+    served_by: str | None = None
+    """The model that a server says has answered, and the fingerprint of its system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,11 @@ It is four times what `decabench check` allows an answer on average, so that a m
 Bytes, not characters: JSON writes a control character with six.
 """
 
+LONGEST_REASONING = 8_000
+"""In characters; of more, the beginning and the end are kept. A line is for its answer, and this is for a reader."""
+
+_SERVED_LENGTH = 120
+
 _ERROR_LENGTH = 500
 """The longest message of a failure, in characters; submission.toml takes as many."""
 
@@ -182,6 +193,8 @@ def validate_outcome(outcome: object) -> Outcome:
             "context_kept": outcome.context_kept,
             "prompt_tokens": outcome.prompt_tokens,
             "completion_tokens": outcome.completion_tokens,
+            "reasoning": outcome.reasoning,
+            "served_by": outcome.served_by,
         },
     )
 
@@ -189,7 +202,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Make an answer from a text and the other fields of a record; None for those it lacks.
 
-    Raises ValueError for the first field that is not valid.
+    Reasoning and the name of the model only inform a reader, so they are left out if they are not texts. Raises
+    ValueError for the first other field that is not valid.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -203,11 +217,34 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     details, faults = read_details(given)
     if faults:
         raise ValueError(faults[0])
+    reasoning, served_by = record.get("reasoning"), record.get("served_by")
+    if isinstance(reasoning, str) and reasoning.strip():
+        details["reasoning"] = well_formed(_middle_cut(reasoning))
+    if isinstance(served_by, str) and served_by.strip():
+        details["served_by"] = excerpt(well_formed(served_by), _SERVED_LENGTH)
     return Answer(text, **details)
+
+
+def _middle_cut(text: str) -> str:
+    """Return a text of at most LONGEST_REASONING characters, in which the middle of a longer one is left out."""
+    if len(text) <= LONGEST_REASONING:
+        return text
+    half = LONGEST_REASONING // 2 - 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 def _shown(value: object) -> str:
     return excerpt(repr(value), 60)
+
+
+def before_stops(text: str, stops: Iterable[str]) -> str:
+    """Return an answer up to the first of the texts that end it.
+
+    An empty line ends an answer, and not what comes before its first word: some models begin with one.
+    """
+    begin = len(text) - len(text.lstrip())
+    places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]
+    return text[: min((place for place in places if place >= 0), default=len(text))]
 
 
 @dataclass(frozen=True)
@@ -280,6 +317,9 @@ def check_ranges(options: Any) -> None:
 
 MODEL = "Model"
 SERVER = "Servers and programs"
+
+OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
+"""The parameters that `--omit` can leave out: all but the prompt and the model."""
 
 
 def parse_batch_size(text: str) -> int | None:
@@ -412,7 +452,7 @@ class ModelOptions:
         (),
         "Parameter to leave out of requests, for a model that refuses it (openai:); may be repeated.",
         section=SERVER,
-        choices=("temperature", "seed", "stop"),
+        choices=OMITTED,
     )
     body: str | None = option(
         None,
@@ -428,6 +468,13 @@ class ModelOptions:
         section=SERVER,
         metavar="'NAME: VALUE'",
         parse=parse_header,
+    )
+    env: tuple[str, ...] = option(
+        (),
+        "Environment variable with a key that the program needs (command:); may be repeated. Others whose names sound "
+        "like secrets are kept from it.",
+        section=SERVER,
+        metavar="NAME",
     )
     concurrency: int | None = option(
         None, "Requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"

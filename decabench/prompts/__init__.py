@@ -1,6 +1,6 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
 from decabench.prompts.forms import AnswerForms, forms_of
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
@@ -15,6 +15,7 @@ from decabench.prompts.messages import (
 )
 from decabench.prompts.shots import DrawnShots, Shot, select_shots
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.prompts.turns import ReasoningTags, check_reasoning_tags
 
 __all__ = [
     "BUILT_IN",
@@ -27,11 +28,13 @@ __all__ = [
     "Message",
     "PromptTooLongError",
     "Prompting",
+    "ReasoningTags",
     "Role",
     "Shot",
     "TemplateError",
     "TemplateSet",
     "built_in_text",
+    "check_reasoning_tags",
     "extract",
     "fit",
     "forms_of",
@@ -42,5 +45,6 @@ __all__ = [
     "select_shots",
     "settle_form",
     "show",
+    "silent_rule",
     "takes_for",
 ]

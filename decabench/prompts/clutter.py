@@ -1,4 +1,4 @@
-"""What surrounds an answer in a model's text: reasoning, markers, lead-ins, wrappers, examples that it invents."""
+"""What surrounds an answer in what a model says: markers, lead-ins, wrappers, examples that it invents."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from decabench.text import bare
+
 __all__ = [
     "BULLET",
     "after_marker",
     "before_stop",
-    "before_token",
     "find_json",
     "is_refusal",
     "is_remark",
     "lines_of",
     "unwrapped",
     "without_lead_in",
-    "without_reasoning",
     "without_tags",
 ]
 
@@ -37,7 +37,7 @@ _REMARK = re.compile(
 
 def lines_of(text: str) -> list[str]:
     """Return the lines that hold more than a code fence."""
-    lines = (line.strip() for line in text.splitlines())
+    lines = map(bare, text.splitlines())
     return [line for line in lines if line and not _FENCE.fullmatch(line)]
 
 
@@ -57,39 +57,11 @@ def is_remark(line: str) -> bool:
     return bool(_REMARK.match(line))
 
 
-# Reasoning
+# What follows an answer: another example that the model invents
 
-_TAG = r"think|thinking|reasoning|reason|thought|thoughts|analysis|scratchpad"
-_OPENING = re.compile(rf"<(?:{_TAG})>|\[THINK\]|<\|channel\|>analysis<\|message\|>", re.IGNORECASE)
-_CLOSING = re.compile(rf"</(?:{_TAG})>|\[/THINK\]", re.IGNORECASE)
-_FINAL_CHANNEL = "<|channel|>final<|message|>"
-
-
-def without_reasoning(text: str) -> str:
-    """Return what follows the last reasoning block, or else what precedes the first; nothing if it never ends."""
-    kept = text.rpartition(_FINAL_CHANNEL)[2]
-    closings = list(_CLOSING.finditer(kept))
-    if closings and kept[closings[-1].end() :].strip():
-        kept = kept[closings[-1].end() :]
-    elif closings and not _OPENING.search(kept):
-        return ""  # the opening tag was part of the prompt
-    return _OPENING.split(kept, maxsplit=1)[0].strip()
-
-
-# What follows an answer: the end of the turn, or another example that the model invents
-
-_TOKEN = re.compile(
-    r"</s>|<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return|start_header_id|user|assistant|eos"
-    r"|END_OF_TURN_TOKEN)\|>|<(?:end_of_turn|start_of_turn|eos)>|<\uff5cend\u2581of\u2581sentence\uff5c>|\[/?INST\]"
-)
 _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
 _TRIES = 8
 """At most so many stop strings are tried: each costs a reading of what precedes it."""
-
-
-def before_token(text: str) -> str:
-    """Return what precedes the first token that ends a turn, for servers that leave such tokens in the text."""
-    return next((part for piece in _TOKEN.split(text) if (part := piece.strip())), "")
 
 
 def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: Callable[[str], bool]) -> str:
@@ -132,6 +104,10 @@ _COLONS = " :\uff1a"
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
+_NARROW = {ord(wide): chr(ord(wide) - 0xFEE0) for wide in map(chr, range(0xFF01, 0xFF5F))}
+"""Full-width letters and marks to the usual ones."""
+
+
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
     """Match a marker at the start of a line, in bold or not, so that a colon in the answer's own words is not one.
 
@@ -142,7 +118,7 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
     )
     return re.compile(
         rf"^{_DECORATION}(?:{names})(?:[*_]*[ ]?[:\uff1a][*_]*)"
-        rf"|\A{_DECORATION}(?:ans|output|response|assistant)[*_]*[ ]?[:\uff1a][*_]*"
+        rf"|\A{_DECORATION}(?:ans|output|response)[*_]*[ ]?[:\uff1a][*_]*"
         rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{names})[*_]*[ \t]*$",
         re.IGNORECASE | re.MULTILINE,
     )
@@ -151,14 +127,15 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
 def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
     """Return what follows the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
 
-    With `in_sentences`, `the answer is` and \\boxed{} count as well.
+    With `in_sentences`, `the answer is` and \\boxed{} count as well. Full-width letters count as the usual ones.
     """
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
-    ends = {match.end() for match in _marker(markers).finditer(text)}
-    said = {match.end() for match in _SAID.finditer(text)} if in_sentences else set()
+    narrow = text.translate(_NARROW)
+    ends = {match.end() for match in _marker(markers).finditer(narrow)}
+    said = {match.end() for match in _SAID.finditer(narrow)} if in_sentences else set()
     for end in sorted(ends | said, reverse=True):
-        if rest := _balanced(text[end:].strip()):
+        if rest := _balanced(bare(text[end:])):
             quoted = _QUOTED.fullmatch(rest) if end in said else None
             return quoted[1].strip() if quoted else rest
     return text
@@ -208,17 +185,25 @@ def _leads_in(line: str) -> bool:
     return bool(_AGREED.fullmatch(line) or _LEAD_IN.fullmatch(line.strip("*_ ")) or _HEADING.match(line))
 
 
-_TAG_NAMES = "final_answer|answer|final|output|response|result|label|span|translation|summary|sql|query|state"
-_TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-_TAGS = re.compile(rf"</?(?:{_TAG_NAMES})>", re.IGNORECASE)
+_TAG_NAMES = (
+    "final_answer|answer|final|output|response|result|label|span|translation|summary|sql|query|state|solution"
+)
+_TAGGED = re.compile(
+    rf"<\s?({_TAG_NAMES})(?:\s[^<>]{{0,300}})?>(?P<inner>.*?)(?:<\s?/\s?\1\s{{0,3}}>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAGS = re.compile(rf"<\s?/?\s?(?:{_TAG_NAMES})(?:\s[^<>]{{0,300}})?>", re.IGNORECASE)
+_IN_BOX = re.compile(r"<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>|\Z)", re.DOTALL)
+_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 
 
 def without_tags(text: str) -> str:
-    """Return what the last `<answer>…</answer>` holds; the whole text if there is none."""
-    if not _TAGS.search(text):
-        return text
-    tagged = [match.group(2).strip() for match in _TAGGED.finditer(text)]
-    return next((found for found in reversed(tagged) if found), _TAGS.sub("", text).strip())
+    """Return what the last `<answer>…</answer>` holds, and in that the last box of GLM; else the whole text."""
+    for tags, tagged in ((_TAGS, _TAGGED), (_BOX, _IN_BOX)):
+        if tags.search(text):
+            found = [inner for match in tagged.finditer(text) if (inner := match["inner"].strip())]
+            text = found[-1] if found else tags.sub("", text).strip()
+    return text
 
 
 _DECODER = json.JSONDecoder()
@@ -226,29 +211,29 @@ _BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that a text consists of, or that has a line or a code block of its own; else None."""
+    """Return the object or list that a text consists of, or that has a line or a code block of its own; else None.
+
+    JSON, or a Python literal with single quotes.
+    """
+    doubled = ""
     for count, match in enumerate(_BEFORE_JSON.finditer(text)):
         if count == 20 * _TRIES:
             break
         start = match.end()
-        if text[start : start + 1] in ("{", "["):
+        if text[start : start + 1] not in ("{", "["):
+            continue
+        spellings = [text]
+        if _SINGLE.match(text, start):
+            doubled = doubled or _SINGLE_QUOTE.sub('"', text)
+            spellings.append(doubled)
+        for spelling in spellings:
             try:
-                value, end = _decode(text, start)
+                value, end = _DECODER.raw_decode(spelling, start)
             except (ValueError, RecursionError):
                 continue
             if not text[end:].partition("\n")[0].strip("`;. "):
                 return value
     return None
-
-
-def _decode(text: str, start: int) -> tuple[Any, int]:
-    """Decode JSON at a place, or a Python literal with single quotes. Raises ValueError or RecursionError."""
-    try:
-        return _DECODER.raw_decode(text, start)
-    except ValueError:
-        if not _SINGLE.match(text, start):
-            raise
-        return _DECODER.raw_decode(_SINGLE_QUOTE.sub('"', text), start)
 
 
 _SINGLE = re.compile(r"[{\[]\s*[{\[]?\s*'")

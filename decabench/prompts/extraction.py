@@ -10,32 +10,34 @@ from decabench.prompts.clutter import (
     BULLET,
     after_marker,
     before_stop,
-    before_token,
     find_json,
     is_refusal,
     is_remark,
     lines_of,
     unwrapped,
     without_lead_in,
-    without_reasoning,
     without_tags,
 )
 from decabench.prompts.labels import find_label, labels_for, match_label
 from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
+from decabench.prompts.turns import before_next_turn, find_role_header, read_turn
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
-from decabench.text import well_formed
+from decabench.text import bare, well_formed
 
-__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form"]
+__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 3
+EXTRACTION_VERSION = 4
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
 label that a sentence asserts beside a denial of something else is unparseable.
 3: labels that differ by marks or signs alone are told apart, and those that a task declares are not looked for in its
 questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
+4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
+raw texts too.
+`1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
 """
 
 
@@ -72,24 +74,39 @@ def extract(
     `finish` says how the answer ended: `refused` settles the matter, whatever the text. Tags and heads are aligned with
     the words of the context.
     """
-    text = raw.strip()
+    text = bare(raw)
     if finish == "refused":
         return Extracted(text, "refused")
     if not text:
         return Extracted("", "empty")
-    if form.kind == "raw":
-        return Extracted(text, "as-is")
     reading = _Reading(form, question, finish != "length", context)
-    rules = []
-    for rule, cut in (("reasoning", without_reasoning), ("stop", reading.before_stop)):
-        kept = cut(text)
-        rules += [rule] if kept != text else []
-        if not kept:
-            return Extracted("", "+".join([*rules, "unparseable"]))
-        text = kept
-    answer, more = reading.find(text)
+    turn = read_turn(text, form.reasoning_tags, reading.finished)
+    rules = list(turn.rules)
+    if turn.calls_tool and form.kind != "raw":
+        return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
+    if not turn.text:
+        if "reasoning" not in rules:  # the tokens that end a turn, and no more
+            return Extracted("", "template+empty")
+        return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
+    said = reading.without_header(turn.text)
+    if said is None:
+        return Extracted(_first_line(turn.text, form)[0], "+".join([*rules, "unparseable"]))
+    if said != turn.text and "template" not in rules:
+        rules.insert(0, "template")
+    if form.kind == "raw":
+        return Extracted(said, "+".join(rules) or "as-is")
+    kept = reading.before_stop(said)
+    rules += ["stop"] if kept != said else []
+    if not kept:
+        return Extracted("", "+".join([*rules, "unparseable"]))
+    answer, more = reading.find(kept)
     # an escape in JSON may be half of a surrogate pair, which no file can hold
-    return Extracted(well_formed(answer), "+".join([*rules, *more]) or "as-is")
+    return Extracted(well_formed(bare(answer)), "+".join([*rules, *more]) or "as-is")
+
+
+def silent_rule(finish: str) -> str:
+    """Return the rules of an answer that is all reasoning."""
+    return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"
 
 
 _Found = tuple[str, list[str]]
@@ -105,12 +122,31 @@ class _Reading:
     finished: bool
     context: str
 
+    def without_header(self, text: str) -> str | None:
+        """Return the text without the words of role headers; None if one may as well be the answer."""
+        for _ in range(_MOST_HEADERS):
+            if (header := find_role_header(text)) is None:
+                break
+            if header.form == "line" and self._may_answer(header.word):
+                is_about = is_remark(header.rest) or header.word.casefold() in header.rest.casefold()
+                return text if is_about else None
+            if header.form == "prefix" and self.form.kind == "span" and lines_of(text)[0] in self.context:
+                return text
+            text = header.rest
+        return before_next_turn(text, self._words())
+
+    def _words(self) -> Sequence[str]:
+        """Return the words that may be an answer, or a line of one."""
+        return labels_for(self.form, self.question) if self.form.kind == "label" else self.form.labels
+
+    def _may_answer(self, word: str) -> bool:
+        if word.casefold() in map(str.casefold, self._words()):
+            return True
+        return self.form.kind == "span" and bool(re.search(rf"(?i)\b{word}\b", self.context))
+
     def before_stop(self, text: str) -> str:
-        """Return the text without end-of-turn tokens, and without an example that the model invented after it."""
-        kept = before_token(text)
-        if not kept:
-            return ""
-        return before_stop(kept, self.form.stop, self.form.markers, lambda part: self._says(part))
+        """Return the text without an example that the model invented after its answer."""
+        return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
 
     def _says(self, part: str) -> bool:
         """Tell whether a text holds an answer, so that what follows is not a part of it."""
@@ -182,6 +218,8 @@ class _Reading:
         return match_label(first, labels_for(self.form, self.question)) not in (None, answer)
 
 
+_MOST_HEADERS = 8
+"""A text may begin with so many role headers; more are not read."""
 _OWN_JSON = ("state", "tags", "tree")
 """Forms that read JSON themselves."""
 _NAMES: Mapping[Kind, Sequence[str]] = {

@@ -1,4 +1,4 @@
-"""Numbers and lists in a form that scores as wrong although a reader understands them: `three`, `DET, NOUN`.
+"""Numbers, lists and states in a form that scores as wrong although a reader understands them: `three`, `DET, NOUN`.
 
 Answers of language models are extracted, and rarely have such a form; files that somebody wrote have. Nothing here
 changes a score: it says why one is low. labels.py does the same for labels.
@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from decabench.metrics import Item, Metric
-from decabench.prompts.sequences import find_items, find_number
-from decabench.tasks import Number, Output, Tags, Tree
+from decabench.metrics import Item, Metric, find_loss, write_change
+from decabench.prompts.sequences import MISSING, find_items, find_number
+from decabench.tasks import (
+    SCHEMES,
+    Number,
+    Output,
+    Scheme,
+    Tags,
+    Text,
+    Tree,
+    default_form,
+    find_lost_word,
+    write_chunks,
+)
 from decabench.text import excerpt
 
 __all__ = ["AnswerForms", "ListForms", "NumberForms", "find_number_form", "forms_of"]
@@ -28,12 +39,18 @@ class AnswerForms:
     """What the answers are: `number`, `list`."""
     advice: str
     """What to write instead."""
+    fault: str = "in another form, which counts as wrong"
+    """What is wrong with those that are counted."""
+    between: str = " for "
+    """What stands between an example and what is meant by it."""
     answers: int = 0
     """Answers that were looked at."""
     forms: Counter[str] = field(default_factory=Counter)
     """How often each form occurs."""
     example: tuple[str, str, str] = ("", "", "")
     """Where the first one is, what is written there, and what is meant."""
+    _others: Counter[str] = field(default_factory=Counter)
+    _first: dict[str, str] = field(default_factory=dict)
 
     def add(self, place: str, text: str, gold: str = "") -> None:
         """Count an answer; `gold` is its reference, if that is known."""
@@ -41,15 +58,27 @@ class AnswerForms:
 
     def describe_forms(self) -> str:
         """Say how many answers have another form, which, and give an example; empty if none has."""
+        return ". ".join(filter(None, (self._describe_counted(), self._describe_others())))
+
+    def _describe_counted(self) -> str:
         if not (count := self.forms.total()):
             return ""
         kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
         place, text, meant = self.example
         verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
         return (
-            f"{count:,} of {self.answers:,} answers {verb} in another form, which counts as wrong: {kinds}; "
-            f"{place} has {excerpt(text, 60)!r} for {excerpt(meant, 60)!r}: {self.advice}"
+            f"{count:,} of {self.answers:,} answers {verb} {self.fault}: {kinds}; "
+            f"{place} has {excerpt(text, 60)!r}{self.between}{excerpt(meant, 60)!r}: {self.advice}"
         )
+
+    def _describe_others(self) -> str:
+        """Say what else is odd about the answers; empty if nothing is."""
+        return ""
+
+    def _note(self, what: str, place: str, text: str) -> None:
+        """Count an answer that is odd in another way."""
+        self._others[what] += 1
+        self._first.setdefault(what, f"{place} has {excerpt(text, 60)!r}")
 
     def _count(self, place: str, text: str, meant: str, form: str) -> None:
         self.forms[form] += 1
@@ -57,16 +86,30 @@ class AnswerForms:
 
 
 def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
-    """Return empty counts for answers that are numbers or lists; None for those of other outputs."""
+    """Return empty counts for answers that are numbers, lists or dialogue states; None for those of other outputs."""
+    kind = default_form(output, metric.name).kind
     match output:
-        case Number():
-            return NumberForms(metric)
-        case Tags(names=names):
-            return ListForms("tags", names)
+        case Number(low=low, high=high):
+            return NumberForms(metric, (low, high))
+        case Tags(names=names, scheme=scheme):
+            return ListForms("tags", names, _schemes(scheme, metric))
         case Tree(relations=names):
             return ListForms("tree", names)
+        case Text() if kind == "number":
+            return NumberForms(metric)
+        case Text() if kind in ("tags", "tree"):
+            return ListForms(kind, (), _schemes("plain", metric))
+        case Text() if kind == "state":
+            return StateForms()
         case _:
             return None
+
+
+def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
+    """Return the schemes in which tags may spell chunks; none if they spell none."""
+    if scheme != "plain":
+        return (scheme,)
+    return SCHEMES[1:] if metric.name == "sequence_f1" else ()
 
 
 # Numbers
@@ -78,27 +121,39 @@ _WORDS = {
     )
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
-_PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)")
+_PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 class NumberForms(AnswerForms):
-    """Counts answers that give a number as the metric does not read it: `three`, `3,5`, `3 out of 5`."""
+    """Counts answers that give a number as the metric does not read it (`three`), no number, or one off the scale."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
         super().__init__("number", "write the number alone")
         self._metric = metric
+        self._scale = scale
         self._reads = cache(self._is_read)
 
     def add(self, place: str, text: str, gold: str = "") -> None:
         """Count an answer."""
         self.answers += 1
-        found = find_number_form(text)
+        found = find_number_form(text, self._scale)
         if found is None:
+            if text.strip():
+                self._note("no number", place, text)
             return
         number, form = found
+        if self._scale and not self._scale[0] <= float(number) <= self._scale[1]:
+            low, high = self._scale
+            self._note(f"a number off the scale from {low:g} to {high:g}", place, text)
         meant = gold if gold and _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
         if not self._reads(text, meant):
             self._count(place, text, meant, form)
+
+    def _describe_others(self) -> str:
+        return ". ".join(
+            f"{count:,} of {self.answers:,} answers give {what}; {self._first[what]}"
+            for what, count in self._others.items()
+        )
 
     def _is_read(self, text: str, number: str) -> bool:
         """Tell whether the metric gives a text the statistics that the number has, or cannot say.
@@ -117,15 +172,16 @@ class NumberForms(AnswerForms):
         return given == wanted
 
 
-def find_number_form(text: str) -> tuple[str, str] | None:
+def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
     """Return the number that a text gives and how its form differs; None if it gives none, or more than one."""
     rest = text.strip()
-    if re.fullmatch(r"[-+]?\d+,\d+", rest):
-        return rest.replace(",", "."), "a decimal comma"
     if re.search(r"\d", rest):
-        number = find_number(rest)
+        number = find_number(rest, scale)
         if number is None:
             return None
+        if re.fullmatch(r"[-+]?\d[\d,]*,\d+(?:\.\d+)?", rest):
+            is_decimal = "." in number and "." not in rest
+            return number, "a decimal comma" if is_decimal else "commas between thousands"
         return number, "another spelling" if _PLAIN.fullmatch(rest) else "text around the number"
     words = {found.lower() for found in _WORD.findall(rest)}
     if len(words) != 1:
@@ -138,22 +194,55 @@ def find_number_form(text: str) -> tuple[str, str] | None:
 
 
 class ListForms(AnswerForms):
-    """Counts answers that are lists of tags or heads with other marks between them: commas, JSON, one a line."""
+    """Counts answers that are lists of tags or heads with other marks between them: commas, JSON, one a line.
 
-    def __init__(self, kind: str, names: Sequence[str]) -> None:
+    Those that spell chunks in another scheme, or are no trees, are counted too, and named if most answers are such.
+    """
+
+    def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
         super().__init__("list", "write the items alone, with spaces between them")
         self._kind = kind
         self._names = names
+        self._schemes = schemes
+        self._looked = 0
 
     def add(self, place: str, text: str, gold: str = "") -> None:
         """Count an answer."""
         self.answers += 1
         plain = text.split()
+        if plain:
+            self._look(place, plain)
         if not plain or all(map(self._is_item, plain)):
             return
         meant = find_items(text, self._kind, self._names)
         if meant is not None and meant.split() != plain and all(map(self._is_item, meant.split())):
             self._count(place, text, meant, _list_form(text))
+
+    def _look(self, place: str, items: Sequence[str]) -> None:
+        """Count an answer that spells chunks in another scheme, or whose heads lead to no root."""
+        if self._kind == "tree":
+            self._looked += 1
+            name = _OTHER_TREES if _has_no_root(items) else ""
+        else:
+            tags = ["O" if tag == MISSING else tag for tag in items]
+            if not self._schemes or all(tag.lower() == "o" for tag in tags):
+                return
+            self._looked += 1
+            name = find_spelling(tags, self._schemes)
+        if name:
+            self._note(name, place, " ".join(items))
+
+    def _describe_others(self) -> str:
+        for name, count in self._others.most_common(1):
+            if 2 * count > self._looked:
+                wanted = (
+                    f", and the tags of the task are {' or '.join(self._schemes)}" if self._schemes else ""
+                )
+                return (
+                    f"{count:,} of {self._looked:,} answers look like {name}{wanted}; "
+                    f"{self._first[name]}: write them as the task has them"
+                )
+        return ""
 
     def _is_item(self, item: str) -> bool:
         name = item.partition(":")[2] if self._kind == "tree" else item
@@ -166,3 +255,72 @@ def _list_form(text: str) -> str:
     if len(text.strip().splitlines()) > 1:
         return "one a line"
     return "commas" if "," in text or ";" in text else "other marks"
+
+
+_OTHER_TREES = "heads counted from 0, or lead in circles: no word leads to the root, which is 0"
+
+
+def _has_no_root(items: Sequence[str]) -> bool:
+    """Tell whether the heads of a parse lead in circles or out of the sentence; others count unreadable ones."""
+    heads = [item.partition(":")[0] for item in items]
+    if not all(_HEAD.fullmatch(head) for head in heads):
+        return False
+    return min(map(int, heads)) < 0 or find_lost_word(list(map(int, heads))) > 0
+
+
+_HEAD = re.compile("-?[0-9]{1,9}")
+_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
+_SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "BILOU": lambda tag: {"L": "E", "U": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "BMEWO or BMES": lambda tag: {"M": "I", "W": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
+    "tags with another mark after the letter (B_PER)": lambda tag: re.sub(
+        r"^([A-Za-z])\W?_?(?=.)", r"\1-", tag
+    ),
+    "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+}
+"""How other tags are made into tags of `SCHEMES`."""
+
+
+def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
+    """Return what tags are that spell chunks, but in none of the schemes: `BILOU`; empty if nobody can say."""
+    if any(_is_spelled(tags, scheme) for scheme in schemes):
+        return ""
+    if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
+        return other
+    for name, convert in _SPELLINGS.items():
+        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
+        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
+            return name
+    return ""
+
+
+def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
+    return [tag.lower() for tag in write_chunks(tags, scheme)] == [tag.lower() for tag in tags]
+
+
+# Dialogue states
+
+
+class StateForms(AnswerForms):
+    """Counts states that are read only in part, or not at all: `time: 3:30;`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "state",
+            "write `slot: value, slot: value; request`, without these marks in a value, or None",
+            "read in part or not at all",
+            ", which is read as ",
+        )
+
+    def add(self, place: str, text: str, gold: str = "") -> None:
+        """Count an answer."""
+        self.answers += 1
+        loss = find_loss(text)
+        if loss and _parts_of_state(text) != _parts_of_state(read := write_change(text)):
+            self._count(place, text, read, loss)
+
+
+def _parts_of_state(text: str) -> set[str]:
+    """Return the constraints and requests of a state; what is repeated is not lost."""
+    return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}

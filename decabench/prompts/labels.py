@@ -204,6 +204,8 @@ _BEFORE = 120
 """Characters before a label that are searched for what denies it."""
 _AFTER = 200
 """Characters after a label that are looked at."""
+_LONGEST = 10_000
+"""A longer line asserts no label: to read all that it says of them would take minutes."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(
@@ -317,6 +319,8 @@ class _Reading:
         no answer because Charlie was out` the denial is of something else, and a person would have to guess, as in
         `Bob knocked on Charlie's door`.
         """
+        if len(line) > _LONGEST:
+            return None
         found, denied = set[str](), False
         is_said = False
         for match in self._label.finditer(line):

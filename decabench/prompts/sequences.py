@@ -165,8 +165,14 @@ class _Reading:
         cells = rest.replace("|", " ").split()
         word = self.words[number - 1] if 0 < number <= len(self.words) else None
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
-            for mark in ("/", "_", ":", "="):  # `From/ADP`
-                cells = [cells[0].removeprefix(word + mark)] if cells[0].startswith(word + mark) else cells
+            for mark in (
+                "/",
+                "_",
+                ":",
+                "=",
+            ):  # `From/ADP`; but `5:nummod` of the word 5 is its head and relation
+                item = cells[0].removeprefix(word + mark)
+                cells = cells if self.is_tree and not _HEAD.fullmatch(item) else [item]
         elif len(cells) > 1 and word in (
             cells[0],
             cells[0].strip(_AROUND),
@@ -434,7 +440,10 @@ def _item_of(row: Mapping[str, Any], reading: _Reading) -> str | None:
 
 # Numbers
 
-_NUMBER = r"[-+\u2212]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)(?!\w|[.,]\d)"
+_NUMBER = (
+    r"[-+\u2212]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
+    r"(?!\w|[.,]\d)"
+)
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _SCALE = re.compile(
     r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"

@@ -121,6 +121,7 @@ def _plain(template: PromptTemplate) -> dict[str, Any]:
     if plain["form"]:
         del plain["form"]["stop"]  # the template's own, which stands beside it
         del plain["form"]["scale"]  # the task's
+        del plain["form"]["reasoning_tags"]  # the run's
     return plain
 
 

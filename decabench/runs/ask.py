@@ -68,11 +68,25 @@ class Tally:
     truncated: int = 0
     """Answers that reached the limit of new tokens, including those from the journal."""
     unparseable: int = 0
-    """Answers in which the extraction found no answer of the task's form, including refusals."""
+    """Answers in which the extraction found no answer of the task's form."""
+    refused: int = 0
+    """Answers that the model, or a filter of its server, declined to give; they are scored as empty."""
+    empty: int = 0
+    """Answers without a word, though they were not refused; the next two are among them."""
+    cut_reasoning: int = 0
+    """Answers that reached the limit of new tokens while the model reasoned."""
+    only_reasoning: int = 0
+    """Answers that are reasoning with nothing after it."""
+    served_by: list[str] = field(default_factory=list)
+    """The models that a server says have answered, in the order in which they did."""
     other_label: int = 0
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
     """A sentence about the first of them: what was written, which labels there are, and what to do."""
+    template: int = 0
+    """Answers with role headers or tokens of a chat template, which were left out."""
+    tool_calls: int = 0
+    """Answers that call a tool, and so are unparseable."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""

@@ -627,7 +627,7 @@ def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckR
         known_tasks(experiment.include),
         tasks=names,
         splits=[split],
-        fingerprints={(name, split): store.record(name, split).fingerprint for name in names},
+        fingerprints={(name, split): store.record(name, split).stated for name in names},
     )
 
 

@@ -27,11 +27,13 @@ from decabench.prompts import (
     PROMPT_VERSION,
     Prompting,
     Shot,
+    check_reasoning_tags,
     load_template,
     make_prompting,
     select_shots,
     settle_form,
 )
+from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import JournalKey
 from decabench.runs.settings import ORACLE, make_setting, reveal_gold
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
@@ -224,7 +226,7 @@ class Run:
     """Which examples to run."""
     variant: int = option(
         0,
-        "Wording of the questions; 0 is the dataset's own (see decabench tasks show).",
+        "Wording of the questions (see decabench tasks show): 0 is the dataset's own, all is each that isn't retired.",
         section=QUESTIONS,
         flag="--question-variant",
         metavar="K|all",
@@ -238,6 +240,12 @@ class Run:
         section=PROMPTS,
         flag="--extract/--no-extract",
         unset="for hf: and openai:",
+    )
+    reasoning_tags: tuple[tuple[str, str], ...] = option(
+        (),
+        "Tags around the model's reasoning, if decabench does not know them (see docs/prompts.md); may be repeated.",
+        section=PROMPTS,
+        metavar="OPEN CLOSE",
     )
     options: ModelOptions = field(default_factory=ModelOptions)
     """Options for the model."""
@@ -263,6 +271,8 @@ class Run:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.reasoning_tags:
+            check_reasoning_tags(self.reasoning_tags)
 
 
 @dataclass(frozen=True)
@@ -318,7 +328,7 @@ class Plan:
             date=run.date,
             predictor={**self.predictor, "decabench": decabench.__version__},
             data={
-                f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
+                f"{task.name}.{run.split}": run.store.record(task.name, run.split).stated
                 for task in run.tasks
             },
         )
@@ -336,9 +346,10 @@ def plan_run(run: Run) -> Plan:
         "backend": dict(backend.describe()),  # once: it may read all of the weights
     }
     tasks = [
-        _plan_task(run, backend, identity, task, number)
+        planned
         for task in run.tasks
         for number in _variants(run, task)
+        if _is_asked(run, planned := _plan_task(run, backend, identity, task, number))
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
     render_metadata(plan.submission_info())  # raises now, not after hours, if something cannot be written
@@ -361,6 +372,8 @@ def _check(run: Run, backend: Backend) -> None:
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # which it would choose
         raise DecabenchError("--omit seed leaves it out, but --seed gives one: choose one of the two.")
+    if run.reasoning_tags and not _extracts(run, backend):
+        raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
             f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf:, "
@@ -379,6 +392,13 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
     return (run.variant,)
 
 
+def _is_asked(run: Run, planned: PlannedTask) -> bool:
+    """`all` starts no retired wording, but continues one that the folder has answers to, so that they stay."""
+    if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
+        return True
+    return (run.output / JOURNAL / planned.key.file_name).exists()
+
+
 def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a submission records about its predictor, with a fingerprint of all that."""
     content = dict(identity)
@@ -395,6 +415,8 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
         }
     if _extracts(run, backend):
         content["extraction"] = EXTRACTION_VERSION
+        if run.reasoning_tags:
+            content["reasoning_tags"] = [list(pair) for pair in check_reasoning_tags(run.reasoning_tags)]
     content = {key: value for key, value in content.items() if value != {}}
     return {**content, "fingerprint": fingerprint(content)}
 
@@ -413,6 +435,7 @@ def _plan_task(
     if _extracts(run, backend):
         own = prompting.form if prompting else task.answer_form
         form = settle_form(own, task.output, wording.words if wording else {})
+        form = replace(form, reasoning_tags=check_reasoning_tags(run.reasoning_tags))
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records
     content = {
@@ -425,6 +448,11 @@ def _plan_task(
     rewrite = wording.rewrite if wording else None
     setting = make_setting(run.store, task, run.split, run.options.seed, prompting)
     if run.predictor == ORACLE:
+        if run.store.hides(task, run.split):
+            raise DecabenchError(
+                f"oracle would write the labels of {task.name}, {run.split}, into a submission, and they are hidden: "
+                "choose another predictor, or another split."
+            )
         setting = reveal_gold(setting, run.store)
     return PlannedTask(
         task=task,

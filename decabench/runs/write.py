@@ -25,7 +25,7 @@ from decabench.files import (
     sweep_temporary,
 )
 from decabench.predictors import Answer
-from decabench.prompts import extract, is_other_label, possible_labels
+from decabench.prompts import extract, is_other_label, possible_labels, silent_rule
 from decabench.runs.ask import (
     BATCH,
     Engine,
@@ -95,6 +95,9 @@ RELABELLED = "relabelled"
 
 _OLD_LOCK = ".lock"
 """The lock in the folder of journals that earlier versions left."""
+
+_MOST_SERVED = 10
+"""Models of a task that submission.toml lists; a server with more of them names none that means anything."""
 
 _ERROR_LENGTH = 500
 """The longest error in submission.toml, in characters."""
@@ -257,7 +260,7 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
         return ""
     for task in run.tasks:
         key, record = f"{task.name}.{run.split}", run.store.record(task.name, run.split)
-        if old.data.get(key) != record.fingerprint:
+        if old.data.get(key) != record.stated:
             continue
         failed = old.incomplete.get(key, {}).get("failed", 0)
         there = old.partial[key]["answered"] if key in old.partial else record.rows - failed
@@ -337,12 +340,28 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
     """Count an answer that is not of the task's form: nothing else tells it from a wrong one."""
-    tally = done.tally
-    tally.unparseable += str(line.get("rule", "")).split("+")[-1] in ("unparseable", "refused")
+    tally, rules = done.tally, str(line.get("rule", "")).split("+")
+    tally.template += "template" in rules
+    is_empty = not line["answer"].strip()
+    if answer.finish == "refused" or rules[-1] == "refused":
+        tally.refused += 1
+    elif "tool-call" in rules:
+        tally.tool_calls += 1
+    elif is_empty:
+        tally.empty += 1
+        has_reasoned = bool(answer.reasoning) or "reasoning" in rules
+        is_cut = answer.finish == "length"  # a server may keep what was cut to itself
+        tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
+        tally.only_reasoning += has_reasoned and not is_cut
+    elif rules[-1] == "unparseable":
+        tally.unparseable += 1
+    if (served := answer.served_by) and served not in tally.served_by and len(tally.served_by) < _MOST_SERVED:
+        tally.served_by.append(served)
     output = done.planned.task.output
     if is_other_label(line["answer"], output, question.question):
         tally.other_label += 1
-        tally.other_label_example = tally.other_label_example or _explain_label(done, question, answer)
+        if not is_empty:
+            tally.other_label_example = tally.other_label_example or _explain_label(done, question, answer)
 
 
 def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
@@ -365,9 +384,14 @@ def make_line(
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
     With a form, the answer is extracted from the text; with a wording, its label words are replaced with the dataset's.
+    A refused answer is empty: a filter may stop a text after a word that would be right.
     """
     text, rules = answer.text, []
-    if form is not None:
+    if answer.finish == "refused":
+        text, rules = "", ["refused"]
+    elif form is not None and answer.reasoning and not answer.text.strip():
+        rules = [silent_rule(answer.finish)]
+    elif form is not None:
         extracted = extract(answer.text, form, question.question, answer.finish, question.context)
         text, rules = extracted.answer, [extracted.rule]
     if wording is not None and wording.labels:
@@ -384,6 +408,8 @@ def make_line(
         line["finish"] = answer.finish
     if answer.context_kept is not None:
         line["context_kept"] = list(answer.context_kept)
+    if answer.reasoning is not None:
+        line["reasoning"] = answer.reasoning
     return line
 
 
@@ -397,20 +423,31 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
         partial=dict(_partial(run, answered)),
         incomplete=dict(_incomplete(run, answered)),
     )
-    if old is None:
-        return info
     redone = tuple(info.data)
+    earlier = {} if old is None else old.predictor.get(_SERVED, {})
+    served = {key: names for key, names in dict(earlier).items() if key not in redone}
+    for done in answered:
+        key = f"{done.planned.task.name}.{run.split}"
+        if names := list(dict.fromkeys([*served.get(key, ()), *done.tally.served_by])):
+            served[key] = names
+    predictor = {**info.predictor, **({_SERVED: served} if served else {})}
+    if old is None:
+        return replace(info, predictor=predictor)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
     given = {name: value for name in about if (value := getattr(run, name))}
     return replace(
         old,  # a run that retries failures or adds a task keeps what was said about the model
         **given,
         date=run.date or min(begun, old.date or begun),
-        predictor=info.predictor,
+        predictor=predictor,
         data={**old.data, **info.data},
         partial={**_without(old.partial, redone), **info.partial},
         incomplete={**_without(old.incomplete, redone), **info.incomplete},
     )
+
+
+_SERVED = "served_by"
+"""What submission.toml's `predictor` has of servers' replies: `<task>.<split>` to the models that answered."""
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:

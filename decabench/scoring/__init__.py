@@ -59,8 +59,10 @@ from decabench.scoring.results import (
 from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
+    describe_parting,
     examples_frame,
     examples_path,
+    find_courses,
     open_examples,
 )
 from decabench.scoring.significance import (
@@ -139,12 +141,14 @@ __all__ = [
     "compare_pairs",
     "count_forms",
     "describe_partial",
+    "describe_parting",
     "describe_units",
     "drop_results",
     "evaluate",
     "exact_sums",
     "examples_frame",
     "examples_path",
+    "find_courses",
     "find_examples",
     "find_metric",
     "flip_signs",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from decabench.errors import DataError, UnknownNameError, near_matches
 from decabench.scoring.inspection import Inspected
-from decabench.scoring.scored_examples import ScoredExample
+from decabench.scoring.scored_examples import Course, ScoredExample, describe_parting
 from decabench.text import excerpt
 
 __all__ = ["Browsed", "Chosen", "Order", "browse_examples", "show_json"]
@@ -51,6 +51,12 @@ class Browsed:
     """The answers to other wordings, by their number."""
     other: ScoredExample | None = None
     """The answer of the submission that it is held against."""
+    course: Course | None = None
+    """What the answers of its group until it come to, if that is what its metric compares."""
+    before: tuple[str, ...] = ()
+    """The contexts of the examples before it in its group, in order: the dialogue so far."""
+    parted: str = ""
+    """Where its course parted from gold, and by which answer; `here` if that is its own."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
@@ -89,7 +95,7 @@ def _matching(
     shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None
 ) -> Iterator[Browsed]:
     needle = chosen.search.casefold()
-    for row in shown.rows:
+    for place, row in enumerate(shown.rows):
         wordings = shown.wordings.get(row.id, {})
         text = shown.texts[row.id]
         other = others.get(row.id) if others is not None else None
@@ -110,7 +116,26 @@ def _matching(
         said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
         if needle and not any(needle in each.casefold() for each in said):
             continue
-        yield Browsed(row, text["question"], text["context"], shown.head.loss(row), wordings, other)
+        course = shown.courses.get(place)
+        yield Browsed(
+            row,
+            text["question"],
+            text["context"],
+            shown.head.loss(row),
+            wordings,
+            other,
+            course,
+            tuple(shown.texts[shown.rows[at].id]["context"] for at in course.before) if course else (),
+            _describe_parted(shown, place, course),
+        )
+
+
+def _describe_parted(shown: Inspected, place: int, course: Course | None) -> str:
+    if course is None or course.parted is None:
+        return ""
+    row = shown.rows[course.parted]
+    gold = row.references[0] if row.references else ""
+    return "here" if course.parted == place else describe_parting(row.id, gold, row.prediction or "")
 
 
 def show_json(
@@ -143,6 +168,13 @@ def _record(each: Browsed) -> dict[str, Any]:
         "references": list(each.row.references),
         **_answer(each.row),
     }
+    if each.course is not None:
+        record["course"] = {
+            "before": list(each.before),
+            "predicted": each.course.predicted,
+            "gold": each.course.gold,
+            "parted": each.parted,
+        }
     if each.wordings:
         record["wordings"] = {str(number): _answer(row) for number, row in sorted(each.wordings.items())}
     if each.other is not None:

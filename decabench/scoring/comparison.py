@@ -32,6 +32,7 @@ FORMAT = "decabench.comparison/1"
 _OMITTED: Mapping[str, object] = {
     **dict.fromkeys(("level", "units", "within")),
     "fixed": 0,
+    "hidden": False,
     "higher_is_better": True,
     "same": False,
 }
@@ -98,6 +99,8 @@ class Compared:
     """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
     digits: int = 2
     """How many decimals to print of scores and differences: more than two on short scales and unbounded ones."""
+    hidden: bool = False
+    """Whether the task's labels are hidden, so that no example is shown."""
 
     @property
     def gain(self) -> float:
@@ -280,7 +283,10 @@ def _compare_task(
 
     gains = example_gains(a, b)
     order: Any = () if gains is None else np.argsort(gains, kind="stable")[:flips]
-    losses = [(int(index), float(-gains[index])) for index in order if gains[index] < -_NOTHING]
+    hidden = a.hidden or b.hidden
+    losses = [
+        (int(index), float(-gains[index])) for index in order if gains[index] < -_NOTHING and not hidden
+    ]
     texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
     return replace(
         _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm),
@@ -302,6 +308,7 @@ def _compare_task(
         higher_is_better=_sample(a).metric.higher_is_better,
         units=a.result.units,
         digits=score_digits(_sample(a).name, a.result.metric, least=2),
+        hidden=hidden,
     )
 
 

@@ -67,15 +67,16 @@ from decabench.tasks import (
     Suite,
     Tags,
     Task,
-    Text,
     Tree,
     describe_absent,
     get_task,
     home_folder,
+    include_option,
     known_tasks,
     number_units,
     read_references,
     select_suite,
+    unquoted,
 )
 from decabench.text import excerpt
 from decabench.workers import collection_paused, process_pool
@@ -158,6 +159,8 @@ class ScoredTask:
     """(examples, levels): the number of each example's unit; None if the task failed."""
     statistics: str = ""
     """sha256 of the file of statistics that it was read from; empty if it was scored now."""
+    hidden: bool = False
+    """Whether the labels are hidden, so that nothing of a single example may be written or shown."""
 
 
 def evaluate(
@@ -240,7 +243,7 @@ def score_submission(
     with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
-        _require_same_data(submission, opened, files, store)
+        _require_same_data(submission, opened, files, store, known)
         known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
         jobs = [
             _Job(
@@ -295,7 +298,8 @@ def _find_known(
         return found  # an archive is unpacked only while it is scored
     for name, file in files.items():
         marks = opened.info.marks(name, file.split)
-        if marks.partial or marks.incomplete or options.without.get(name):
+        hidden = store.hides(known[name], file.split)  # its statistics are kept nowhere
+        if hidden or marks.partial or marks.incomplete or options.without.get(name):
             continue
         digests = digest_answers(opened, name, file.split)
         if len(digests) < len(opened.files_of(name, file.split)):
@@ -422,15 +426,26 @@ def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str)
 
 
 def _require_same_data(
-    path: str | Path, submission: Submission, files: Mapping[str, PredictionFile], store: Store
+    path: str | Path,
+    submission: Submission,
+    files: Mapping[str, PredictionFile],
+    store: Store,
+    known: Mapping[str, Task],
 ) -> None:
     unprepared, different = [], []
     for task, file in files.items():
         try:
-            prepared = store.record(task, file.split).fingerprint
+            record = store.record(task, file.split)
         except MissingDataError:
             unprepared.append(task)
             continue
+        if file.split in known[task].hidden and not record.salt:
+            raise DataError(
+                f"The {file.split} split of {task} was prepared before its labels were hidden: run decabench prepare "
+                f"{task}{include_option(known[task])} again."
+            )
+        store.require_labels(task, file.split)
+        prepared = record.stated
         stated = submission.info.data.get(f"{task}.{file.split}")
         if stated is not None and stated != prepared:
             different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
@@ -459,6 +474,29 @@ class _Job:
     submission: Submission
     answers: AnswerKind
     without: Sequence[str]
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the labels are hidden."""
+        return bool(self.record.salt)
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        texts: Sequence[str],
+        references: Sequence[Item],
+        pool: Executor | None,
+    ) -> TaskScores:
+        """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        if not self.hidden:
+            return score_task(metrics, texts, references, pool)
+        name, split = self.task.name, self.file.split
+        instead = MetricError(
+            f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
+            f"{name} --split {split} --hidden says why, where nobody else reads the output."
+        )
+        with unquoted(True, instead):
+            return score_task(metrics, texts, references, pool)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read answers. Raises _FaultyFileError."""
@@ -517,11 +555,17 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     published = task.counts.get(job.file.split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
+    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
     try:
+        if limits and job.hidden:
+            raise _FaultyFileError(
+                "its labels are hidden, and the score of a limited run would give some away: answer all examples",
+                1,
+            )
         aligned = job.read(job.file)
         references = _select(job.references, aligned.places)  # a limited run answers only some
         texts = aligned.texts(job.answers)
-        found = score_task((task.metric, *task.secondary), texts, references, pool)
+        found = job.score((task.metric, *task.secondary), texts, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
@@ -530,10 +574,9 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     counts = count_answers(aligned.details.values())
     counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, ids, texts)})
     ceiling = None
-    if counts.context_kept and task.extractive:
+    if counts.context_kept and task.extractive and not job.hidden:  # it would tell where the gold answers are
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
-    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
     score = found.scores[found.headline]
     units = _number_units(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
@@ -565,6 +608,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         variant_rows=variant_rows,
         aligned=all_aligned,
         units=units,
+        hidden=job.hidden,
     )
 
 
@@ -648,13 +692,14 @@ def _score_variants(
             failed[str(number)] = str(error)
             continue
         texts = aligned.texts(job.answers)
-        found = score_task((job.task.metric,), texts, references, pool)
+        found = job.score((job.task.metric,), texts, references, pool)
         scores[str(number)] = found.scores[found.headline]
         rows[number], all_aligned[number] = found.rows, aligned
         digests[str(number)] = texts_digest(ids_of(references), texts)
     if len(scores) == 1 and not failed:
         return None
-    summed = VariantScores.of(scores, find_metric(job.task.metric).higher_is_better)
+    higher_is_better = find_metric(job.task.metric).higher_is_better
+    summed = VariantScores.of(scores, higher_is_better, job.task.retired_variants)
     return replace(summed, predictions=digests, failed=failed)
 
 
@@ -670,7 +715,7 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
     """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
     golds = {item.id: item.answers[0] for item in job.references}
     known = {tag for gold in golds.values() for tag in gold.lower().split()}
-    tags = known if isinstance(job.task.output, Tags) else None
+    tags = known if isinstance(job.task.output, Tags) and not job.hidden else None
     counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
     for id_, text in zip(ids, texts, strict=True):
         faults = count_faults(text, golds[id_], tags)
@@ -680,14 +725,14 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
 
 
 def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:
-    """Count the answers that are labels, numbers or lists in a form that scores as wrong; None for free text."""
-    if isinstance(task.output, Text) or not found.predictions:
+    """Count the answers that are labels, numbers, lists or states in another form; None for free text."""
+    if not found.predictions:
         return None
     if not isinstance(task.output, Label):
         others = forms_of(task.output, find_metric(task.metric))
-        for item, text in zip(found.references, found.predictions, strict=True):
-            if others is not None:
-                others.add(item.id, text, item.answers[0] if item.answers else "")
+        if others is not None:
+            for item, text in zip(found.references, found.predictions, strict=True):
+                others.add(item.id, text, "" if found.hidden else item.answers[0])
         return others
     forms = LabelForms(takes_for(find_metric(task.metric)))
     questions = label_questions(task, options)
@@ -714,19 +759,29 @@ class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
-    left out."""
+    """How many were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`), `truncated` or
+    `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`; 0 is left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 
 
+_RULES = {
+    "reasoning_only": "reasoning-only",
+    "cut_in_reasoning": "cut-in-reasoning",
+    "tool_call": "tool-call",
+    "template": "template",
+}
+"""Rules of extraction that are counted, by what they are counted as."""
+
+
 def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
-    """Count the unparseable, truncated and refused answers, and those whose context was cut."""
-    counts = dict.fromkeys(("unparseable", "truncated", "refused", "context_cut"), 0)
+    """Count the unparseable, truncated and refused answers, those with other rules, and those whose context was cut."""
+    counts = dict.fromkeys(("unparseable", *_RULES, "truncated", "refused", "context_cut"), 0)
     kept: dict[str, tuple[int, int]] = {}
     for line in lines:
         rules = line.rule.split("+") if line.rule else ()
-        counts["unparseable"] += "unparseable" in rules
+        for kind, rule in (("unparseable", "unparseable"), *_RULES.items()):
+            counts[kind] += rule in rules
         counts["truncated"] += line.finish == "length"
         counts["refused"] += line.finish == "refused" or "refused" in rules
         if line.context_kept is not None:
@@ -883,10 +938,13 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
+    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError.
+
+    There is none for hidden labels: a row tells whether an answer is right, and may hold the gold number itself.
+    """
     for task, found in scored.items():
         if (
-            found.sample is not None and found.result.status == "scored"
+            found.sample is not None and found.result.status == "scored" and not found.hidden
         ):  # limited runs are compared with nothing
             columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
             path = statistics_path(folder, task)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError
 from decabench.files import is_within
+from decabench.metrics import Item
 from decabench.scoring.evaluator import (
     ScoringOptions,
     digest_answers,
@@ -20,9 +21,11 @@ from decabench.scoring.evaluator import (
 from decabench.scoring.record import results_home
 from decabench.scoring.results import score_digits
 from decabench.scoring.scored_examples import (
+    Course,
     ExamplesHead,
     ScoredExample,
     examples_path,
+    find_courses,
     make_examples,
     open_examples,
     other_text,
@@ -49,6 +52,8 @@ class Inspected:
     """By id, the rows of other wordings, by their number."""
     texts: Mapping[str, Mapping[str, str]]
     """By id, the `question` and the `context`."""
+    courses: Mapping[int, Course]
+    """By place among the rows, how the answer came to be right or wrong, if its metric compares more than itself."""
     score: float | None
     """The task's score; None if it is not known."""
     is_read: bool
@@ -60,16 +65,24 @@ class Inspected:
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
-def find_examples(submission: str | Path, task: str, options: ScoringOptions) -> Inspected:
+def find_examples(
+    submission: str | Path, task: str, options: ScoringOptions, hidden: bool = False
+) -> Inspected:
     """Return the examples of a task: from the file beside the results if it is of these answers, or scored now.
 
-    Raises the errors of `evaluate`, and SubmissionError if the task's answers have faults.
+    Raises the errors of `evaluate`, SubmissionError if the task's answers have faults, and DataError for hidden labels
+    unless `hidden` says that nobody else will see them.
     """
     submission = Path(submission)
     with open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
         store = Store(home_folder(options.home))
+        if store.hides(known[name], options.split) and not hidden:
+            raise DataError(
+                f"The labels of {name}, {options.split}, are hidden, and examples would give them away: add "
+                "--hidden to see them, where nobody else reads the output."
+            )
         found = _read_current(submission, opened, known[name], store, options)
         is_read = found is not None
         if found is None:
@@ -86,7 +99,12 @@ def find_examples(submission: str | Path, task: str, options: ScoringOptions) ->
                 others.setdefault(row.id, {})[row.variant] = row
         own = [row for row in rows if not row.variant]
         score = _score_of(known[name], head, own)
-        return Inspected(opened.info.name, known[name], head, own, others, texts, score, is_read)
+        courses = find_courses(
+            find_metric(known[name].metric),
+            [row.prediction or "" for row in own],
+            [Item(row.references, row.id) for row in own],
+        )
+        return Inspected(opened.info.name, known[name], head, own, others, texts, courses, score, is_read)
 
 
 def _score_of(task: Task, head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None:

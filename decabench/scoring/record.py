@@ -457,7 +457,7 @@ def _difference(old: Results, new: Results) -> str:
     """Say in what two results files differ so that no task of one belongs into the other; empty if they agree."""
     for what, before, now in (
         ("split", old.split, new.split),
-        ("suite", old.suite, new.suite),
+        ("suite", _stated_suite(old), _stated_suite(new)),
         ("kind of answers", old.answers, new.answers),
         ("submission", old.submission["name"], new.submission["name"]),
         ("predictor", old.submission.get("predictor"), new.submission.get("predictor")),
@@ -465,6 +465,12 @@ def _difference(old: Results, new: Results) -> str:
         if before != now:
             return f"the earlier results.json is for another {what}"
     return ""
+
+
+def _stated_suite(results: Results) -> tuple[object, ...]:
+    """Return what a results file states of a suite that decides its totals; a file of one's own says more of it."""
+    suite = results.suite
+    return suite.name, suite.tasks, suite.total, suite.total_name
 
 
 def _still_valid(
@@ -500,19 +506,21 @@ def _require_valid(
     for metric in (task.metric, *task.secondary):
         if metric in result.signatures and result.signatures[metric] != find_metric(metric).full_signature:
             raise DataError(f"it was scored by another version of {metric}")
-    record = Store(home_folder(options.home)).records(name).get(options.split)
+    store = Store(home_folder(options.home))
+    record = store.records(name).get(options.split)
     if record is not None and record.fingerprint != result.data.fingerprint:
         raise DataError("its data has changed")
     _require_same_answers(opened, task, options.split, result, earlier.answers)
     sample = None
-    if result.status == "scored":
+    at_hand = (name, options.split) in opened.files
+    is_again = at_hand and store.hides(task, options.split)  # it has no statistics, and is scored again
+    if result.status == "scored" and not is_again:
         sample = read_sample(earlier.root, earlier.folder, name, result)
         if (
             not result.units and len(task.unit_names) == 1
         ):  # of several levels, files of earlier versions have one
             result = replace(result, units=describe_units(sample, task.unit_names))
     files = digest_answers(opened, name, options.split)
-    at_hand = (name, options.split) in opened.files
     if earlier.bound is not None:
         held = earlier.bound.tasks.get(name)
         if held is None:
@@ -648,9 +656,9 @@ def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:
 def write_examples(
     folder: Path, submission: Path, scored: Mapping[str, ScoredTask], options: ScoringOptions
 ) -> None:
-    """Write `examples/<task>.jsonl.gz` for every task that has a score. Raises StorageError."""
+    """Write `examples/<task>.jsonl.gz` for every task that has a score and public labels. Raises StorageError."""
     with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         for name, found in scored.items():
-            if found.sample is not None:
+            if found.sample is not None and not found.hidden:
                 save_examples(folder, *make_examples(opened, known[name], found, options))

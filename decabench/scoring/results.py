@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ class VariantScores:
     """The headlines for all wordings of the questions."""
 
     scores: Mapping[str, float]
-    """By number of the wording; `0` is the dataset's own."""
+    """By number of the wording; `0` is the dataset's own. Without those that are retired."""
     mean: float
     """Their mean."""
     worst: float
@@ -126,15 +126,22 @@ class VariantScores:
     """`sha256:` over the answers to each other wording, by its number."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Why answers to a wording could not be scored, by its number."""
+    retired: Mapping[str, float] = field(default_factory=dict)
+    """The headlines for retired wordings, by their number; they count in neither mean, worst nor spread."""
 
     @classmethod
-    def of(cls, scores: Mapping[str, float], higher_is_better: bool) -> VariantScores:
-        """Sum up the scores."""
+    def of(
+        cls, headlines: Mapping[str, float], higher_is_better: bool, retired: Collection[str] = ()
+    ) -> VariantScores:
+        """Sum up the headlines of all wordings, those of retired ones apart."""
+        scores = {number: score for number, score in headlines.items() if number not in retired}
+        apart = {number: score for number, score in headlines.items() if number in retired}
         values = list(scores.values())
         best, worst = max(values), min(values)
         if not higher_is_better:
             best, worst = worst, best
-        return cls(scores, math.fsum(values) / len(values), worst, abs(best - worst))
+        mean = math.fsum(values) / len(values)
+        return cls(scores, mean, worst, abs(best - worst), retired=apart)
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,8 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
+    `truncated` or `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`
     than the question offers; 0 is left out. Of tags and trees, how many items there are `missing_items`,
     `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
@@ -393,6 +401,7 @@ _OMITTED: Mapping[str, object] = {
     "answers": {},
     "failed": {},
     "fixed": 0,
+    "retired": {},
 }
 """Fields of a task's result, and of its parts, that are not written if they have these values."""
 
@@ -587,6 +596,11 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
+    if task.variants and name in TASKS and task.metric in METRICS:  # earlier versions retired no wording
+        headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
+        summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
+        stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
+        task = replace(task, variants=replace(summed, **stated))
     return task
 
 
@@ -627,8 +641,9 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         if not all(map(math.isfinite, (rest.score, *(rest.interval or ())))):
             yield "its score or interval without some examples is not a number"
     if variants := task.variants:
-        numbers, scores = variants.scores.keys(), variants.scores.values()
-        if "0" not in numbers or not all(re.fullmatch("0|[1-9][0-9]{0,2}", number) for number in numbers):
+        numbers = [*variants.scores, *variants.retired]
+        scores = [*variants.scores.values(), *variants.retired.values()]
+        if "0" not in variants.scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", each) for each in numbers):
             yield "its variants are not numbered from 0"
         if not all(map(is_score, scores)):
             yield f"the score of a variant is not a number from {low:g} to {high:g}"

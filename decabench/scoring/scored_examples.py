@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
 from decabench.files import atomic_file
-from decabench.metrics import Item, Metric
+from decabench.metrics import Item, Metric, Reference
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.submission import (
     AlignedAnswers,
@@ -39,10 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXAMPLES",
+    "Course",
     "ExamplesHead",
     "ScoredExample",
+    "describe_parting",
     "examples_frame",
     "examples_path",
+    "find_courses",
     "label_questions",
     "make_examples",
     "open_examples",
@@ -77,10 +80,47 @@ class ScoredExample:
     right: bool | None = None
     """Whether the answer has the best possible score or is a reference word for word; None if that is unknown."""
     flags: tuple[str, ...] = ()
-    """What is odd about the answer: `empty`, `unparseable`, `refused`, `cut` (at the limit of new tokens),
-    `context_cut`, `other_label` (none of the labels), `label_form` (one of them, in another form)."""
+    """What is odd about the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (none of the labels), `label_form` (one
+    of them, in another form)."""
     variant: int = 0
     """The wording of the question; 0 is the dataset's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How an answer came to be right or wrong, where a metric compares what a group's answers until then come to."""
+
+    before: tuple[int, ...]
+    """The places of the examples before it in its group, in order."""
+    predicted: str
+    """What the answers until it come to: the state of a dialogue."""
+    gold: str
+    """What they should come to."""
+    parted: int | None
+    """The place of the example from which on the two differ; None if they are equal."""
+
+
+def find_courses(
+    metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
+) -> dict[int, Course]:
+    """Return the course of each example by its place; empty for a metric that compares answers as they stand."""
+    courses: dict[int, Course] = {}
+    for group in metric.states(predictions, references) if metric.states else ():
+        parted: int | None = None
+        for number, state in enumerate(group):
+            if state.predicted == state.gold:
+                parted = None
+            elif parted is None:
+                parted = state.place
+            before = tuple(earlier.place for earlier in group[:number])
+            courses[state.place] = Course(before, state.predicted, state.gold, parted)
+    return courses
+
+
+def describe_parting(id: str, gold: str, answer: str) -> str:
+    """Say at which example an answer set the state apart from the gold one."""
+    return f"at {id}: gold {gold!r}, answer {answer!r}"
 
 
 @dataclass(frozen=True)
@@ -271,6 +311,10 @@ def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
+_NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call")
+"""Rules that say what an unparseable text is."""
+
+
 def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:
     """Yield what is odd about an answer; most lines have nothing beyond it."""
     if not text.strip():
@@ -279,6 +323,7 @@ def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:
         rules = line.rule.split("+") if line.rule else ()
         if "unparseable" in rules:
             yield "unparseable"
+        yield from (rule.replace("-", "_") for rule in rules if rule in _NO_ANSWER)
         if line.finish == "refused" or "refused" in rules:
             yield "refused"
         if line.finish == "length":

@@ -151,7 +151,7 @@ _MEANINGS = {
     "answers": "the answers, or the rule, finish or context_kept of some lines, have changed",
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
-    "variants": "the answers to other wordings have changed",
+    "variants": "the answers to other wordings, or which of them are retired, have changed",
     "without": "a score without some examples was edited, or depends on something that has changed",
     "decabench": "scored by another version of decabench",
 }

@@ -14,7 +14,7 @@ KEPT = 20
 """How many faults of one code in one file are listed; the rest are only counted."""
 
 CODES: dict[str, str] = {
-    "answer-form": "Answers are numbers or lists in another form (`three`, `DET, NOUN`), which scores as wrong.",
+    "answer-form": "Answers are numbers, lists, tags or states in another form (`three`, `DET, NOUN`, BILOU).",
     "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",

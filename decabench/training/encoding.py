@@ -66,6 +66,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     those of their record are refused. With a family or a target form from outside it is made
     anew each time, because their code may have changed. Raises MissingDataError, DataError.
     """
+    _refuse_hidden(store, config, tasks)
     ours = config.model.name in FAMILIES and all(
         tasks[name] is TASKS.get(name) for name in config.target_forms
     )
@@ -90,6 +91,16 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
         with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
             _write_cache(store.home / CACHE / key, made)
     return made
+
+
+def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> None:
+    for name in config.tasks:
+        for split in _splits_read(config):
+            if store.hides(tasks[name], split):
+                raise DecabenchError(
+                    f"A checkpoint would hold words of the labels of {name}, {split}, which are hidden: leave "
+                    "validation_words and learn_validation out."
+                )
 
 
 def _splits_read(config: TrainConfig) -> tuple[str, ...]:
@@ -220,6 +231,8 @@ def require_splits(store: Store, tasks: Collection[Task]) -> None:
             if split not in available_splits(task):
                 raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
         store.require(tasks, split)
+        for task in tasks:
+            store.require_labels(task.name, split)
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decabench.errors import DecabenchError
 from decabench.models import TrainedModel
 from decabench.scoring import find_metric, score_task
-from decabench.tasks import Example, Store, Task
+from decabench.tasks import Example, Store, Task, unquoted
 from decabench.training.config import TrainConfig
 
 __all__ = [
@@ -120,12 +120,16 @@ class Validator:
         scores = {}
         for task, examples in self._tasks:
             replies = [reply.text for reply in model.answer(task, examples)]
-            try:
-                found = score_task([task.metric], replies, examples, None)
-            except DecabenchError:
-                raise
-            except Exception as error:  # it may be anybody's code
-                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"fails ({error!r})")) from error
+            fails = DecabenchError(_METRIC_FAULT.format(task=task, fault="fails"))
+            with unquoted("validation" in task.hidden, fails):
+                try:
+                    found = score_task([task.metric], replies, examples, None)
+                except DecabenchError:
+                    raise
+                except Exception as error:  # it may be anybody's code
+                    raise DecabenchError(
+                        _METRIC_FAULT.format(task=task, fault=f"fails ({error!r})")
+                    ) from error
             score = found.scores[found.headline]
             if not math.isfinite(score):
                 raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"gives {score}"))

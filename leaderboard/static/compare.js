@@ -180,6 +180,8 @@
       ["First (" + points(a.score, digits) + ")", a.answer || "(empty)", "kind-" + a.kind],
       ["Second (" + points(b.score, digits) + ")", b.answer || "(empty)", "kind-" + b.kind],
     ];
+    if (a.before) lines.splice(1, 0, ["Before", a.before.join("\n"), "context"]);
+    if (a.before) lines.push(["Gold state", a.goldState, ""], ["First state", a.state, ""], ["Second state", b.state, ""]);
     for (const [name, text, className] of lines) {
       const line = element("div", null, className);
       line.append(element("dt", name), element("dd", text));

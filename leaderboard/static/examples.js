@@ -130,13 +130,22 @@
     for (const flag of answer.flags) head.append(element("span", flag.replace("_", " "), "mark"));
     const body = element("dl", null, "example");
     const mine = answerLine("Answer", answer, references, false);
+    body.append(line("Question", visible(texts.question)));
+    if (texts.before && texts.before.length) body.append(line("Before", folding(texts.before.join("\n")), "context"));
     body.append(
-      line("Question", visible(texts.question)),
       line("Context", context(texts.context, references, Boolean(only)), "context"),
       line("Gold", mine.gold || folding(references.join("\n"))),
       mine.row,
     );
     if (mine.gold && references.length > 1) body.append(line("All golds", folding(references.join("\n"))));
+    if (texts.before) {
+      const apart = short(texts.state) && short(texts.goldState) ? difference(visible(texts.state), [visible(texts.goldState)]) : null;
+      body.append(
+        line("Gold state", texts.goldState ? (apart ? apart.gold : folding(texts.goldState)) : "(empty)"),
+        line("State", texts.state ? (apart ? apart.answer : folding(texts.state)) : "(empty)"),
+      );
+      if (texts.parted) body.append(line("Parted", folding(texts.parted)));
+    }
     if (answer.raw !== null) body.append(line(index.answers === "raw" ? "Extracted" : "Whole output", folding(answer.raw)));
     for (const [variant, other] of texts.wordings) {
       body.append(answerLine("Wording " + variant, other, references, true).row);

@@ -33,12 +33,16 @@
     head.append(element("span", example.score === null ? "no score of its own" : "score " + points(example.score, digits), "score"));
     const body = element("dl", null, "example");
     const shown = isSpan && example.kind === "wrong" ? decabench.difference(example.answer, example.golds) : null;
+    const { before, parted } = example;
+    body.append(line("Question", example.question));
+    if (before && before.length) body.append(line("Before", before.join("\n"), "context"));
     body.append(
-      line("Question", example.question),
       line("Context", example.context, "context"),
       line("Gold", shown ? shown.gold : example.golds.join(" · ")),
       line("Answer", shown ? shown.answer : example.answer || "(empty)", example.answer ? "" : "none"),
     );
+    if (before) body.append(line("Gold state", example.goldState || "(empty)"), line("State", example.state || "(empty)"));
+    if (parted) body.append(line("Parted", parted));
     made.append(head, body);
     return made;
   }

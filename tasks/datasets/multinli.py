@@ -89,6 +89,7 @@ _VARIANTS = (
         _FORM,
         'Is the hypothesis "{hypothesis}" true if the premise is -- yes, maybe, or no?',
         {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
+        retired=True,  # the phrasing changes too
     ),
     matched(
         "true-unknown-false",
@@ -101,6 +102,12 @@ _VARIANTS = (
         _FORM,
         "What is the relation of the premise to the hypothesis "
         '"{hypothesis}" -- entailment, neutral, or contradiction?',
+    ),
+    matched(
+        "yes-maybe-no-labels",
+        _FORM,
+        'Hypothesis: "{hypothesis}" -- yes, maybe, or no?',
+        {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
     ),
 )
 

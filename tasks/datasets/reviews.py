@@ -34,8 +34,15 @@ SENTIMENT_VARIANTS = (
         QUESTION,
         "Is this review happy or angry?",
         {"happy": "positive", "angry": "negative"},
+        retired=True,  # the order changes too
     ),
     fixed("sentiment", QUESTION, "What is the sentiment of this review, negative or positive?"),
+    fixed(
+        "angry-happy",
+        QUESTION,
+        "Is this review angry or happy?",
+        {"angry": "negative", "happy": "positive"},
+    ),
 )
 """Other wordings of the question."""
 

@@ -212,11 +212,18 @@ SICK_ENTAILMENT = Task(
             _ENTAILMENT,
             "Is sentence B true if sentence A is: yes, maybe, or no?",
             {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
+            retired=True,  # the phrasing changes too
         ),
         fixed(
             "relation",
             _ENTAILMENT,
             "What is the relation of sentence A to sentence B: entailment, neutral, or contradiction?",
+        ),
+        fixed(
+            "yes-maybe-no-labels",
+            _ENTAILMENT,
+            "yes, maybe, or no?",
+            {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
         ),
     ),
     **_SHARED,  # type: ignore[arg-type]

@@ -98,14 +98,28 @@ _VARIANTS = (
         _QUESTION,
         "Is this review happy or angry?",
         {"happy": "positive", "angry": "negative"},
+        retired=True,  # the order changes too
     ),
     fixed(
         "supportive-unsupportive",
         _QUESTION,
         "Is this review supportive or unsupportive?",
         {"supportive": "positive", "unsupportive": "negative"},
+        retired=True,  # the order changes too
     ),
     fixed("sentiment", _QUESTION, "What is the sentiment of this review, negative or positive?"),
+    fixed(
+        "angry-happy",
+        _QUESTION,
+        "Is this review angry or happy?",
+        {"angry": "negative", "happy": "positive"},
+    ),
+    fixed(
+        "unsupportive-supportive",
+        _QUESTION,
+        "Is this review unsupportive or supportive?",
+        {"unsupportive": "negative", "supportive": "positive"},
+    ),
 )
 
 SST = Task(
@@ -204,11 +218,18 @@ SST_FINE = replace(
             _FINE_QUESTION,
             "Does this review give one, two, three, four, or five stars?",
             dict(zip(("one", "two", "three", "four", "five"), _FINE_LABELS, strict=True)),
+            retired=True,  # the phrasing changes too
         ),
         fixed(
             "sentiment",
             _FINE_QUESTION,
             "What is the sentiment of this review: very negative, negative, neutral, positive, or very positive?",
+        ),
+        fixed(
+            "terrible-great",
+            _FINE_QUESTION,
+            "Is this review terrible, bad, okay, good, or great?",
+            dict(zip(("terrible", "bad", "okay", "good", "great"), _FINE_LABELS, strict=True)),
         ),
     ),
     curriculum=None,

@@ -15,7 +15,7 @@ from decabench.tasks import Store
 from tests.browser.conftest import SERVED, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -153,6 +153,30 @@ def test_hostile_texts_do_nothing(context: BrowserContext, address: str) -> None
     assert "\\u001b[31m\\u202egnp.exe\\u2028{{7*7}}" in text
     assert page.locator("[data-list] img, [data-list] script, h1 script").count() == 0
     assert "</script><script>" in page.locator("h1").inner_text()
+
+
+def test_a_dialogue_is_shown_with_its_states(browser: Browser, home: Path, tmp_path: Path) -> None:
+    """The answer equals its gold and is wrong; the page shows since which turn, and nothing overflows."""
+    wrong = {"en_1_0": HOSTILE, "en_1_1": "area: east;"}
+    texts = {each.id: each.answers[0] for each in Store(home).examples("woz.en", "validation")} | wrong
+    write_submission(tmp_path / "s", "s", {("woz.en", "validation"): list(texts.items())})
+    found = find_examples(tmp_path / "s", "woz.en", ScoringOptions(home=home))
+    index = write_example_pages(found, tmp_path / "page")
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(f"{index.as_uri()}#id=en_1_2")
+    shown = page.locator("[data-list] > li").first
+    shown.wait_for()
+    text = {
+        name: shown.locator(f"dt:text-is('{name}') + dd").inner_text()
+        for name in shown.locator("dt").all_inner_texts()
+    }
+    assert text["Gold"] == text["Answer"] == "area: west, price range: dontcare;"
+    assert text["Gold state"] == "area: west, food: italian, price range: dontcare"
+    assert text["State"] == "area: west, price range: dontcare"
+    assert text["Parted"].startswith("at en_1_0: gold 'food: barbeque;', answer '</script>")
+    assert text["Before"].count("\n") == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
 
 
 @SERVED

@@ -61,6 +61,23 @@ def test_the_difference_of_spans_is_marked(context: BrowserContext, address: str
     assert "indeed" in page.locator("[data-example-list] ins").all_inner_texts()
 
 
+@SERVED
+def test_a_dialogue_has_its_states(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "submissions/system-03-validation.html")
+    show(page, "woz.en", "wrong")
+    later = page.locator("[data-example-list] li", has=page.locator("dt:text-is('Before')")).first
+    names = later.locator("dt").all_inner_texts()
+    assert names == ["Question", "Before", "Context", "Gold", "Answer", "Gold state", "State", "Parted"]
+    gold, state = (
+        later.locator(f"dt:text-is('{name}') + dd").inner_text() for name in ("Gold state", "State")
+    )
+    assert gold != state
+    page = opened(context, address, "compare.html#a=system-00-validation&b=system-04-validation")
+    page.select_option("select[name=task]", "woz.en")
+    page.click("text=Show examples")
+    page.locator("[data-side-list] dt:text-is('Second state')").first.wait_for()
+
+
 def test_hostile_answers_are_text(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "submissions/system-01-validation.html")
     assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)> verified"

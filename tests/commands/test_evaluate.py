@@ -251,11 +251,14 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
         at1={"rule": "unparseable", "finish": "length"},
         at2={"finish": "refused"},
         at3={"context_kept": [0, 0]},
+        at4={"rule": "reasoning+reasoning-only+unparseable"},
+        at5={"rule": "template"},
     )
     cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    assert "\nsquad: 2 unparseable, 1 refused, 1 cut at the limit of new tokens.\n" in done.stdout
+    forms = "3 unparseable, 1 of them reasoning with nothing after it, 1 refused, 1 cut at the limit of new tokens"
+    assert f"\nsquad: {forms}, 1 with tokens of a chat template.\n" in done.stdout
     assert "squad: 1 context was cut; the gold answer is still inside for 96.9 % (ceiling)." in done.stdout
     assert "\nsst: 1 context was cut.\n" in done.stdout
 
@@ -273,7 +276,7 @@ def test_raw_answers_have_a_place_of_their_own(command, home, submit):
 def test_other_wordings_have_a_table(command, home, submit):
     folder = submit("oracle", ["sst"])
     own = folder / "predictions" / "sst.validation.jsonl"
-    for number in (1, 2):
+    for number in (2, 1):
         path = folder / "variants" / str(number) / "predictions" / own.name
         path.parent.mkdir(parents=True)
         shutil.copy(own, path)
@@ -281,12 +284,13 @@ def test_other_wordings_have_a_table(command, home, submit):
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
     assert "Other wordings of the questions" in done.stdout
-    assert " sst   66.7    0.0   100.0      100.0      100.0        0.0" in done.stdout
+    assert " sst   50.0    0.0   100.0      100.0        0.0" in done.stdout
+    assert "not counted above: sst, variant 2: 100.0\n" in done.stdout
     path.write_text("")
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 1
     assert (
-        "Not scored: sst, variant 2: variants/2/predictions/sst.validation.jsonl: missing-id" in done.stdout
+        "Not scored: sst, variant 1: variants/1/predictions/sst.validation.jsonl: missing-id" in done.stdout
     )
 
 

@@ -113,7 +113,8 @@ def test_what_would_be_sent_is_shown(command, home):
 def test_every_wording_is_shown(command, home):
     done = command("predict", *SERVER, "--show-prompt", "sst", "--home", home, "--question-variant", "all")
     for variant in TASKS["sst"].variants:
-        assert variant.rewrite("Is this review negative or positive?") in done.stdout
+        is_asked = variant.rewrite("Is this review negative or positive?") in done.stdout
+        assert is_asked is not variant.retired
 
 
 def test_a_baseline_has_no_prompt(command, home):
@@ -282,15 +283,57 @@ def _write_program(folder):
     return path
 
 
-def test_unparseable_answers_are_counted_beside_labels():
-    from decabench.commands.predict import _forms
+_RAISE = "raise --max-new-tokens, or turn the reasoning off."
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentences"),
+    [
+        ({}, []),
+        (
+            {"unparseable": 32, "other_label": 32, "other_label_example": "Look."},
+            ["0 of 32 answers are one of the labels. Look.", "32 of 32 answers are unparseable."],
+        ),
+        (
+            {"refused": 2},
+            [
+                "2 of 32 answers were refused, by the model or by a filter of its server: they are scored as empty."
+            ],
+        ),
+        (
+            {"empty": 9, "cut_reasoning": 5, "only_reasoning": 3},
+            [
+                f"5 of 32 answers ran out of tokens during reasoning: {_RAISE}",
+                f"3 of 32 answers are reasoning with nothing after it: {_RAISE}",
+                "1 of 32 answers are empty.",
+            ],
+        ),
+    ],
+)
+def test_answers_that_are_none_are_counted(counts, sentences):
+    from decabench.commands.predict import describe_forms
     from decabench.runs import Tally
 
-    tally = Tally("sst", 32, answered=32, unparseable=32, other_label=32, other_label_example="Look.")
-    assert list(_forms(tally)) == [
-        "sst: 0 of 32 answers are one of the labels. Look.",
-        "sst: 32 of 32 answers are unparseable or refused.",
-    ]
+    tally = Tally("sst", 32, answered=32, **counts)
+    assert list(describe_forms(tally)) == [f"sst: {sentence}" for sentence in sentences]
+
+
+def test_leftovers_of_a_chat_template_are_said_once_for_all_tasks(command, home, tmp_path, monkeypatch):
+    (tmp_path / "leaking_model.py").write_text(
+        "TEXTS = ['assistant\\n\\nBob', 'positive<|im_end|>', '<tool_call>x</tool_call>', '<plan>B</plan>positive']\n"
+        "class Model:\n    def predict(self, questions):\n"
+        "        return [TEXTS[number % 4] for number, _ in enumerate(questions)]\nmodel = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst,schema", "--limit", "8", "--home", home, "--output", tmp_path / "s"]
+    more = ["--extract", "--reasoning-tags", "<plan>", "</plan>"]
+    done = command("predict", "--predictor", "leaking_model:model", *options, *more)
+    assert done.stdout.count("The chat template looks wrong: 8 of 16 answers") == 1
+    assert done.stdout.count("4 of 16 answers call a tool, and are unparseable") == 1
+    lines = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
+    answers = [json.loads(line)["answer"] for line in lines[:4]]
+    assert answers == ["Bob", "positive", "", "positive"]
+    assert command("check", "--submission", tmp_path / "s", "--home", home).exit_code == 0
 
 
 @pytest.mark.parametrize("wording", ["0", "2", "all"])

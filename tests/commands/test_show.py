@@ -164,6 +164,42 @@ def test_differing_words_are_coloured_and_nothing_is_lost(home: Path) -> None:
     assert coloured == ["in", "now"] and not [span for span in gold.spans if span.style]
 
 
+DIALOGUE = """
+2/3  en_1_1  wrong, joint_goal_em 0.00
+  question   What is the change in state?
+  before     I'm looking for decent BBQ - what do you know about BBQ?
+  context    Ok, what about Italian?
+  gold       food: italian;
+  answer     food: italian;
+  gold state food: italian
+  state      area: east, food: italian
+  parted     at en_1_0: gold 'food: barbeque;', answer 'area: east;'
+"""
+
+
+def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_path: Path) -> None:
+    """Of 178 wrong answers of a model to woz.en, 103 equal gold: an earlier turn lost the goal, and nothing said so."""
+    lines = [(each.id, each.answers[0]) for each in Store(home).examples("woz.en", "validation")]
+    wrong = {"en_1_0": "area: east;", "en_1_2": "area: west, price range: dontcare, food: thai;"}
+    write_submission(
+        tmp_path / "s", "s", {("woz.en", "validation"): [(id_, wrong.get(id_, text)) for id_, text in lines]}
+    )
+    for _ in range(2):  # scored for this, and then as evaluate left it
+        done = command("show", tmp_path / "s", "--wrong", "--home", home)
+        assert DIALOGUE in done.stdout, done.output
+        assert "3/3  en_1_2  wrong" in done.stdout and "parted     here\n" in done.stdout
+        content = shown(command("show", tmp_path / "s", "--json", "--limit", "0", "--home", home))["shown"]
+        courses = {one["id"]: one["course"] for one in content}
+        assert [name for name, course in courses.items() if course["parted"]] == [
+            "en_1_0",
+            "en_1_1",
+            "en_1_2",
+        ]
+        assert [len(courses[f"en_1_{number}"]["before"]) for number in range(4)] == [0, 1, 2, 3]
+        assert courses["en_1_3"]["predicted"] == courses["en_1_3"]["gold"] != ""
+        command("evaluate", tmp_path / "s", "--home", home)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a terminal of 80 columns")
 def test_whole_at_80_columns(home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
     """In a terminal of 80 columns no line is longer, and no id is cut."""

@@ -89,8 +89,8 @@ def test_validate(command, home):
     done = command("tasks", "validate", "sst", "--home", home)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert [line[:4] for line in lines[:6]] == ["pass"] * 6
-    assert lines[6] == "sst, validation: proven"
+    assert [line[:4] for line in lines[:8]] == ["pass"] * 8
+    assert lines[8] == "sst, validation: proven"
 
 
 def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
@@ -113,7 +113,11 @@ def test_show_has_the_other_wordings(command, home, tmp_path):
     done = command("tasks", "show", "sst", "--home", home, "--examples", "0")
     text = " ".join(done.stdout.split())
     assert "variant 1 order-swapped: Is this review positive or negative?" in text
-    assert "2 happy-angry: Is this review happy or angry? (happy for positive, angry for negative)" in text
+    assert (
+        "2 happy-angry (retired): Is this review happy or angry? (happy for positive, angry for negative)"
+        in text
+    )
+    assert "5 angry-happy: Is this review angry or happy? (angry for negative, happy for positive)" in text
     done = command("tasks", "show", "squad", "--home", tmp_path)
     assert "variant 1 words-of-context: prepare the task to see its wording" in " ".join(done.stdout.split())
     done = command("tasks", "show", "squad", "--home", home)

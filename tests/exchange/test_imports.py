@@ -489,6 +489,17 @@ def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp
     assert line["raw"] == "Answer: negative."
 
 
+def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
+    texts = {id_: f"<plan>negative? positive?</plan>{text}" for id_, text in golds("sst").items()}
+    path = write_csv(tmp_path / "sst.csv", texts)
+    tags = (("<plan>", "</plan>"),)
+    with pytest.raises(DecabenchError, match=r"--reasoning-tags is for .* extracted: add --extract"):
+        bring(path, "sst", "csv", reasoning_tags=tags)
+    done = bring(path, "sst", "csv", extract=True, reasoning_tags=tags)
+    assert answers(done.folder, "sst") == golds("sst")
+    assert entry(done.folder, "sst.validation")["reasoning_tags"] == [["<plan>", "</plan>"]]
+
+
 # Real predictions on real data
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))

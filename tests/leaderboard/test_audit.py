@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.leaderboard.audit import OTHER_VERSION, FileDigests, _with_intervals, audit, refusal_reason
+from decabench.leaderboard.audit import OTHER_VERSION, FileDigests, audit, refusal_reason, with_intervals
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS
@@ -269,9 +269,9 @@ def test_a_stated_total_is_recomputed(system: Path) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
     (entry,) = audited(system).entries
     assert entry.total == pytest.approx(sum(scores), abs=1e-9)
-    again = _with_intervals(replace(entry, total=sum(scores) + 0.05), Evidence(system))
+    again = with_intervals(replace(entry, total=sum(scores) + 0.05), Evidence(system))
     assert again.total == pytest.approx(sum(scores), abs=1e-9)
-    assert _with_intervals(replace(entry, total=None), Evidence(system)).total is None
+    assert with_intervals(replace(entry, total=None), Evidence(system)).total is None
 
 
 def test_an_easier_metric_under_the_signature_of_another_is_refused(tmp_path: Path) -> None:

@@ -88,10 +88,27 @@ def test_ceilings(ceiling: object, found: float | None) -> None:
 
 
 def test_wordings_are_summed_up_here_whatever_the_file_says() -> None:
-    given = {"scores": {"0": 90.0, "10": 80.0, "2": 70.0}, "mean": 1.0, "worst": 99.0, "spread": 0.0}
+    given = {"scores": {"0": 90.0, "10": 80.0, "4": 70.0}, "mean": 1.0, "worst": 99.0, "spread": 0.0}
     wordings = sst(variants=given).wordings
-    assert wordings == VariantScores({"0": 90.0, "2": 70.0, "10": 80.0}, 80.0, 70.0, 20.0)
-    assert list(wordings.scores) == ["0", "2", "10"]
+    assert wordings == VariantScores({"0": 90.0, "4": 70.0, "10": 80.0}, 80.0, 70.0, 20.0)
+    assert list(wordings.scores) == ["0", "4", "10"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "retired"),
+    [
+        ({"0": 90.0, "2": 10.0, "4": 70.0}, {}),  # as versions wrote it that had retired none
+        ({"0": 90.0, "4": 70.0}, {"2": 10.0}),
+        ({"0": 90.0, "2": 10.0}, {"4": 70.0}),  # whatever it says
+    ],
+)
+def test_a_retired_wording_is_neither_the_worst_nor_in_the_mean(
+    scores: dict[str, float], retired: dict[str, float]
+) -> None:
+    given = {"scores": scores, "retired": retired, "mean": 1.0, "worst": 99.0, "spread": 0.0}
+    assert sst(variants=given).wordings == VariantScores(
+        {"0": 90.0, "4": 70.0}, 80.0, 70.0, 20.0, retired={"2": 10.0}
+    )
 
 
 def test_one_wording_is_no_other() -> None:

@@ -80,6 +80,8 @@ def test_of_verified_answers_only_those_shown_are_read(
 ) -> None:
     folder = tmp_path / "submissions"
     shutil.copytree(made_up, folder)
+    for path in folder.glob("*/predictions/woz.en.*"):
+        path.unlink()  # what is shown of a dialogue rests on all of its answers
     for path in sorted(folder.glob("*/predictions/s*.validation.jsonl"))[::2]:
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
         for line, answer in zip(lines, ("", "\u3000 \n", '\u00e9 "q"\t', "\\", "\U0001f600 x"), strict=False):
@@ -106,6 +108,20 @@ def test_verified_answers_in_another_form_are_shown_too(made_up: Path, home: Pat
             text = "".join(f"{json.dumps(line, sort_keys=True, separators=(',', ':'))}\n" for line in lines)
             path.write_text(text, encoding="utf-8")
     assert shown(folder, home, check=Check("verified")) == whole
+
+
+def test_a_dialogue_has_its_states(made_up: Path, home: Path) -> None:
+    """An answer that equals gold is wrong if an earlier turn lost the goal; then the page says which."""
+    turns = {each.id: each for each in Store(home).examples("woz.en", "validation")}
+    seen = set()
+    for check in (None, Check("verified")):
+        for one in shown(made_up, home, check=check)["system-03"]["woz.en"].shown:
+            name, _, number = one["id"].rpartition("_")
+            assert one["before"] == [turns[f"{name}_{at}"].context for at in range(int(number))]
+            assert (one["kind"] == "right") == (one["state"] == one["goldState"]) or one["kind"] == "empty"
+            assert bool(one["parted"]) == (one["state"] != one["goldState"])
+            seen.add(one["parted"].partition("_")[0].partition(" ")[0])
+    assert seen == {"", "here", "at"}
 
 
 def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad") -> str:

@@ -19,7 +19,6 @@ from decabench.leaderboard.audit import audit
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
-from decabench.metrics import METRICS
 from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
 
 TASKS = ("sst", "schema")
@@ -51,7 +50,7 @@ def place(evaluated: Path, home: Path, tmp_path: Path) -> tuple[Path, Path]:
 def verified(place: tuple[Path, Path], again: bool = True) -> Entries:
     submissions, home = place
     found = audit(read_submissions(submissions), Evidence(submissions), submissions, home)
-    return verify_entries(found, submissions, METRICS, Verification(home, again))
+    return verify_entries(found, submissions, Evidence(submissions), Verification(home, again))
 
 
 def kinds(found: Entries) -> dict[str, str]:
@@ -157,7 +156,7 @@ def test_it_says_what_it_scores_and_says_nothing_of_what_it_knows(place: tuple[P
     lines: list[str] = []
     for _ in range(2):
         found = audit(read_submissions(submissions), Evidence(submissions), submissions, home)
-        verify_entries(found, submissions, METRICS, Verification(home, report=lines.append))
+        verify_entries(found, submissions, Evidence(submissions), Verification(home, report=lines.append))
     (line,) = lines
     assert line.startswith("Verifying system 00 (validation): 2 tasks, ") and line.endswith(" examples")
 
@@ -408,7 +407,7 @@ def test_the_results_of_an_archive_are_verified_by_the_archive(place: tuple[Path
 def test_entries_without_a_score_are_left_alone(place: tuple[Path, Path]) -> None:
     entry = read_submissions(place[0]).entries[0]
     empty = replace(entry, tasks={})
-    found = verify_entries(Entries((empty,)), place[0], METRICS, Verification(place[1], True))
+    found = verify_entries(Entries((empty,)), place[0], Evidence(place[0]), Verification(place[1], True))
     assert found.entries == (empty,)
 
 

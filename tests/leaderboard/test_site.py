@@ -114,6 +114,29 @@ def test_it_says_what_is_missing(site: Path) -> None:
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("files", "caption"),
+    [
+        ([results("whole", 50.0)], "ranked by decaScore"),
+        ([results("public", 50.0, split="test")], "ranked by the total of 8 public tasks"),
+        (
+            [results("two", {"sst": 50.0, "schema": 40.0})],
+            "none ranked: that takes a score of each of the 10 tasks",
+        ),
+        (
+            [results("floor", 30.0, about={"predictor": {"name": "majority"}})],
+            "none ranked: that takes a score of",
+        ),
+    ],
+)
+def test_a_caption_says_by_what_there_are_ranks(
+    tmp_path: Path, files: list[dict[str, object]], caption: str
+) -> None:
+    text = made(tmp_path, files).text
+    assert f"results on the same data, {caption}" in text
+    assert ("ranked by decaScore" in text) == ("decaScore" in caption)
+
+
 def test_every_page_is_there(site: Path) -> None:
     pages = {page.path.relative_to(site / "site").as_posix() for page in all_pages(site)}
     submissions = {f"submissions/submission-{number}-{FILES[number]['split']}.html" for number in range(7)}
@@ -332,14 +355,14 @@ def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_scor
     file["tasks"]["sst"] |= {
         "status": "partial",
         "partial": {"answered": 100, "of": 872, "chosen": HOSTILE},
-        "variants": {"scores": {"0": 91.0, "1": 81.0}, "mean": 0.0, "worst": 0.0, "spread": 0.0},
+        "variants": {"scores": {"0": 91.0, "1": 81.0, "2": 1.0}, "mean": 0.0, "worst": 0.0, "spread": 0.0},
     }
     file["tasks"]["squad"] |= {"answers": {"refused": 1234, "context_cut": 7}, "ceiling": 97.25}
     write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none")
     page = Page(next((tmp_path / "out" / "submissions").glob("*.html")))
     cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
     assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells
-    assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0"] in cells
+    assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0, 2 (retired): 1.0"] in cells
     assert any(row[1:2] == ["91.0emself-reported, partial, 100 of 872"] for row in cells)
     board = Page(tmp_path / "out" / "index.html")
     assert "91.0self-reported, partial, 100 of 872" in [

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from decabench.metrics import sequence_f1
+from decabench.metrics import MetricError, sequence_f1
 from decabench.metrics.tagging import chunks
 
 with warnings.catch_warnings():
@@ -14,7 +14,8 @@ with warnings.catch_warnings():
     from seqeval.scheme import IOB1, IOB2, IOBES, IOE2
 
 KINDS = ("NP", "VP", "B-x")
-SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOBES": IOBES, "IOE2": IOE2}
+SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOBES": IOBES, "IOE1": IOE2, "IOE2": IOE2}
+"""Ours to seqeval's. Its IOE1 finds no chunk in `O E-NP I-NP`, so that those chunks are spelled in IOE2 for it."""
 
 
 def draw_spans(source, length):
@@ -29,14 +30,15 @@ def draw_spans(source, length):
 
 
 def encode(scheme, spans, length):
-    """Tags of chunks; IOB1 marks only the border between two chunks of a kind."""
+    """Tags of chunks; IOB1 and IOE1 mark only the border between two chunks of a kind."""
     tags = ["O"] * length
     ends = {(kind, last) for kind, _, last in spans}
+    starts = {(kind, first) for kind, first, _ in spans}
     for kind, first, last in spans:
         prefixes = ["I"] * (last - first + 1)
         if scheme in ("IOB2", "IOBES") or (scheme == "IOB1" and (kind, first - 1) in ends):
             prefixes[0] = "B"
-        if scheme in ("IOE2", "IOBES"):
+        if scheme in ("IOE2", "IOBES") or (scheme == "IOE1" and (kind, last + 1) in starts):
             prefixes[-1] = "E"
         if scheme == "IOBES" and first == last:
             prefixes = ["S"]
@@ -48,16 +50,16 @@ def encode(scheme, spans, length):
 @pytest.mark.parametrize("seed", range(3))
 def test_chunks_of_every_scheme_are_found(scheme, seed):
     source = random.Random(seed)
-    predicted, gold = [], []
+    texts, spelled = ([[], []] for _ in range(2))
     for _ in range(60):
         length = source.randint(1, 12)
-        for side in (predicted, gold):
+        for side in range(2):
             spans = draw_spans(source, length)
             tags = encode(scheme, spans, length)
             assert chunks(tags) == {(kind.lower(), first, last) for kind, first, last in spans}
-            side.append(tags)
-    texts = [[" ".join(tags) for tags in side] for side in (predicted, gold)]
-    strict = f1_score(gold, predicted, mode="strict", scheme=SCHEMES[scheme], zero_division=0)
+            texts[side].append(" ".join(tags))
+            spelled[side].append(encode(SCHEMES[scheme].__name__, spans, length))
+    strict = f1_score(spelled[1], spelled[0], mode="strict", scheme=SCHEMES[scheme], zero_division=0)
     assert float(sequence_f1(*texts)) == pytest.approx(100 * strict)
 
 
@@ -137,6 +139,33 @@ def test_counts_are_conlleval_s_if_tags_are_unknown(seed, prefixes):
     details = sequence_f1(*[[" ".join(row) for row in side] for side in (predicted, gold)]).details
     assert details["precision"] == pytest.approx(100 * right / found)
     assert details["recall"] == pytest.approx(100 * right / wanted)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "L-PER",
+        "U-ORG",
+        "M-PER",
+        "W-PER",
+        "PER-B",
+        "B_PER",
+        "PER",
+        "0",
+        "_",
+        "OUT",
+        "O-PER",
+        "BI-PER",
+        "B\u2013PER",
+        "-",
+    ],
+)
+def test_gold_tags_of_no_known_scheme_are_refused(tag):
+    """BILOU, BMEWO, letters at the end and other signs for O were joined to what stands beside them: F1 was 100."""
+    with pytest.raises(
+        MetricError, match=f"gold answer 'B-PER {tag} O' of number 1 cannot be scored: .*'{tag}'"
+    ):
+        sequence_f1(["O", "B-PER I-PER O"], ["O", f"B-PER {tag} O"])
 
 
 @pytest.mark.filterwarnings("ignore:.* seems not to be NE tag")

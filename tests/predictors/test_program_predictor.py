@@ -69,6 +69,30 @@ for line in sys.stdin:
     assert expected.items() <= found.items()
 
 
+def test_a_program_gets_no_keys_but_those_it_is_given(program, monkeypatch):
+    """A program is somebody's code: it is sent questions, and not what else this machine may do."""
+    secrets = (
+        "OPENAI_API_KEY DECABENCH_API_KEY HF_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID MYSQL_PWD PGPASSWORD MY_KEY "
+        "GOOGLE_APPLICATION_CREDENTIALS DB_PASSWD API_KEYS SSH_AUTH_SOCK openai_key DECABENCH_HOME "
+        "DECABENCH_PREDICT_HEADER"
+    ).split()
+    plain = "TOKENIZERS_PARALLELISM CUDA_VISIBLE_DEVICES HF_HOME OMP_NUM_THREADS KEYBOARD MAX_TOKENS".split()
+    for name in (*secrets, *plain):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hunter2@db/x")
+    body = "for id in ids(): say(id, ' '.join(os.environ))"
+    found = outcomes(program(body, env=("HF_TOKEN",)), questions(1))["q0"].text.split()
+    assert {*plain, "HF_TOKEN", "PATH", "DECABENCH_SEED"} <= set(found)
+    assert not {*secrets, "DATABASE_URL"} - {"HF_TOKEN"} & set(found)
+    with pytest.raises(
+        DecabenchError, match=r"before it answered anything.*not given .*OPENAI_API_KEY.*--env"
+    ):
+        outcomes(program("sys.exit(1)", env=tuple(secrets[2:13])), questions(1))
+    for name, message in ("NOT_THERE", "is not set"), ("DECABENCH_HOME", "leads to the answers"):
+        with pytest.raises(DecabenchError, match=message):
+            program(body, env=(name,))
+
+
 PATIENCE = {
     "line by line": "for id in ids(): say(id)",
     "all at the end": "for id in list(ids()): say(id)",

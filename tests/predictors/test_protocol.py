@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from decabench.predictors.protocol import Answer, Failure, answer_from, storable_outcome, validate_outcome
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    answer_from,
+    before_stops,
+    storable_outcome,
+    validate_outcome,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,11 +19,35 @@ from decabench.predictors.protocol import Answer, Failure, answer_from, storable
         Answer(""),
         Answer("Zoë\n\x00", "length", (0, 0), 0, 7),
         Answer("x", "refused", (3, 12), None, 2**53),
+        Answer("x", reasoning="Hm.", served_by="m-2024-08-06 (fp_1)"),
         Failure("TimeoutError: 3 s"),
     ],
 )
 def test_valid_outcomes_stay(outcome):
     assert storable_outcome(outcome) == outcome
+
+
+def test_reasoning_is_for_readers():
+    """It is shortened, made fit for a file, and left out where it is no text; it never costs the answer."""
+    found = storable_outcome(Answer("x", reasoning=f"begin {'x' * 100_000}\ud800 end", served_by="m" * 5_000))
+    assert found.text == "x" and len(found.reasoning) <= 8_000 and len(found.served_by) < 200
+    assert found.reasoning.startswith("begin ") and found.reasoning.endswith("\ufffd end")
+    assert storable_outcome(Answer("x", reasoning=["no text"], served_by=5)) == Answer("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("a\n\nb", "a"),
+        ("\n\na\n\nb", "\n\na"),
+        ("\n\n", "\n\n"),
+        ("a\nReview: b", "a"),
+        ("\nReview: b", ""),
+        ("a", "a"),
+    ],
+)
+def test_what_ends_an_answer(text, before):
+    assert before_stops(text, ("\n\n", "\nReview:")) == before
 
 
 def test_whole_numbers_of_any_kind_become_ints():

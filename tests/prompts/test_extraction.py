@@ -67,8 +67,8 @@ MESSY = [
     ("squad", "I cannot tell a lie", "", "I cannot tell a lie", "as-is"),
     ("squad", "", "", "", "empty"),
     ("squad", " \n\t", "", "", "empty"),
-    ("squad", "<think></think>", "", "", "reasoning+unparseable"),
-    ("squad", "<think>\nThe passage says that Den", "", "", "reasoning+unparseable"),
+    ("squad", "<think></think>", "", "", "reasoning+reasoning-only+unparseable"),
+    ("squad", "<think>\nThe passage says that Den", "", "", "reasoning+reasoning-only+unparseable"),
     (
         "squad",
         "I'm sorry, but I can't help with that.",
@@ -363,7 +363,8 @@ PIECES = st.sampled_from(
     [
         "Answer:", "**", "`", "```sql\n", "\n", "<think>", "</think>", "neutral", "not ", "SELECT", "FROM", ";",
         "food: thai", "phone", "None", "The answer is ", "\\boxed{", "}", "Sure!", '"', "I'm sorry, but I can't",
-        " or ",
+        " or ", "<|im_end|>", "assistant\n", "<|begin_of_box|>", "final", "analysis", "\u200b", "<tool_call>",
+        "model\n",
     ]
 )  # fmt: skip
 RAW = st.one_of(TEXTS, st.lists(st.one_of(PIECES, TEXTS), max_size=8).map("".join))
@@ -430,7 +431,7 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 3
+    assert EXTRACTION_VERSION == 4
 
 
 @pytest.mark.parametrize("kind", ["span", "line", "text", "tags", "tree"])

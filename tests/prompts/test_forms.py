@@ -10,7 +10,7 @@ import pytest
 from decabench.metrics import METRICS, Item, Reference, Row, evaluate
 from decabench.prompts import takes_for
 from decabench.prompts.forms import find_number_form, forms_of
-from decabench.tasks import Number, Tags, Text, Tree
+from decabench.tasks import Number, Scheme, Tags, Text, Tree
 
 SCALE = Number(1, 5)
 TAGS = ("DET", "NOUN", "VERB")
@@ -23,6 +23,13 @@ TAGS = ("DET", "NOUN", "VERB")
         ("Three.", ("3", "a word")),
         ("It is three", ("3", "a word in a sentence")),
         ("3,5", ("3.5", "a decimal comma")),
+        ("1,234", ("1234", "commas between thousands")),
+        ("-1e-05", ("-1e-05", "another spelling")),
+        (".5", (".5", "another spelling")),
+        ("50%", ("50", "text around the number")),
+        ("nan", None),
+        ("inf", None),
+        ("True", None),
         ("3 out of 5", ("3", "text around the number")),
         ("Score: 4.2", ("4.2", "text around the number")),
         ("3.", ("3", "another spelling")),
@@ -90,6 +97,11 @@ def test_the_sentence_about_numbers() -> None:
     said = forms.describe_forms()
     assert said.startswith("4 of 6 answers are numbers in another form, which counts as wrong: a word (2), ")
     assert "line 1 has 'three' for '3': write the number alone" in said
+    assert said.endswith("write the number alone. 1 of 6 answers give no number; line 6 has '?'")
+    forms.add("line 7", "1e3")
+    assert forms.describe_forms().endswith(
+        "1 of 7 answers give a number off the scale from 1 to 5; line 7 has '1e3'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,6 +133,79 @@ def test_heads_with_commas() -> None:
     assert forms is not None
     forms.add("line 1", "2:det, 0:root")
     assert forms.forms == {"commas": 1}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "looks"),
+    [
+        ("IOB2", "B-X L-X O U-X", "BILOU"),
+        ("IOBES", "B-X L-X U-Y", "BILOU"),
+        ("IOBES", "b-x m-x e-x w-x", "BMEWO or BMES"),
+        ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
+        ("IOB2", "B_PER I_PER O", "tags with another mark after the letter (B_PER)"),
+        ("IOB2", "B-PER 0 0", "tags with another sign for O"),
+        ("IOB2", "I-PER I-PER O", "IOB1"),
+        ("IOB1", "B-PER I-PER O", "IOB2"),
+        ("IOB2", "S-PER O", "IOBES"),
+        ("IOB2", "B-PER-x I-PER-x o", ""),
+        ("IOB2", "B-I I-I B-B", ""),
+        ("IOB2", "B-X _ B-X", ""),  # one that is missing
+        ("IOB2", "O O", ""),
+        ("IOB2", "no tags at all", ""),
+    ],
+)
+def test_tags_of_another_scheme_are_named(scheme: Scheme, tags: str, looks: str) -> None:
+    forms = forms_of(Tags(scheme), METRICS["sequence_f1"])
+    assert forms is not None
+    forms.add("line 1", tags)
+    said = f"1 of 1 answers look like {looks}, and the tags of the task are {scheme}; line 1 has {tags!r}: "
+    assert forms.describe_forms().startswith(said) == bool(looks)
+    assert bool(forms.describe_forms()) == bool(looks)
+    plain = forms_of(Tags(), METRICS["tag_accuracy"])
+    assert plain is not None
+    plain.add("line 1", tags)
+    assert plain.describe_forms() == ""
+
+
+def test_a_few_answers_in_another_scheme_are_a_model_s_mistakes() -> None:
+    forms = forms_of(Tags("IOB2"), METRICS["sequence_f1"])
+    assert forms is not None
+    for number, tags in enumerate(["B-X I-X", "I-X I-X", "O O", "I-X O"]):
+        assert forms.describe_forms() == ""
+        forms.add(f"line {number}", tags)
+    assert forms.describe_forms().startswith("2 of 3 answers look like IOB1")
+
+
+@pytest.mark.parametrize(
+    ("heads", "is_tree"),
+    [
+        ("2:nsubj 0:root 2:obj", True),
+        ("1:nsubj -1:root 1:obj", False),
+        ("1:nsubj 1:root 1:obj", False),  # counted from 0, and the root is its own head
+        ("2:nsubj 1:obj 0:root", False),
+        ("9:nsubj 0:root", False),
+        ("nsubj root", True),  # unreadable, which is counted elsewhere
+    ],
+)
+def test_heads_that_are_no_tree(heads: str, is_tree: bool) -> None:
+    forms = forms_of(Tree(), METRICS["parsing"])
+    assert forms is not None
+    forms.add("line 1", heads)
+    assert forms.describe_forms().startswith("1 of 1 answers look like heads counted from 0") == (not is_tree)
+
+
+def test_states_that_are_read_in_part() -> None:
+    for metric in ("joint_goal_em", "dialogue_f1"):
+        forms = forms_of(Text(), METRICS[metric])
+        assert forms is not None
+        for number, text in enumerate(["food: thai;", "None", "time: 3:30, food: thai;", "no change", ""]):
+            forms.add(f"line {number}", text)
+        for text in ("; phone, phone", "food: a, Food : a;", "food: a,;"):  # nothing of which is lost
+            forms.add("line 5", text)
+        assert forms.describe_forms().startswith(
+            "2 of 8 answers are states read in part or not at all: a colon in a value (1), no semicolon (1); "
+            "line 2 has 'time: 3:30, food: thai;', which is read as 'food: thai;': write"
+        )
 
 
 def test_free_text_has_no_form() -> None:

@@ -264,6 +264,9 @@ def test_text_without_end_is_bounded() -> None:
         ("-1", "-1"),
         ("I'd say 4, because both mention 2 boys.", "4"),
         ("3.5 since 2 of 3 words are shared", "3.5"),
+        ("1e-05", "1e-05"),  # as Python writes 0.00001
+        ("Score: -2.5E3.", "-2.5E3"),
+        (".5", ".5"),
     ],
 )
 def test_numbers(raw: str, number: str) -> None:
@@ -332,6 +335,19 @@ def test_json_with_other_words_as_keys_is_not_read() -> None:
 
 def test_numbers_that_are_words_give_no_places() -> None:
     assert extract("**15** – NUM", TAGS, context=" ".join(WORDS)).rule == "unparseable"
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ("2:nummod 3:nummod 0:root", "2:nummod 3:nummod 0:root"),
+        ("2:2:nummod 3:3:nummod o:0:root", "2:nummod 3:nummod 0:root"),
+        ("1 2 2:nummod\n2 3 3:nummod\n3 o 0:root", "2:nummod 3:nummod 0:root"),
+    ],
+)
+def test_a_word_that_is_the_number_of_its_head(raw: str, found: str) -> None:
+    """The gold parses of five sentences of UD EWT were misread: `5:nummod` of the word 5 became `nummod`."""
+    assert answer(raw, TREE, ["2", "3", "o"]) == found
 
 
 def test_heads_and_relations_in_conllu() -> None:

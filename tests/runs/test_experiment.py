@@ -156,6 +156,15 @@ def test_headers_are_settings_whose_values_are_not_kept(given_as):
     assert "x1y2z3" not in str(caught.value)
 
 
+def test_tags_of_reasoning_are_a_list_of_pairs(given):
+    tags = [["<plan>", "</plan>"], ["<why>", "</why>"]]
+    found = read_experiment({**given, "predict": {"reasoning-tags": tags}})
+    assert found.predict["reasoning_tags"] == tuple(map(tuple, tags))
+    assert found.source["predict"] == {"reasoning-tags": tags}
+    with pytest.raises(DecabenchError, match=r"predict\.reasoning-tags is .* give a list"):
+        read_experiment({**given, "predict": {"reasoning-tags": ["<plan>", "</plan>"]}})
+
+
 def test_tasks_as_a_set(given):
     """The model was asked, and then a TypeError came from writing run.toml, before anything was scored."""
     done = decabench.run(**{**given, "tasks": {"sst", "schema"}})

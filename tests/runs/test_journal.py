@@ -25,6 +25,7 @@ OUTCOMES = {
     "plain": Answer("positive"),
     "all": Answer("Zoë\nsaid \u2028 no", "length", (0, 12), 100, 7),
     "uncounted": Answer("", "refused", None, None, 3),
+    "reasoned": Answer("positive", reasoning="It is\npraise.", served_by="m-2024-08-06 (fp_1)"),
     "failed": Failure("TimeoutError: 3 s"),
 }
 
@@ -36,7 +37,7 @@ def test_what_is_appended_is_read_again(tmp_path):
     with Journal(tmp_path, KEY) as again:
         assert again.outcomes == OUTCOMES
         assert again.begun == journal.begun
-    assert len(lines(tmp_path)) == 5
+    assert len(lines(tmp_path)) == 1 + len(OUTCOMES)
 
 
 def test_the_first_line_says_what_the_answers_are_of(tmp_path):

@@ -3,7 +3,7 @@
 The files in `earlier/` were written at commit c14178a by `decabench predict --tasks sst --limit 8 --seed 3` on the
 sample, for majority, random and `annotating_model:model`; the digests are of the submissions that the same commit made
 of them without the limit, and the fingerprints are those that it gave to other runs. They may change only where
-formats do, or the rules: with versions 2 and 3 of the extraction a submission has another fingerprint, but its journal
+formats do, or the rules: with versions 2 to 4 of the extraction a submission has another fingerprint, but its journal
 keeps its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals
 changed.
 """
@@ -141,30 +141,44 @@ SAMPLED = ModelOptions(model="m", api="completions", temperature=0.5, top_p=0.9,
             [
                 "sst.validation.57810ec6e78b.jsonl",
                 "sst.validation.variant1.a75a7166f9ea.jsonl",
-                "sst.validation.variant2.2aaf8b961d3e.jsonl",
-                "sst.validation.variant3.faa9f377e22b.jsonl",
                 "sst.validation.variant4.17bf9d031fde.jsonl",
+                "sst.validation.variant5.1e3ca00ce0b9.jsonl",
+                "sst.validation.variant6.2fa88b970cdf.jsonl",
             ],
+        ),
+        (  # retired since, and the same run
+            "majority",
+            ("sst",),
+            {"variant": 2},
+            "a6e03102ff52657e22151b34b097388d47afea61c6aa10e87637e2919f5fce61",
+            ["sst.validation.variant2.2aaf8b961d3e.jsonl"],
+        ),
+        (
+            "majority",
+            ("sst",),
+            {"variant": 3},
+            "a779bae0fe0ec17ebc96a6ca1403e8c855c8723f914657606e3c485fb71b5da7",
+            ["sst.validation.variant3.faa9f377e22b.jsonl"],
         ),
         (
             "majority",
             ("sst",),
             {"extract": True, "options": ModelOptions(revision="v2")},
-            "89b5cffc599efb17caa3405e952d55aa73a5069019e72fdd572488e43eb93ceb",
+            "11d7bce7da0715e03b9553aec047738dc53d0204d49a50ca0900f114f30a047f",
             ["sst.validation.6bf1620f6eb9.jsonl"],
         ),
         (
             SERVER,
             ("sst", "wikisql"),
             {"options": SERVED},
-            "5f1795ca1ec100fca08442084ce8ca7fec68bdfcf904fb42c51f164ce4e1ebac",
+            "ecf203d406e45a9c97339e18bc5faae7b490a7a241942c26b362fd320edfe053",
             ["sst.validation.2e825d26696b.jsonl", "wikisql.validation.dc23f68e8ab5.jsonl"],
         ),
         (
             SERVER,
             ("sst",),
             {"options": SAMPLED, "prompts": Prompts("plain", "Be brief.", 2), "variant": 1},
-            "841320760a1dfdb1b566f71d9046161cab62632947728366755150065fe663fb",
+            "02d489251d66cb624f2cd9ee5ae6bc153ce0088d99af98f6195c3b4369dac67c",
             ["sst.validation.variant1.4e4d3c445899.jsonl"],
         ),
     ],

@@ -1,5 +1,7 @@
 """How a task's questions are put: template, shots, and both in the words of a variant."""
 
+from dataclasses import replace
+
 import pytest
 
 from decabench.errors import DecabenchError
@@ -43,7 +45,7 @@ def test_a_seed_that_is_left_out_must_have_another_use(store, tmp_path):
 
 
 def variant_with(task, word):
-    return next(variant for variant in TASKS[task].variants if word in variant.labels)
+    return next(each for each in TASKS[task].variants if word in each.labels and not each.retired)
 
 
 def test_shots_are_training_examples(prompting, store):
@@ -92,6 +94,20 @@ def test_the_form_of_a_task_without_prompts(store, tmp_path, task, kind):
     run = Run("lead-3", [TASKS[task]], "validation", tmp_path / "s", store, extract=True)
     (planned,) = plan_run(run).tasks
     assert planned.prompting is None and planned.form.kind == kind
+
+
+def test_tags_of_reasoning_decide_the_answers_and_not_what_is_asked(store, tmp_path):
+    run = Run("lead-3", [TASKS["sst"]], "validation", tmp_path / "s", store, extract=True)
+    tagged = replace(run, reasoning_tags=[["<plan>", "</plan>"]])
+    plain, named = plan_run(run), plan_run(tagged)
+    assert named.tasks[0].form.reasoning_tags == (("<plan>", "</plan>"),)
+    assert named.tasks[0].key == plain.tasks[0].key
+    assert named.predictor["reasoning_tags"] == [["<plan>", "</plan>"]]
+    assert named.predictor["fingerprint"] != plain.predictor["fingerprint"]
+    with pytest.raises(DecabenchError, match=r"--reasoning-tags is for .* extracted: add --extract"):
+        plan_run(replace(tagged, extract=None))
+    with pytest.raises(DecabenchError, match="--reasoning-tags takes an opening"):
+        replace(run, reasoning_tags=(("<plan>", ""),))
 
 
 def test_altered_data_is_refused_before_anything_is_asked(home, tmp_path):

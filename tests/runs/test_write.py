@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -606,8 +606,44 @@ def test_every_wording(home, run, outside):
     sst = TASKS["sst"]
     assert set(answers(folder, "sst").values()) == {"Is this review negative or positive?"}
     for number, variant in enumerate(sst.variants, start=1):
-        said = set(answers(folder / "variants" / str(number), "sst").values())
-        assert said == {variant.rewrite("Is this review negative or positive?")}
+        assert (folder / "variants" / str(number)).exists() is not variant.retired
+        if not variant.retired:
+            said = set(answers(folder / "variants" / str(number), "sst").values())
+            assert said == {variant.rewrite("Is this review negative or positive?")}
+
+
+def test_answers_to_a_wording_that_was_retired_since_stay_and_are_scored_as_such(
+    run, home, tmp_path, outside
+):
+    """An earlier version asked sst in four wordings, two of which change words and order at once."""
+
+    class Copier(Spy):
+        def predict(self, questions):
+            super().predict(questions)
+            return [question.question.split()[-3] for question in questions]  # the first of two labels
+
+    copier = Copier()
+    outside(copier=copier)
+    before = replace(
+        TASKS["sst"], variants=tuple(replace(each, retired=False) for each in TASKS["sst"].variants[:4])
+    )
+    old = Run("somebodys:copier", [before], "validation", tmp_path / "s", Store(home), variant=ALL_VARIANTS)
+    run_plan(plan_run(old))
+    earlier = contents(tmp_path / "s")
+    assert set(answers(tmp_path / "s" / "variants" / "2", "sst").values()) == {"positive"}
+    share = evaluate(tmp_path / "s", home=home).tasks["sst"].score
+    copier.batches.clear()
+    folder = run("somebodys:copier", variant=ALL_VARIANTS, date="")
+    assert {question.question for batch in copier.batches for question in batch} == {
+        "Is this review angry or happy?",
+        "Is this review unsupportive or supportive?",
+    }
+    now = contents(folder)
+    assert {name: now[name] for name in earlier if name != "run.json"} == earlier
+    found = evaluate(folder, home=home).tasks["sst"].variants
+    assert found.scores == {"0": share, "1": 100 - share, "4": share, "5": share, "6": share}
+    assert found.retired == {"2": 100 - share, "3": 100 - share}
+    assert (found.worst, found.spread) == (min(share, 100 - share), abs(100 - 2 * share))
 
 
 def test_one_wording(run, outside):
@@ -616,7 +652,7 @@ def test_one_wording(run, outside):
             return ["Happy" if "happy" in question.question else "?" for question in questions]
 
     outside(happy=Happy())
-    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, 1) if variant.name == "angry-happy")
     folder = run("somebodys:happy", variant=number)
     assert set(answers(folder, "sst").values()) == {"positive"}
     assert tomllib.loads((folder / "submission.toml").read_text())["predictor"]["variant"] == number
@@ -697,7 +733,7 @@ def test_a_failure_in_another_wording_is_marked_as_its_own(home, run, outside):
     picky = Picky()
     outside(picky=picky)
     folder = run("somebodys:picky", variant=ALL_VARIANTS, batch_size=8)
-    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, 1) if variant.name == "angry-happy")
     content = tomllib.loads((folder / "submission.toml").read_text())
     assert content["incomplete"] == {
         f"sst.validation.variant{number}": {"failed": 1, "of": 32, "error": "ValueError: not today"}

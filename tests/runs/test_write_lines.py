@@ -1,5 +1,7 @@
 """From outcomes to lines."""
 
+import pytest
+
 from decabench.predictors.protocol import Answer
 from decabench.runs.write import make_line
 from decabench.tasks.example import Question
@@ -23,6 +25,20 @@ def test_what_is_known_of_it_is_said():
     }
 
 
+def test_reasoning_that_came_apart_stands_beside_the_answer():
+    line = make_line(QUESTION, Answer("x", reasoning="It is praise.", served_by="m"))
+    assert line == {"id": "1", "answer": "x", "reasoning": "It is praise."}
+
+
+@pytest.mark.parametrize("form", [None, AnswerForm(kind="label", labels=("negative", "positive"))])
+@pytest.mark.parametrize("text", ["", "positive", "I can't help."])
+def test_a_refused_answer_is_never_right(form, text):
+    """A filter stops an answer anywhere, also behind a word that would have been right."""
+    line = make_line(QUESTION, Answer(text, "refused"), form)
+    raw = {"raw": text} if text else {}
+    assert line == {"id": "1", "answer": "", **raw, "rule": "refused", "finish": "refused"}
+
+
 def test_an_extracted_answer_keeps_its_text():
     form = AnswerForm(kind="label", labels=("negative", "positive"))
     line = make_line(QUESTION, Answer("<think>Hm.</think>\nIt is Positive!"), form)
@@ -36,7 +52,7 @@ def test_a_text_that_is_its_own_answer_is_not_written_twice():
 
 
 def test_a_variants_label_becomes_the_datasets():
-    (variant,) = (variant for variant in TASKS["sst"].variants if "happy" in variant.labels)
+    (variant,) = (variant for variant in TASKS["sst"].variants if variant.name == "angry-happy")
     line = make_line(QUESTION, Answer("Happy"), None, variant)
     assert line == {"id": "1", "answer": "positive", "raw": "Happy", "rule": "relabelled"}
 
@@ -49,3 +65,15 @@ def test_tags_are_aligned_with_the_words():
         AnswerForm("tags", ("ADJ", "ADP", "PUNCT")),
     )
     assert (line["answer"], line["rule"]) == ("ADJ PUNCT _ ADP OTHER", "tags")
+
+
+@pytest.mark.parametrize(("finish", "rule"), [("stop", "reasoning-only"), ("length", "cut-in-reasoning")])
+def test_reasoning_that_arrives_apart_is_no_answer_either(finish, rule):
+    line = make_line(
+        QUESTION, Answer("", finish, reasoning="It is positive."), AnswerForm("label", ("positive",))
+    )
+    assert (line["answer"], line["rule"]) == ("", f"reasoning+{rule}+unparseable")
+    alone = make_line(
+        QUESTION, Answer("positive", finish, reasoning="It is."), AnswerForm("label", ("positive",))
+    )
+    assert (alone["answer"], alone["rule"]) == ("positive", "as-is")

@@ -138,7 +138,9 @@ def test_a_failed_task_is_not_averaged_away(home, submit, damage, code, faults):
     assert results.total.failed == ("sst",) and results.total.missing == ()
 
 
-def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path):
+def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path, monkeypatch):
+    """`prepare` refuses such gold; earlier versions did not."""
+    monkeypatch.setattr("decabench.tasks.taskfile.find_fault", lambda *_: "")
     own = own_task(["one", "two"], metric="pearson")
     folder = submit("oracle", ["sst"])
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
@@ -149,7 +151,8 @@ def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, s
     results = evaluate(folder, home=tmp_path / "home", include=[own])
     assert results.tasks["sst"].score == 100
     assert results.tasks["own"].status == "failed"
-    assert "has to be a number" in results.tasks["own"].reason
+    reason = results.tasks["own"].reason
+    assert "The gold answer 'one' of own.validation.0 cannot be scored: it has no number" in reason
 
 
 def prepare_own(own, home):
@@ -452,24 +455,26 @@ def test_other_wordings_have_mean_worst_and_spread(home, tmp_path):
     wrong = [row | {"answer": "neither"} for row in gold]
     put(tmp_path, "sst", wrong[:4] + gold[4:])
     put(tmp_path, "sst", wrong[:16] + gold[16:], variant=1)
-    put(tmp_path, "sst", gold, variant=3)
+    put(tmp_path, "sst", wrong[:20] + gold[20:], variant=2)  # retired
+    put(tmp_path, "sst", gold, variant=4)
     results = evaluate(mark(tmp_path, "x", "y"), home=home)
     found = results.tasks["sst"].variants
-    assert found.scores == {"0": share(28, 32), "1": share(16, 32), "3": share(32, 32)}
+    assert found.scores == {"0": share(28, 32), "1": share(16, 32), "4": share(32, 32)}
+    assert found.retired == {"2": share(12, 32)}
     assert found.mean == pytest.approx(100 * (28 + 16 + 32) / 96)
     assert (found.worst, found.spread) == (50, 50)
     assert results.tasks["sst"].score == found.scores["0"]
-    assert found.predictions.keys() == {"1", "3"} and not found.failed
+    assert found.predictions.keys() == {"1", "2", "4"} and not found.failed
 
 
 def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, tmp_path):
     gold = gold_lines(home, "sst")
-    for variant, rows in ((0, gold), (1, gold[1:]), (2, gold), (99, gold)):
+    for variant, rows in ((0, gold), (1, gold[1:]), (4, gold), (99, gold)):
         put(tmp_path, "sst", rows, variant)
     found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
-    assert found.scores.keys() == {"0", "2"}
+    assert found.scores.keys() == {"0", "4"}
     assert "missing-id" in found.failed["1"]
-    assert found.failed["99"].startswith("sst has 4 variants, so there is no variant 99")
+    assert found.failed["99"].startswith("sst has 6 variants, so there is no variant 99")
 
 
 def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):

@@ -34,6 +34,12 @@ def written(folder: Path, *lines: dict[str, Any]) -> Path:
         ({"rule": "reasoning+unparseable+relabelled"}, {"unparseable": 1}),
         ({"finish": "length"}, {"truncated": 1}),
         ({"finish": "length", "rule": "reasoning+unparseable"}, {"unparseable": 1, "truncated": 1}),
+        ({"rule": "reasoning+reasoning-only+unparseable"}, {"unparseable": 1, "reasoning_only": 1}),
+        (
+            {"finish": "length", "rule": "reasoning+cut-in-reasoning+unparseable"},
+            {"unparseable": 1, "cut_in_reasoning": 1, "truncated": 1},
+        ),
+        ({"rule": "template+tool-call+unparseable"}, {"unparseable": 1, "tool_call": 1, "template": 1}),
         ({"finish": "refused"}, {"refused": 1}),
         ({"rule": "refused"}, {"refused": 1}),
         ({"finish": "refused", "rule": "refused"}, {"refused": 1}),

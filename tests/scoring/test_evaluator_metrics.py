@@ -96,7 +96,7 @@ def test_only_much_work_on_single_examples_is_sent_to_processes(monkeypatch, nam
     monkeypatch.setattr(evaluator, "_CHUNK", 3)
     monkeypatch.setattr(evaluator, "_PART", 2)
     monkeypatch.setattr(evaluator, "_WORTH_SECONDS", worth)
-    answers = [f"{number}" if name == "pearson" else f"{number}; {number}" for number in range(7)]
+    answers = [f"{number}" if name == "pearson" else f"food: {number}; {number}" for number in range(7)]
     examples = [Item([text], f"en_{number}_0", (f"{number}",)) for number, text in enumerate(answers)]
     metric, pool = METRICS[name], _Here()
     rows = evaluator._compute_rows(name, metric, answers, examples, pool)

@@ -76,6 +76,12 @@ def test_flags_and_raw_texts(command: Command, home: Path, tmp_path: Path) -> No
         {"answer": "no idea"},
         {"answer": "", "finish": "refused"},
         {"answer": "negative", "context_kept": [0, 10]},
+        {
+            "answer": "",
+            "rule": "reasoning+cut-in-reasoning+unparseable",
+            "finish": "length",
+            "raw": "<think>hm",
+        },
     ]
     lines = answers(home, "sst", lambda example: {"id": example.id, "answer": example.answers[0]})
     for line, more in zip(lines, made, strict=False):
@@ -83,17 +89,18 @@ def test_flags_and_raw_texts(command: Command, home: Path, tmp_path: Path) -> No
     write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
     assert command("evaluate", tmp_path / "s", "--home", home).exit_code == 0
     _, rows = rows_of(tmp_path / "s/results/validation/examples/sst.jsonl.gz")
-    assert [row.get("flags", []) for row in rows[:7]] == [
+    assert [row.get("flags", []) for row in rows[:8]] == [
         ["empty", "unparseable", "other_label"],
         ["cut"],
         ["label_form"],
         ["other_label"],
         ["empty", "refused", "other_label"],
         ["context_cut"],
+        ["empty", "unparseable", "cut_in_reasoning", "cut", "other_label"],
         [],
     ]
     assert [row.get("raw") for row in rows[:3]] == ["hm", "positive, I th", None]
-    assert all(row["right"] and row["score"] == 100 for row in rows[6:])
+    assert all(row["right"] and row["score"] == 100 for row in (rows[5], *rows[7:]))
     assert rows[2]["right"] is False and rows[2]["score"] == 0
 
 

@@ -1,12 +1,14 @@
 """The proof of a task: it passes for the ten, and fails for what is broken."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from decabench.errors import MetricError, MissingDataError
+from decabench.metrics import METRICS
 from decabench.scoring.proof import empty_answer_floor, prove_task
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS, Label, Number, Tags, Text, Tree
 from decabench.tasks.example import Example
 from decabench.tasks.store import SplitRecord, Store
 
@@ -26,7 +28,18 @@ def failing(tmp_path):
     def names(examples, **changes):
         store, task = (
             Store(tmp_path),
-            replace(TASKS["sst"], **{"name": "broken", "metric": "em", "counts": {}, **changes}),
+            replace(
+                TASKS["sst"],
+                **{
+                    "name": "broken",
+                    "metric": "em",
+                    "output": Text(),
+                    "prompt": None,
+                    "variants": (),
+                    "counts": {},
+                    **changes,
+                },
+            ),
         )
         rows, fingerprint, _ = store.write("broken", "validation", examples)
         record = SplitRecord(rows, fingerprint, "user", "here", False, (), 1)
@@ -40,7 +53,8 @@ def failing(tmp_path):
 def test_the_ten_are_proven(home, name):
     checks = prove_task(TASKS[name], "validation", Store(home))
     assert [check for check in checks if not check.passed] == []
-    assert len({check.name for check in checks}) == 6
+    has_structure = name in ("sst", "multinli.in.out", "schema", "woz.en", "wikisql")
+    assert len({check.name for check in checks}) == (8 if has_structure else 6)
 
 
 def test_a_sound_task(failing):
@@ -119,3 +133,96 @@ def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
 def test_some_contexts_and_some_none_do_not_render(failing):
     one = Example("odd", "How many?", "", ("odd",), ("odd",))
     assert failing([one, *SOUND], question_varies=True) == {"every example renders"}
+
+
+READ = "gold answers are themselves when read and written"
+SHUFFLED = "shuffled answers fall below gold"
+WRONG = "wrong values score low"
+TAGS, IOBES = Tags(), Tags("IOBES")
+STATES = {"metric": "joint_goal_em"}
+QUERIES = {"metric": "lfem", "gold_score": "lfem_corrected"}
+TABLE = {"header": ["a", "b", "where"]}
+
+
+def examples_of(*answers, **changes):
+    words = {"context": " ".join("w" * len(answers[0].split()))}
+    return [example(number, answer, **{**words, **changes}) for number, answer in enumerate(answers)]
+
+
+def query(number, answer, sql):
+    return example(number, answer, meta={**TABLE, "sql": sql})
+
+
+SELECT = [
+    query(number, f"SELECT a FROM table WHERE b = {number}", {"sel": 0, "agg": 0, "conds": [[1, 0, number]]})
+    for number in range(4)
+]
+MISREAD = query(9, "SELECT where FROM table WHERE b = 1", {"sel": 2, "agg": 0, "conds": [[1, 0, 1]]})
+
+
+@pytest.mark.parametrize(
+    ("examples", "changes", "failed"),
+    [
+        (examples_of("yes", "no", "yes"), {"output": Label(("yes", "no")), "metric": "accuracy"}, set()),
+        (examples_of("yes", "no", "yes"), {"output": Label(("yes", "no")), "metric": "mcc"}, set()),
+        (examples_of("yes", "maybe"), {"output": Label(("yes", "no"))}, {READ}),
+        (examples_of("US", "us", "UK"), {"output": Label(), "metric": "accuracy"}, {READ}),
+        (examples_of("1", "2.5", "5"), {"output": Number(1, 5), "metric": "mse"}, set()),
+        (examples_of("1", "2.5", "5"), {"output": Number(1, 5), "metric": "pearson"}, set()),
+        (examples_of("1", "2,5"), {"output": Number(1, 5), "metric": "pearson"}, {READ}),
+        (examples_of("N V", "V V", "N N"), {"output": TAGS, "metric": "tag_accuracy"}, set()),
+        (examples_of("N V", "n V"), {"output": TAGS, "metric": "tag_accuracy"}, {READ}),
+        (examples_of("B-X E-X O", "O S-X O"), {"output": IOBES, "metric": "sequence_f1"}, set()),
+        (examples_of("B-X E-X S-Y", "O S-X O"), {"output": IOBES, "metric": "sequence_f1"}, set()),
+        (examples_of("B-X L-X O", "O U-X O"), {"output": IOBES, "metric": "sequence_f1"}, {READ}),
+        (examples_of("B-X O", "O B-X"), {"output": Text(), "metric": "sequence_f1"}, set()),
+        (examples_of("2:a:x 0:b", "0:b 1:c"), {"output": Tree(), "metric": "parsing"}, set()),
+        (examples_of("2:a 1:b", "0:b 1:c"), {"output": Tree(), "metric": "parsing"}, {READ}),
+        (examples_of("None", "at: 17.30;", "at: 8, food: thai; phone"), STATES, set()),
+        (examples_of("None", "at: 17.30;", "at: 8;"), {"metric": "dialogue_f1"}, set()),
+        (examples_of("None", "at: 17:30;", "at: 8;"), STATES, {READ}),
+        (
+            examples_of("at: the house on the hill by the lake;", "at: 8;"),
+            STATES,
+            {READ},
+        ),  # for a language model
+        (examples_of("None", "at: 8;", "at: 8; phone"), STATES, {SHUFFLED, WRONG}),
+        (SELECT, QUERIES, set()),
+        ([*SELECT, MISREAD], QUERIES, {READ}),
+        ([*SELECT, MISREAD], {**QUERIES, "gold_score": ""}, {READ}),
+        ([replace(SELECT[at % 4], id=f"x_{at}") for at in range(1_000)] + [MISREAD], QUERIES, set()),
+    ],
+)
+def test_structured_answers(failing, examples, changes, failed):
+    assert failing(examples, **changes) == failed
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "answers", "misread"),
+    [  # metrics that lose a part of what they read, in gold and predictions alike
+        (
+            "joint_goal_em",
+            Text(),
+            ["at: 8;", "at: 9, food: a;", "food: b;"],
+            lambda text: re.sub(r"at: \w+", "at: x", text),
+        ),
+        ("tag_accuracy", TAGS, ["N V N", "V V D"], lambda text: text.replace("D", "N").replace("d", "n")),
+        (
+            "sequence_f1",
+            IOBES,
+            ["S-X O S-Y", "O S-X O"],
+            lambda text: text.replace("Y", "X").replace("y", "x"),
+        ),
+        ("parsing", Tree(), ["2:a 0:r", "2:b 0:r"], lambda text: text.replace("2:b", "2:a")),
+    ],
+)
+def test_a_metric_that_loses_values_does_not_pass(failing, monkeypatch, metric, output, answers, misread):
+    """With values lost, gold scored 100, empty answers the floor, and shuffled ones less: it was called proven."""
+    known = METRICS[metric]
+
+    def statistics(predictions, references):
+        golds = [replace(item, answers=[misread(item.answers[0])]) for item in references]
+        return known.statistics([misread(text) for text in predictions], golds)
+
+    monkeypatch.setitem(METRICS, metric, replace(known, statistics=statistics))
+    assert WRONG in failing(examples_of(*answers), output=output, metric=metric)

@@ -308,7 +308,7 @@ def test_scores_whose_sum_is_too_large() -> None:
 PARTS = replace(
     SCORED,
     partial=LimitedRun(10, 20, "limit 10"),
-    variants=VariantScores({"0": 50.0, "1": 40.0}, 45.0, 40.0, 10.0, {"1": "sha256:0"}),
+    variants=VariantScores({"0": 50.0, "1": 40.0}, 45.0, 40.0, 10.0, {"1": "sha256:0"}, retired={"2": 5.0}),
     units=SampledUnits(10, 9.5, "talk", 2, "day"),
     without=ScoresWithout(("a", "b"), 8, 60.0, {"em": 60.0}, (50.0, 70.0)),
 )

@@ -39,6 +39,7 @@ def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -
         (lambda: Label(max_tokens=-1), "max_tokens is -1"),
         (lambda: Tags("BIO"), "There is no tagging scheme 'BIO': use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
         (lambda: Tags(names=("a", "a")), "Each tag may be named only once"),
+        (lambda: Tags(names=("B PER",)), "A tag cannot hold a space, as 'B PER' does"),
         (lambda: Tree(("a", "a")), "Each relation may be named only once"),
         (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
         (lambda: Number(0, float("inf")), "not from 0 to inf"),

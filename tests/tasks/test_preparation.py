@@ -20,6 +20,7 @@ import pytest
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import wait_for_lock
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label, Output, Text
 from decabench.tasks.preparation import (
     Request,
     available_splits,
@@ -86,6 +87,48 @@ def test_record(request_for: Requests, words: Path) -> None:
         18,
         "unpinned",
     )
+
+
+@pytest.mark.parametrize(
+    ("output", "metric", "answers", "told"),
+    [
+        (
+            Label(("a", "b")),
+            "accuracy",
+            ["a", "c", "c"],
+            "lines.test.1: Its answer 'c' is none of the labels a, b",
+        ),
+        (Label(("C", "c")), "accuracy", ["C"], "accuracy does not tell 'C' from 'c': rename one"),
+        (
+            Text(),
+            "joint_goal_em",
+            ["at: 8;", "at: 8:30;", "b"],
+            "- lines.test.1: Its answer has a colon in a value",
+        ),
+        (
+            Text(),
+            "lfem",
+            ["SELECT where FROM table", "SELECT a FROM table"],
+            "lines.test.0: Its answer has a query",
+        ),
+    ],
+)
+def test_gold_of_a_task_in_python_that_would_be_misread(
+    request_for: Requests, tmp_path: Path, output: Output, metric: str, answers: list[str], told: str
+) -> None:
+    def read(files: Files, split: str) -> Iterator[Example]:
+        meta = {"header": ["a", "where"], "sql": {"sel": 0, "agg": 0, "conds": []}}
+        for index, answer in enumerate(answers):
+            yield Example(f"lines.{split}.{index}", "Which?", "", (answer,), (f"{index}",), meta)
+
+    for split in ("train", "validation", "test"):
+        write_lines(tmp_path / "mirror" / "lines" / f"{split}.txt", ["word"])
+    task = replace(
+        lines_task(read=read), output=output, metric=metric, variants=(), prompt=None, origin="user"
+    )
+    with pytest.raises(DataError) as caught:
+        prepare_task(task, request_for(mirror=str(tmp_path / "mirror"), split="test"))
+    assert told in str(caught.value)
 
 
 def test_a_second_run_does_nothing(request_for: Requests, words: Path) -> None:

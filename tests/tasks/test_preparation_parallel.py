@@ -95,7 +95,7 @@ from dataclasses import replace
 from decabench.tasks import TASKS, Example
 
 def good(files, split):
-    yield Example(split, "q", "c", ("a",), ("g",))
+    yield Example(split, "q", "c", ("positive",), ("g",))
 
 def bad(files, split):
     os.kill(os.getpid(), signal.SIGKILL)

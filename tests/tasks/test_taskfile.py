@@ -504,7 +504,78 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
         (
             {"output": '"tree"'},
             {"c": "x y", "a": "9:root 1:obj"},
-            "'9:root' in its answer is no `head:relation`",
+            "'9:root' in its answer is no `head:relation` with a head from 0 to 2",
+        ),
+        (
+            {"metric": '"joint_goal_em"', "units": '["q"]'},
+            {"a": "leave at: 17:30;"},
+            "line 1: Its answer has a colon in a value; write another mark, such as 17.30 for 17:30",
+        ),
+        ({"secondary": '["dialogue_f1"]'}, {"a": "name: a, b;"}, "has a comma in a value"),
+        ({"metric": '"lfem"'}, {}, "lfem needs meta"),
+        ({"output": '"tags"'}, {"c": "x", "a": "_"}, "'_' in its answer stands for a missing tag"),
+        (
+            {"metric": '"sequence_f1"'},
+            {"c": "x y", "a": "B-PER L-PER"},
+            "Its answer has the tag 'L-PER'; write O, or",
+        ),
+        ({"metric": '"sequence_f1"'}, {"c": "x", "a": "PER-B"}, "Its answer has the tag 'PER-B'"),
+        (
+            {"metric": '"sequence_f1"', "output": '"tags"'},
+            {"c": "x y z", "a": "B-PER O S-PER"},
+            "Its tags are spelled in none of IOB1, IOB2, IOBES, IOE1, IOE2",
+        ),
+        (
+            {"output": '{ kind = "tags", scheme = "IOB2" }'},
+            {"c": "x y z", "a": "O I-Per I-Per"},
+            "Tag 2 of its answer is 'I-Per', where IOB2 has 'B-Per'",
+        ),
+        (
+            {"output": '{ kind = "tags", scheme = "IOB1" }'},
+            {"c": "x y", "a": "B-X I-X"},
+            "Tag 1 of its answer is 'B-X', where IOB1 has 'I-X'",
+        ),
+        (
+            {"output": '{ kind = "tags", scheme = "IOBES" }', "metric": '"tag_accuracy"'},
+            {"c": "x y", "a": "U-X O"},
+            "Tag 1 of its answer is 'U-X', where IOBES has 'S-X'",
+        ),
+        (
+            {"output": '"tree"'},
+            {"c": "x y", "a": "2:nsubj 1:obj"},
+            "The heads of word 1 in its answer lead back to it",
+        ),
+        ({"output": '"tree"'}, {"c": "x y", "a": "1:root 0:obj"}, "The heads of word 1"),
+        (
+            {"metric": '"parsing"'},
+            {"a": "2:nsubj 1:obj"},
+            "The heads of word 1 in its answer lead back to it",
+        ),
+        (
+            {"metric": '"parsing_ud"'},
+            {"a": "3:nsubj 0:root"},
+            "'3:nsubj' in its answer is no `head:relation`",
+        ),
+        ({"metric": '"sequence_f1"'}, {"a": "B-PER O S-PER"}, "Its tags are spelled in none of IOB1"),
+        ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is no `head:relation`"),
+        ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is no `head:relation`"),
+        *(
+            (
+                {"output": '{ kind = "number", low = 0, high = 2000 }'},
+                {"a": text},
+                "is no number from 0 to 2000",
+            )
+            for text in ("1,000", "50%", "nan", "inf", "1_0", "\u0663", "2e3x", "2001", "")
+        ),
+        (
+            {"output": '{ kind = "label", names = ["New York", "Rome"] }', "metric": '"em"'},
+            {"a": "New  York"},
+            "'New  York' is the label 'New York' in another form, which em counts as wrong",
+        ),
+        (
+            {"output": '"tags"'},
+            {"c": "x", "a": ["N", "V"]},
+            "has 2 answers, but tag_accuracy reads only the first",
         ),
         ({}, {"a": True}, "'a' must be a text, a number or a date, not true or false: True"),
         ({}, {"a": {"text": "z"}}, "'a' must be a text, a number or a date, not an object"),
@@ -516,14 +587,55 @@ def test_answers_have_the_type_that_the_task_declares(
 ) -> None:
     """Found by a reader: such a task was prepared, and `tasks validate` called it proven."""
     text = json.dumps({"q": "q1", "c": "c1", "a": "a1", **row})
-    with pytest.raises(DataError, match=sentence):
-        prepared(table_of(tmp_path, "d.jsonl", text, **fields), request_for())
+    metric = {} if "metric" in fields or "output" not in fields else {"metric": None}
+    with pytest.raises(DataError) as told:
+        prepared(table_of(tmp_path, "d.jsonl", text, **metric, **fields), request_for())  # type: ignore[arg-type]
+    assert sentence in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ({"metric": '"joint_goal_em"', "units": '["q"]'}, {"a": "Food: thai, area: b; phone"}),
+        ({"output": '{ kind = "tags", scheme = "IOBES" }'}, {"c": "x y z", "a": "b-x-y e-x-y O"}),
+        ({"output": '{ kind = "tags", scheme = "IOB1" }'}, {"c": "x y z", "a": "I-B B-B I-I"}),
+        ({"output": '{ kind = "tags", scheme = "IOE1" }'}, {"c": "x y z", "a": "E I o"}),
+        ({"output": '{ kind = "tags", scheme = "IOE2" }'}, {"c": "x y z", "a": "I-X E-X E-X"}),
+        ({"output": '"tree"'}, {"c": "x y z", "a": "2:nsubj:pass 0:root 0:root"}),
+        ({"output": '{ kind = "number", low = -1, high = 2000 }'}, {"a": "1e3"}),
+        ({"output": '{ kind = "number", low = -1, high = 2000 }'}, {"a": 0.00001}),
+        ({"output": '{ kind = "label", names = ["New York", "Rome"] }'}, {"a": " new  york "}),
+    ],
+)
+def test_answers_that_are_themselves_when_they_are_written_again(
+    request_for: Requests, tmp_path: Path, fields: dict[str, str], row: dict[str, Any]
+) -> None:
+    metric = {"metric": None} if "output" in fields else {}
+    text = json.dumps({"q": "q1", "c": "c1", **row})
+    (example,) = prepared(table_of(tmp_path, "d.jsonl", text, **metric, **fields), request_for())  # type: ignore[arg-type]
+    assert example.answers == (str(row["a"]),)
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
         ({"metric": '"joint_goal_em"'}, "'units' is missing: joint_goal_em scores whole dialogues"),
+        (
+            {"output": '{ kind = "tags", scheme = "IOB2", names = ["O", "B-X", "U-X"] }'},
+            "The tags of IOB2 are O and B-kind, I-kind, not 'U-X'",
+        ),
+        (
+            {"output": '{ kind = "label", names = ["US", "us"] }', "metric": '"accuracy"'},
+            "accuracy does not tell 'US' from 'us': rename one",
+        ),
+        (
+            {"output": '{ kind = "label", names = ["C", "C++"] }', "metric": '"nf1"'},
+            r"nf1 does not tell 'C' from 'C\+\+'",
+        ),
+        (
+            {"output": '{ kind = "tags", names = ["NN", "nn"] }', "metric": '"tag_accuracy"'},
+            "tag_accuracy does not tell 'NN' from 'nn'",
+        ),
         (
             {"question": '"Is it?"', "variants": '[{ name = "b", question = "Is {c}?" }]'},
             "names the column 'c'",

@@ -20,7 +20,7 @@ from decabench.models.mqan import FAMILY
 from decabench.models.recurrent_modules import RecurrentModulesConfig
 from decabench.models.shared_memory import SharedMemoryConfig
 from decabench.models.words import EOS, INIT, SPECIALS, tokenize
-from decabench.tasks import TASKS
+from decabench.tasks import TASKS, known_tasks, prepare
 from decabench.tasks.store import Store
 from decabench.training import encoding
 from decabench.training.encoding import CACHE
@@ -237,6 +237,18 @@ def test_words_of_validation_may_count_too(home):
     assert [counts[word] for word in known] == sorted(counts.values(), reverse=True)
     train, _ = encode_tasks(Store(home), replace(config, validation_words=False))
     assert set(train.words) < set(lexicon.words)
+
+
+@pytest.mark.parametrize("setting", ["validation_words", "learn_validation"])
+def test_no_checkpoint_holds_words_of_hidden_labels(home, own_task, tmp_path, setting):
+    path = own_task(["a secret", "another"])
+    path.write_text(f'hidden = ["validation"]\n{path.read_text()}')
+    prepare("own", home=tmp_path / "home", include=[path])
+    config = replace(TINY, tasks=("own",), train_examples=0, best_by="last")
+    tasks = {"own": known_tasks([path])["own"]}
+    assert encoding.encode_tasks(Store(tmp_path / "home"), config, tasks).tasks["own"]
+    with pytest.raises(DecabenchError, match="words of the labels of own, validation, which are hidden"):
+        encoding.encode_tasks(Store(tmp_path / "home"), replace(config, **{setting: True}), tasks)
 
 
 def test_validation_examples_may_be_learned_from(home):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from decabench.predictors.hf.weights import Loaded
-from decabench.predictors.protocol import Answer, Failure, Finish
+from decabench.predictors.protocol import Answer, Failure, Finish, before_stops
 from decabench.tasks import Question
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class Generator:
         made = min(end + 1, len(ids))
         if (stopped := stops.at[row]) is not None and stopped <= end:
             end, finish, made = stopped, "stop", stopped
-        text = stops.cut(_decode(self.loaded.tokenizer, ids[:end]))
+        text = before_stops(_decode(self.loaded.tokenizer, ids[:end]), self.decoding.stop)
         return Answer(text, finish, prompt.kept, len(prompt.ids), made)
 
 
@@ -332,13 +332,10 @@ class _Stops:
         for row, last in enumerate(input_ids[:, -1].tolist()):
             if self.at[row] is None and self._can_end(last):
                 answer = input_ids[row, self._begin :].tolist()
-                if any(text in _decode(self._tokenizer, answer) for text in self._texts):
+                text = _decode(self._tokenizer, answer)
+                if before_stops(text, self._texts) != text:
                     self.at[row] = len(answer)
         return torch.tensor([at is not None for at in self.at], device=input_ids.device)
-
-    def cut(self, text: str) -> str:
-        """Return the answer up to the first of the texts."""
-        return text[: min((at for stop in self._texts if (at := text.find(stop)) >= 0), default=len(text))]
 
     def _can_end(self, id_: int) -> bool:
         """Whether a text may end in this token.

@@ -19,23 +19,30 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
 import httpx2
 
-from decabench.errors import DecabenchError, ModelError
-from decabench.predictors.openai.replies import Overflow, ServerReply, UnreadableReplyError
-from decabench.predictors.protocol import Header
+from decabench.errors import ModelError
+from decabench.predictors.openai.choices import (
+    ServedAnswer,
+    ToolCallError,
+    UnreadableReplyError,
+    is_same_model,
+    parse_answer,
+)
+from decabench.predictors.openai.keys import OPENAI_VARIABLE, VARIABLE, ApiKey, is_overheard
+from decabench.predictors.openai.replies import Overflow, ServerReply
+from decabench.predictors.protocol import OMITTED
 from decabench.text import excerpt
 
 __all__ = [
     "LONGEST_PAUSE",
-    "VARIABLES",
-    "ApiKey",
     "Client",
+    "FilteredError",
     "GaveUpError",
     "LoopThread",
     "Pace",
@@ -45,101 +52,9 @@ __all__ = [
     "RequestLimits",
     "draw_back_off",
     "parse_retry_after",
-    "read_key",
 ]
 
-VARIABLES = ("DECABENCH_API_KEY", "OPENAI_API_KEY")
-"""Environment variables for the key. The first one set is used; an empty value means no key."""
-
-SECRET_LENGTH = 8
-"""Shorter keys (`EMPTY`, `none`) are not secrets but words, which an answer may well contain."""
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ApiKey:
-    """A key, and other headers, that are shown only to the server."""
-
-    value: str = field(default="", repr=False)
-    """The key; empty for none."""
-    others: tuple[Header, ...] = ()
-    """Headers that the user gave; any of them may hold a secret, and one of them may replace the key."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that carry the key and the rest."""
-        others = {header.name: header.value for header in self.others}
-        is_replaced = "authorization" in map(str.lower, others)
-        return (
-            {"Authorization": f"Bearer {self.value}", **others} if self.value and not is_replaced else others
-        )
-
-    @property
-    def given(self) -> str:
-        """What was sent, in words that fit `the server refuses …`."""
-        names = [header.name for header in self.others]
-        key = (
-            f"the key in {' or '.join(VARIABLES)}"
-            if self.value
-            else ""
-            if names
-            else "requests without a key"
-        )
-        headers = f"the header{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
-        return " with ".join(filter(None, (key, headers)))
-
-    def redact(self, text: str) -> str:
-        """Replace the key with `[key]`, and what other headers hold with `[header]`, in a text from a server."""
-        text = _replace(text, self.value, "[key]")
-        for header in self.others:
-            for secret in (header.value, *header.value.split()):
-                text = _replace(text, secret, "[header]") if len(secret) >= SECRET_LENGTH else text
-        return text
-
-    def redact_answer(self, text: str) -> str:
-        """Redact an answer, but for a key that may be an ordinary word."""
-        hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
-        return hidden.redact(text)
-
-
-def _replace(text: str, secret: str, shown: str) -> str:
-    """Replace a secret in a text, also as JSON may spell it."""
-    for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
-        text = text.replace(form, shown) if form else text
-    return text
-
-
-def read_key(headers: Sequence[Header] = ()) -> ApiKey:
-    """Read the key, and headers that name a variable, from the environment.
-
-    Raises DecabenchError for a variable that is not set, or that a header cannot hold.
-    """
-    variable = next((name for name in VARIABLES if name in os.environ), VARIABLES[0])
-    value = os.environ.get(variable, "").strip()
-    if not all("!" <= char <= "~" for char in value):
-        raise DecabenchError(
-            f"The key in {variable} contains spaces, line breaks or letters beyond ASCII, which no key does: set it "
-            "again."
-        )
-    return ApiKey(value, tuple(map(_read_header, headers)))
-
-
-_FROM_ENVIRONMENT = "env:"
-
-
-def _read_header(header: Header) -> Header:
-    if not header.value.startswith(_FROM_ENVIRONMENT):
-        return header
-    variable = header.value.removeprefix(_FROM_ENVIRONMENT)
-    value = os.environ.get(variable, "").strip()
-    if not value or not all(" " <= char <= "~" for char in value):
-        reason = "contains what a header cannot hold" if value else "is not set"
-        raise DecabenchError(
-            f"--header {header.name} takes its value from {variable}, which {reason}: set it."
-        )
-    return Header(header.name, value)
-
 
 LONGEST_PAUSE = 600.0
 """Seconds: the longest Retry-After that is honoured; longer ones are cut to this."""
@@ -210,7 +125,7 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
     except ValueError:
         try:
             date = parsedate_to_datetime(header)
-        except ValueError:
+        except (ValueError, OverflowError):  # a year that no clock has
             return None
         zoned = date if date.tzinfo else date.replace(tzinfo=datetime.UTC)
         seconds = (zoned - clock.date()).total_seconds()
@@ -223,9 +138,19 @@ RETRIED = frozenset({408, 409, 425, 429})
 LARGEST_REPLY = 16 << 20
 """In bytes; an answer has a few thousand."""
 
+_NEEDED = ("model", "messages", "prompt")
+"""Parameters without which there is no request."""
+
+MOST_SAID = 20
+"""Matters that are logged once each; a server may name another model with every answer."""
+
 
 class RefusedError(Exception):
     """The server refuses this question, and asking again would not help."""
+
+
+class FilteredError(Exception):
+    """A content filter of the server stopped this question."""
 
 
 class GaveUpError(Exception):
@@ -286,6 +211,14 @@ class Client:
         self._has_replied = False
         self._stopped = ""  # why no further request may be sent
         self._announced_until = -math.inf
+        self._said: set[str] = set()
+        if (key.value or key.others) and is_overheard(url):
+            _log.warning(
+                "%s is not encrypted, so that others on the way can read %s: give the server's https:// address, or a "
+                "tunnel's on this machine.",
+                url,
+                key.given,
+            )
         # Below this level it logs the headers of replies, where a server may echo the key.
         logging.getLogger("httpcore2").setLevel(logging.INFO)
         self._http = httpx2.AsyncClient(
@@ -303,19 +236,22 @@ class Client:
         """Remove the key from an answer, which a server that echoes its input would put on record."""
         return self._key.redact_answer(answer)
 
-    async def ask(
-        self, path: str, body: Mapping[str, Any], max_tokens: int, read: Callable[[Mapping[str, Any]], T]
-    ) -> T:
-        """POST until `read` can parse the reply, and return what it parsed.
+    async def ask(self, path: str, body: Mapping[str, Any], max_tokens: int | None) -> ServedAnswer:
+        """POST until the reply is an answer, and return it.
 
-        `read` raises UnreadableReplyError for a reply that should be asked for again. Raises RefusedError, GaveUpError
-        and PromptOverflowError for this question alone, and ModelError if all other questions would fail too.
+        Raises RefusedError, FilteredError, GaveUpError and PromptOverflowError for this question alone, and ModelError
+        if all other questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
-                return read(await self._content(path, body, max_tokens))
+                served = parse_answer(await self._content(path, body, max_tokens))
+                self._compare(served)
+                return served
+            except ToolCallError as error:
+                raise RefusedError(excerpt(self._key.redact(str(error)))) from None
             except UnreadableReplyError as error:
-                fault = _RetryableError(f"sent a reply that does not fit this API: {error}")
+                said = excerpt(self._key.redact(str(error)))
+                fault = _RetryableError(f"sent a reply that does not fit this API: {said}")
             except _RetryableError as error:
                 fault = error
             if tried <= self._limits.retries:
@@ -333,6 +269,28 @@ class Client:
             raise ModelError(self._stopped)
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
 
+    def say_once(self, about: str, message: str) -> None:
+        """Log what concerns many questions, for the first of them; `about` tells one matter from another."""
+        if about not in self._said and len(self._said) < MOST_SAID:
+            self._said.add(about)
+            _log.warning("%s", self._key.redact(message))
+
+    def _compare(self, served: ServedAnswer) -> None:
+        """Warn about an answer of another model, or with an unknown finish_reason."""
+        if served.model and not is_same_model(self.model, served.model):
+            name = excerpt(self._key.redact(served.model), 80)
+            self.say_once(
+                name,
+                f"{self.url} was asked for {self.model}, but {name} answers: check --model. The submission records it.",
+            )
+        if served.unknown_end:
+            reason = excerpt(self._key.redact(served.unknown_end), 60)
+            self.say_once(
+                reason,
+                f"{self.url} ends answers with the finish_reason {reason!r}, which is unknown here: they are taken as "
+                "complete.",
+            )
+
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
         """Log a long wait, unless one is already going on."""
         now = self._limits.clock.now()
@@ -343,23 +301,28 @@ class Client:
         what = "no request is sent for" if fault.for_all else "trying again in"
         _log.warning("The server %s; %s %.0f s%s.", fault, what, seconds, why)
 
-    async def _content(self, path: str, body: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
+    async def _content(self, path: str, body: Mapping[str, Any], max_tokens: int | None) -> dict[str, Any]:
         """Return the JSON object of a reply that is not an error."""
         name = self._limit_name
-        reply = await self._send("POST", path, {**body, name: max_tokens})
-        if name == "max_tokens" and reply.refuses(name) and "max_completion_tokens" in reply.message:
+        sent = dict(body) if max_tokens is None else {**body, name: max_tokens}
+        reply = await self._send("POST", path, sent)
+        if "max_completion_tokens" in reply.message and reply.find_refused([name]) == "max_tokens":
             self._limit_name = "max_completion_tokens"
-            reply = await self._send("POST", path, {**body, self._limit_name: max_tokens})
+            sent = {**body, self._limit_name: max_tokens}
+            reply = await self._send("POST", path, sent)
         said = f'"{excerpt(self._key.redact(reply.message))}"'
-        if reply.status not in (401, 403, 404, 429) and (overflow := reply.overflow):
+        if reply.is_filtered:
+            raise FilteredError(said)
+        if overflow := reply.overflow:
             raise PromptOverflowError(overflow, f"The prompt is too long for the server, which says {said}.")
         if 200 <= reply.status < 300:
             if reply.content is None:
                 raise UnreadableReplyError(f"not a JSON object but {said}")
-            if reply.error and "choices" not in reply.content:
-                raise _RetryableError(f"answered with an error: {said}")
+            if reply.error:
+                for_all = str(reply.error.get("code")) == "429"
+                raise _RetryableError(f"answered with an error: {said}", for_all=for_all)
             return reply.content
-        if reason := await self._reason_to_stop(reply, path, said):
+        if reason := await self._reason_to_stop(reply, path, said, sent):
             self._stopped = reason
             raise ModelError(reason)
         if reply.status in RETRIED or reply.status >= 500:
@@ -394,15 +357,24 @@ class Client:
                 if len(body) > LARGEST_REPLY:
                     raise _RetryableError(f"sent more than {LARGEST_REPLY >> 20} MiB")
             self._has_replied = True
-            return ServerReply(response.status_code, body.decode("utf-8", "replace"), response.headers)
+            try:
+                text = body.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                if (
+                    response.is_success
+                ):  # with replacement characters, another answer than the model's would be scored
+                    raise _RetryableError("sent a reply that is not UTF-8") from None
+                text = body.decode("utf-8", "replace")
+            return ServerReply(response.status_code, text, response.headers)
 
-    async def _reason_to_stop(self, reply: ServerReply, path: str, said: str) -> str:
+    async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
         """Say why every other question would fail too; empty if another might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
+            only = f" {OPENAI_VARIABLE} is sent to OpenAI alone." if self._keeps_a_key() else ""
             return (
-                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLES[0]} to a valid key, or "
-                "give the header that it wants with --header."
+                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid key, or give "
+                f"the header that it wants with --header.{only}"
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
@@ -416,13 +388,20 @@ class Client:
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
             return await self._explain_not_found(url, said)
-        refused = [name for name in ("temperature", "seed", "top_p", "stop") if reply.refuses(name)]
-        if refused:
-            return (
-                f"{url} does not take {refused[0]} with {self.model}: {said}. Leave it out with --omit {refused[0]}, "
-                "which the submission records, or change the option, the model or the server."
-            )
-        return ""
+        if not (name := reply.find_refused([each for each in sent if each not in _NEEDED])):
+            return ""
+        omitted = "max_tokens" if name == "max_completion_tokens" else name
+        remedy = (
+            f"Leave it out with --omit {omitted}, which the submission records, or change the option, the model or the "
+            "server."
+            if omitted in OMITTED
+            else "Change --body."
+        )
+        return f"{url} does not take {name} with {self.model}: {said}. {remedy}"
+
+    def _keeps_a_key(self) -> bool:
+        """Whether there is a key in the environment that was not sent, because it is OpenAI's."""
+        return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:
         """Say whether the server does not know the model or the URL."""

@@ -1,45 +1,122 @@
-"""Parse the replies of servers, which differ in wording: answers, errors, and prompts that are too long."""
+"""Tell what a server says in place of an answer: refusals, failures, and prompts that are too long.
+
+Each server has its own words. The tables of patterns name those that they are from; the words of one more server are
+one more line.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from decabench.predictors.protocol import Answer, Finish
-from decabench.text import well_formed
+from decabench.predictors.openai.choices import first_choice, read_count
 
-__all__ = ["Overflow", "ServerReply", "UnreadableReplyError", "parse_answer"]
+__all__ = ["Overflow", "ServerReply"]
 
-_FINISH: dict[str, Finish] = {"length": "length", "max_tokens": "length", "content_filter": "refused"}
-_NO_ANSWER = {"abort", "error"}
-"""Values of finish_reason that mean the server gave up halfway."""
 
-_TOO_LONG = re.compile(
-    r"maximum (?:context|model|prompt) length|available context size|context.{0,3}length.{0,3}exceeded"
-    r"|exceed_context_size|prompt is too long|exceeds? (?:the |this )?(?:model's )?context"
-    r"|longer than the (?:model's )?context|`inputs` tokens",
-    re.IGNORECASE,
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_FILTERED = _any_of(
+    r"content[ _-]?(?:filter|policy|moderation|safety)",  # OpenAI, Azure, Moonshot, Zhipu, Anthropic, LiteLLM
+    r"content management policy|ResponsibleAI|jailbreak|prompt injection",  # Azure
+    r"data_?inspection_?failed|(?:inappropriate|prohibited|unsafe|harmful) content",  # DashScope, Anthropic
+    r"content exists risk",  # DeepSeek
+    r"high[ -]risk|content risk",  # Moonshot
+    r"sensitive[ _]?(?:content|words?|information)|new_sensitive",  # Zhipu, Volcengine, New API, MiniMax
+    r"敏感|违规|不安全|审核",  # the same in Chinese
+    r"violat\w+ (?:\w+ ){0,3}(?:usage|use|safety)|SAFETY_CHECK|safety (?:system|filter|check|polic)",  # xAI, OpenAI
+    r"\bflagged\b|moderation|censor",  # OpenAI, OpenRouter, Mistral, StepFun
+    r"PROHIBITED_CONTENT|block_?reason",  # Gemini
+    r"(?:prompt|input|output|response|candidate|content)\b[^.]{0,40} (?:blocked|filtered)",  # Gemini, StepFun
+    r"blocked (?:prompt|input|output)|toxic",  # Cohere
+    r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
+_FILTER_CODES = frozenset({"1301", "1026", "1027"})
+"""Of Zhipu, and of MiniMax for prompts and for answers."""
+_FLAGS = ("reasons", "flagged_input")
+"""Keys of the metadata of OpenRouter's errors that say why a prompt was flagged."""
+_NOT_THE_PROMPT = _any_of(
+    r"(?:account|resource|organi[sz]ation|project|user|key|you)(?: (?:has|have|been|is|are|was|temporarily))*"
+    r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
+    r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
+)
+"""The words of a filter in an error that other prompts will meet too, or that passes."""
+
+_TOO_LONG = _any_of(
+    r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
+    r"context (?:the )?overflow",  # LM Studio
+    r"max(?:imum)?[ _](?:model|prompt|input|seq\w*|allowed|total)[ _](?:input )?(?:len|size|tokens)",  # vLLM, xAI
+    r"(?:prompt|input|messages?|request)(?: (?!tak|took)\w+){0,3} too (?:long|large|big)",  # Anthropic, Bedrock
+    r"too large for model",  # Mistral
+    r"(?:input|prompt) token count",  # Gemini, Copilot
+    r"(?:input|prompt|inputs)\b[^.]{0,40}\bexceed",  # OpenAI, Zhipu, DeepInfra, watsonx
+    r"(?:prompt|input) length\b.{0,40}\b(?:greater|longer|larger)",  # TabbyAPI
+    r"too many (?:input |prompt )?tokens|model token limit",  # Cohere, Moonshot
+    r"reduce the (?:length|size) of|reduce your prompt|shorten (?:the|your) (?:prompt|input)",  # OpenAI, Groq, Cerebras
+    r"range of input length",  # DashScope
+    r"`inputs`|inputs tokens",  # TGI, Together
+    r"expected maxLength|request_too_large",  # Bedrock, Anthropic
+    r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
+)
+_RATE = _any_of(r"per minute|per day|\bTPM\b|rate[ _-]?limit|quota|throttl|too many requests")
+"""An account's limits, which Groq reports with 413; a shorter context would hide them."""
 _LIMITS = (
-    r"maximum (?:context|model|prompt) length (?:is|of) (\d+)",
-    r"available context size \((\d+) tokens",
-    r"> (\d+) maximum",
-    r"must be <= (\d+)",
+    r"maximum (?:context|model|prompt|input|allowed)(?: input)?[ _](?:length|limit|size)(?: is| of|:)? ?\(?(\d+)",
+    r"with (\d+) maximum context length",  # Mistral
+    r"context (?:length|size|window|limit)(?: limit)?(?: is| of)?(?: only)? \(?(\d+)",  # SGLang, LM Studio, llama.cpp
+    r"n_ctx: (\d+)",  # LM Studio
+    r"> (\d+)\b(?! -)",  # Anthropic
+    r"must be <= (\d+)|must have less than (\d+)",  # TGI
+    r"(?:tokens allowed|limit of|limit is|supports up to|cannot exceed|token limit:) \(?(\d+)",  # Gemini, Cohere
+    r"\[1, ?(\d+)\]",  # DashScope
 )
 _PROMPTS = (
-    r"\((\d+) in (?:the|your) (?:messages|prompt)",
-    r"messages resulted in (\d+) tokens",
-    r"(?:has|have) (\d+) input tokens",
-    r"prompt contains (\d+) input tokens",
-    r"request \((\d+) tokens\)",
-    r"prompt \(length (\d+)\)",
-    r"prompt is too long: (\d+) tokens",
-    r"Given: (\d+) `inputs` tokens",
+    r"\((\d+) in (?:the|your) (?:messages|prompt)",  # OpenAI, vLLM, DeepSeek
+    r"messages resulted in (\d+) tokens",  # OpenAI
+    r"(?:has|have|contains) (\d+) (?:input )?tokens",  # vLLM, xAI, Mistral
+    r"(?:request|input) \((\d+) tokens\)",  # llama.cpp, Together
+    r"prompt \(length (\d+)\)",  # vLLM
+    r"too long: (\d+)",  # Anthropic, Fireworks
+    r"context limit: (\d+) \+",  # Anthropic
+    r"Given: (\d+)",  # TGI
+    r"keep the first (\d+) tokens|n_keep: (\d+)",  # LM Studio
+    r"token count(?: of| is)? \(?(\d+)",  # Gemini, Copilot
+    r"(?:input|prompt) length \(?(\d+)",  # DeepInfra, SGLang
+    r"(\d+) tokens from the input",  # SGLang
+    r"current length is (\d+)|received (\d+)|requested: (\d+)",  # Cerebras, Cohere, Moonshot
 )
+
+_UNSUPPORTED = _any_of(
+    r"unsupported|not supported|does not support|deprecated",  # OpenAI, xAI, Anthropic
+    r"unrecognized|unknown|cannot find field|unexpected",  # OpenAI, Gemini
+    r"not (?:permitted|allowed)|forbidden",  # Mistral, and whatever is written with pydantic
+    r"cannot both|must be|should be|strictly positive|out of range",  # Anthropic, TGI, Zhipu
+)
+
+LONGEST_ERROR = 10_000
+"""Characters of an error that are read; one that is longer repeats the request."""
+
+_ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
+"""Keys of an error under which it repeats the request, or says nothing."""
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Yield every text and number in an error, in order, but for what it repeats of the request."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += [item[key] for key in reversed(item) if key not in _ECHOES]
+        elif isinstance(item, list):
+            waiting += reversed(item)
+        elif item:
+            yield str(item)
 
 
 @dataclass(frozen=True)
@@ -50,10 +127,6 @@ class Overflow:
     """The most tokens that prompt and answer may have together."""
     prompt: int | None
     """The tokens of this prompt; None if the server says only "at least"."""
-
-
-class UnreadableReplyError(Exception):
-    """A reply that does not fit the API; the message says what it is instead."""
 
 
 @dataclass(frozen=True)
@@ -68,91 +141,125 @@ class ServerReply:
     """The headers."""
 
     @cached_property
-    def content(self) -> dict[str, Any] | None:
-        """The JSON object in the body; None for anything else."""
+    def _json(self) -> Any:
+        """The body as JSON; None for anything else."""
         try:
-            value = json.loads(self.text)
+            return json.loads(self.text, parse_int=_parse_int)
         except (ValueError, RecursionError):
             return None
-        return value if isinstance(value, dict) else None
+
+    @property
+    def content(self) -> dict[str, Any] | None:
+        """The JSON object in the body; None for anything else."""
+        return self._json if isinstance(self._json, dict) else None
 
     @cached_property
     def error(self) -> dict[str, Any]:
-        """The error object in the body; empty if there is none. Some servers send a string, or the bare object."""
-        content = self.content or {}
-        found = content.get("error", content if self.status >= 400 else None)
-        return found if isinstance(found, dict) else {"message": found} if found else {}
+        """The error object in the body, or in its first choice; empty if there is none.
+
+        Some servers send a string, the bare object, or a list with the object (Gemini).
+        """
+        content = self._json[0] if isinstance(self._json, list) and self._json else self._json
+        content = content if isinstance(content, dict) else {}
+        choice = first_choice(content)
+        found = next(
+            filter(_says, (content.get("error"), choice.get("error"), _failed_status(content))),
+            content if self.status >= 400 or "choices" not in content else {},
+        )
+        if isinstance(found, dict):
+            return found
+        code = content.get("code")  # xAI: {"code": "…", "error": "…"}
+        return {"message": found} | ({"code": code} if code else {})
+
+    @cached_property
+    def _said(self) -> str:
+        """All words of the error; a page of a proxy has none."""
+        return " ".join(_leaves(self.error))[:LONGEST_ERROR]
+
+    @cached_property
+    def message(self) -> str:
+        """The message of an error with its cause, or all of its words, or the whole body."""
+        message = self.error.get("message") or self.error.get("detail")
+        if not isinstance(message, str):
+            return self._said or self.text
+        metadata = self.error.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # what OpenRouter was told
+        return f"{message} ({raw})" if raw and isinstance(raw, str) else message
 
     @property
-    def message(self) -> str:
-        """The message of an error, or the whole body."""
-        message = self.error.get("message") or self.error.get("detail")
-        return message if isinstance(message, str) else self.text
+    def is_filtered(self) -> bool:
+        """Whether a content filter stopped this prompt, or the answer to it."""
+        if self.status in (401, 402, 404, 429):
+            return False
+        content = self.content or {}
+        feedback = content.get("promptFeedback") or content.get("prompt_feedback")
+        if isinstance(feedback, dict) and not first_choice(content):  # Gemini
+            return bool(feedback.get("blockReason") or feedback.get("block_reason"))
+        metadata = self.error.get("metadata")
+        is_flagged = isinstance(metadata, dict) and not metadata.keys().isdisjoint(_FLAGS)
+        has_code = str(self.error.get("code")) in _FILTER_CODES
+        is_known = is_flagged or has_code or bool(_FILTERED.search(self._said))
+        return is_known and not _NOT_THE_PROMPT.search(self._said)
 
     @property
     def overflow(self) -> Overflow | None:
         """The lengths that an error reports, if it is about a prompt that is too long."""
-        error = self.error
-        if not error and self.status < 400:
+        said = self._said or (self.text[:LONGEST_ERROR] if self.status >= 400 else "")
+        text = re.sub(r"(?<=\d),(?=\d{3})", "", said)
+        if self.status in (401, 403, 404, 429) or _RATE.search(text):
             return None
-        about = f"{error.get('code')} {error.get('type')} {self.message}" if error else self.message
-        text = re.sub(r"(?<=\d),(?=\d{3})", "", about)
-        if not _TOO_LONG.search(text):
+        if self.status != 413 and not _TOO_LONG.search(text):
             return None
         return Overflow(
-            limit=_integer(error.get("n_ctx")) or _first_number(_LIMITS, text),
-            prompt=_integer(error.get("n_prompt_tokens")) or _first_number(_PROMPTS, text),
+            limit=read_count(self.error.get("n_ctx")) or _first_number(_LIMITS, text),
+            prompt=read_count(self.error.get("n_prompt_tokens")) or _first_number(_PROMPTS, text),
         )
 
-    def refuses(self, parameter: str) -> bool:
-        """Whether it is an error about a parameter that the server does not accept."""
-        unsupported = re.search(
-            r"unsupported|not supported|unrecognized|unknown|does not support", self.message, re.I
-        )
-        named = self.error.get("param") == parameter or re.search(rf"['\"`]{parameter}['\"`]", self.message)
-        return self.status in (400, 422) and bool(unsupported and named)
+    def find_refused(self, sent: Sequence[str]) -> str:
+        """Return which of the parameters that were sent an error does not accept; empty if it is about none of them."""
+        if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
+            return ""
+        located = [self.error.get("param"), *_locations(self._json)]
+        names = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
+        # `stop` is a common word, so that it counts only in quotes, or as the name of a parameter
+        bare = rf"\b(?!stop\b)({names})\b|(?:parameter|argument|field|model)s?:? (stop)\b|\b(stop) sequence"
+        found = re.search(rf"['\"`]({names})\\?['\"`]", self._said) or re.search(bare, self._said)
+        named = found[found.lastindex or 0] if found else ""
+        return next((name for name in sent if name in located), named)
 
 
-def parse_answer(content: Mapping[str, Any]) -> Answer:
-    """Parse the answer in the reply of either API. Raises UnreadableReplyError."""
-    choices = content.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(choice, dict):
-        raise UnreadableReplyError("it has no choices")
-    reason = choice.get("finish_reason")
-    if reason in _NO_ANSWER:
-        raise UnreadableReplyError(f"its finish_reason is {reason!r}")
-    message = choice.get("message")
-    said: Mapping[str, Any] = message if isinstance(message, dict) else {"content": choice.get("text", 0)}
-    text, refusal = _text(said.get("content")), _text(said.get("refusal")) or ""
-    if text is None:
-        raise UnreadableReplyError("its first choice has neither a message nor a text")
-    usage = content.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    return Answer(
-        text=well_formed(text or refusal),
-        finish="refused" if refusal else _FINISH.get(str(reason), "stop"),
-        prompt_tokens=_integer(counts.get("prompt_tokens")),
-        completion_tokens=_integer(counts.get("completion_tokens")),
-    )
+def _says(error: object) -> bool:
+    """Whether an error says anything: some servers send an empty one with every answer."""
+    return error not in (None, False) and any(_leaves(error))
 
 
-def _text(content: object) -> str | None:
-    """Return the text of a message's content: a string, nothing, or a list of parts of which some are text."""
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        parts = [
-            part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"
-        ]
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else None
+def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what MiniMax has in the place of an error."""
+    status = content.get("base_resp")
+    if not isinstance(status, dict) or not status.get("status_code"):
+        return {}
+    return {"code": status["status_code"], "message": status.get("status_msg")}
 
 
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _locations(body: object) -> Iterator[str]:
+    """Yield the names of the fields that pydantic complains of: `{"loc": ["body", "seed"]}`, however deep."""
+    waiting = [body]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            loc = item.get("loc")
+            yield from (name for name in (loc if isinstance(loc, list) else ()) if isinstance(name, str))
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+
+
+def _parse_int(digits: str) -> int | None:
+    """Parse a number of JSON; None for one with more digits than any that means something, which may take long."""
+    return int(digits) if len(digits) <= 20 else None
 
 
 def _first_number(patterns: tuple[str, ...], text: str) -> int | None:
     matches = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
-    return next((int(match[1]) for match in matches if match), None)
+    found = next((match[match.lastindex or 0] for match in matches if match), None)
+    return read_count(int(found)) if found and len(found) < 20 else None

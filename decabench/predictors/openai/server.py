@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,15 +15,16 @@ from urllib.parse import urlsplit
 from decabench.errors import DecabenchError
 from decabench.predictors.openai.client import (
     Client,
+    FilteredError,
     GaveUpError,
     LoopThread,
     PromptOverflowError,
     RefusedError,
     RequestClock,
     RequestLimits,
-    read_key,
 )
-from decabench.predictors.openai.replies import Overflow, parse_answer
+from decabench.predictors.openai.keys import read_key
+from decabench.predictors.openai.replies import Overflow
 from decabench.predictors.protocol import (
     Answer,
     Failure,
@@ -31,6 +32,7 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    before_stops,
     refuse_unused,
     require_sampling,
 )
@@ -90,10 +92,15 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
     refuse_unused(options, USED, "openai:", "the server or --api decides it.")
-    if "temperature" in options.omit and options.temperature:
-        raise DecabenchError(
-            "--omit temperature leaves it out, but --temperature gives one: choose one of the two."
-        )
+    given = {
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "max_tokens": options.max_new_tokens,
+    }
+    for name, value in given.items():
+        if value and name in options.omit:
+            flag = _OWN[name].partition(" ")[0]
+            raise DecabenchError(f"--omit {name} leaves it out, but {flag} gives one: choose one of the two.")
     if "temperature" not in options.omit:  # else the server has its own, which may be above 0
         require_sampling(options)
     body = parse_json(options.body or "{}")
@@ -128,6 +135,12 @@ def _parse_base_url(target: str) -> str:
 
 
 _ENDPOINTS = ("/chat/completions", "/completions", "/models", "/responses")
+
+
+def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
+    """Whether a stop string may have ended an answer before its first word."""
+    is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
+    return is_nothing and any(not end.strip() for end in body.get("stop", ()))
 
 
 def _asks_chat(options: ModelOptions) -> bool:
@@ -187,7 +200,7 @@ class OpenAIBackend:
             retries=usual.retries if options.retries is None else options.retries,
             clock=self.clock,
         )
-        client = Client(self.url, options.model or "", read_key(options.header), limits)
+        client = Client(self.url, options.model or "", read_key(options.header, self.url), limits)
 
         def make(setting: Setting) -> OpenAIPredictor:
             if setting.prompting is None:
@@ -303,8 +316,36 @@ class OpenAIPredictor:
             body["stop"] = list(stop)
         for name in self.options.omit:
             body.pop(name, None)
-        answer = await self.client.ask(path, body, self._max_new_tokens, parse_answer)
-        return replace(answer, text=self.client.redact(answer.text))
+        answer = await self._send(path, body)
+        if _is_cut_at_once(answer, body):
+            # The model begins with an empty line, where the answers of another end: what follows is its answer.
+            self.client.say_once(
+                "blank",
+                f"{self.client.model} begins its answers with an empty line, which is a stop string of the template: "
+                "these questions are asked again without it, and their answers are cut here.",
+            )
+            stops = body.pop("stop")
+            if words := [each for each in stops if each.strip()]:
+                body["stop"] = words
+            answer = await self._send(path, body)
+            if (text := before_stops(answer.text, stops)) != answer.text:
+                answer = replace(answer, text=text, finish="stop")
+        return answer
+
+    async def _send(self, path: str, body: dict[str, Any]) -> Answer:
+        """Ask with this body. The key, which the server may echo, is removed from what it answers."""
+        limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
+        try:
+            answer = (await self.client.ask(path, body, limit)).answer
+        except FilteredError as error:
+            self.client.say_once("filter", f"A filter stopped a prompt, which counts as refused: {error}.")
+            return Answer("", "refused")
+        return replace(
+            answer,
+            text=self.client.redact(answer.text),
+            reasoning=answer.reasoning and self.client.redact(answer.reasoning),
+            served_by=answer.served_by and self.client.redact(answer.served_by),
+        )
 
     @property
     def _max_new_tokens(self) -> int:

@@ -102,7 +102,18 @@ def test_retry_after(waits, status, header, seconds):
     assert sum(waits.slept) == seconds
 
 
-@pytest.mark.parametrize("header", ["soon", "nan", "inf", ""])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "soon",
+        "nan",
+        "inf",
+        "",
+        "9" * 5000,
+        "Sat, 31 Jan 99999999999999 12:00:42 GMT",
+        "Sat, 31 Jan 2026 99:99:99 GMT",
+    ],
+)
 def test_a_retry_after_that_says_nothing(waits, header):
     with serving(in_turn(fault(503, "wait", {"Retry-After": header}))) as server:
         outcomes(at(server.url, waits), questions(1))
@@ -288,23 +299,6 @@ def test_no_key_where_one_is_wanted(waits):
     with serving(lambda seen: fault(401, "who are you?")) as server:
         with pytest.raises(DecabenchError, match=r"refuses requests without a key .*Set DECABENCH_API_KEY"):
             outcomes(at(server.url, waits), questions(1))
-
-
-@pytest.mark.parametrize(
-    ("variables", "sent"),
-    [
-        ({}, None),
-        ({"OPENAI_API_KEY": "a"}, "Bearer a"),
-        ({"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": "b\n"}, "Bearer b"),
-        ({"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": ""}, None),
-    ],
-)
-def test_where_the_key_comes_from(waits, monkeypatch, variables, sent):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    with serving(lambda seen: chat("fine")) as server:
-        outcomes(at(server.url, waits), questions(1))
-    assert server.seen[0].headers.get("Authorization") == sent
 
 
 @pytest.mark.parametrize("key", ["sécret-canary", "two words-canary", "canary\r\nX-Other: 1"])

@@ -1,10 +1,10 @@
-"""What servers say of prompts that are too long, each in its own words, and of what they do not take."""
+"""The words in which servers say that a prompt is too long, that a filter stopped it, or what they do not take."""
 
 import json
 
 import pytest
 
-from decabench.predictors.openai.replies import Overflow, ServerReply, UnreadableReplyError, parse_answer
+from decabench.predictors.openai.replies import Overflow, ServerReply
 
 
 def reply(message, status=400, **error):
@@ -80,6 +80,191 @@ def reply(message, status=400, **error):
         (ServerReply(400, '{"object": "error", "message": "maximum context length is 16 tokens"}'), 16, None),
         (ServerReply(400, "maximum context length is 16 tokens"), 16, None),
         (reply("Sorry", code="context_length_exceeded"), None, None),
+        # LM Studio, in three versions
+        (
+            ServerReply(
+                400,
+                '{"error": "Trying to keep the first 5732 tokens when context the overflows. However, the model is '
+                "loaded with context length of only 4096 tokens, which is not enough. Try to load the model with a "
+                'larger context length, or provide a shorter input"}',
+            ),
+            4096,
+            5732,
+        ),
+        (
+            ServerReply(
+                400,
+                '{"error": "The number of tokens to keep from the initial prompt is greater than the context length '
+                "(n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length, or provide a "
+                'shorter input."}',
+            ),
+            4096,
+            13055,
+        ),
+        (ServerReply(400, '{"error": "Reached context length of 4096 tokens with this model"}'), 4096, None),
+        # Gemini: a list; and as its gateway for OpenAI's API passes it on, a text in a text
+        (
+            ServerReply(
+                400,
+                '[{"error": {"code": 400, "message": "The input token count (1200293) exceeds the maximum number of '
+                'tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}]',
+            ),
+            1048576,
+            1200293,
+        ),
+        (
+            reply(
+                '{"error": {"message": "The input token count exceeds the maximum number of tokens allowed 1048576."}}'
+            ),
+            1048576,
+            None,
+        ),
+        (
+            reply(
+                "Unable to submit request because the input token count is 1100000 but model only supports up to "
+                "1048576. Reduce the input token count and try again."
+            ),
+            1048576,
+            1100000,
+        ),
+        # Bedrock
+        (ServerReply(400, '{"message": "Input is too long for requested model."}'), None, None),
+        # DeepInfra answers with 500
+        (reply("Requested input length 99009 exceeds maximum input length 8192", 500), 8192, 99009),
+        # Together
+        (
+            reply("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 422),
+            4096,
+            5000,
+        ),
+        (
+            ServerReply(
+                422,
+                '{"error": "Input validation error: `inputs` must have less than 2048 tokens. Given: 2100"}',
+            ),
+            2048,
+            2100,
+        ),
+        # Groq, and Cerebras
+        (
+            reply("Please reduce the length of the messages or completion.", code="context_length_exceeded"),
+            None,
+            None,
+        ),
+        (
+            reply(
+                "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000"
+            ),
+            40000,
+            42328,
+        ),
+        # Fireworks
+        (reply("The prompt is too long: 8203, model maximum context length: 8191"), 8191, 8203),
+        # SGLang, in three versions
+        (
+            ServerReply(
+                400,
+                '{"object": "error", "message": "The input (61709 tokens) is longer than the model\'s context length '
+                '(40960 tokens).", "type": "BadRequestError", "param": null, "code": 400}',
+            ),
+            40960,
+            61709,
+        ),
+        (
+            reply("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)."),
+            59862,
+            160062,
+        ),
+        (
+            reply(
+                "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a "
+                "total of 5000 tokens: 4900 tokens from the input messages and 100 tokens for the completion."
+            ),
+            4096,
+            4900,
+        ),
+        # Ollama, where it does not cut in silence
+        (reply("the input length exceeds the context length", 500), None, None),
+        (reply("prompt too long; exceeded max context length by 1200 tokens"), None, None),
+        # vLLM, newer than those above
+        (
+            reply(
+                "This model's maximum context length is 200 tokens. However, your request has 203 input tokens. Please "
+                "reduce the length of the input messages."
+            ),
+            200,
+            203,
+        ),
+        # Mistral
+        (
+            reply(
+                "Prompt contains 40012 tokens and 0 draft tokens, too large for model with 32768 maximum context length"
+            ),
+            32768,
+            40012,
+        ),
+        # DashScope
+        (
+            reply("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"),
+            30720,
+            None,
+        ),
+        # Anthropic
+        (
+            reply(
+                "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or "
+                "`max_tokens` and try again"
+            ),
+            200000,
+            188240,
+        ),
+        (
+            ServerReply(
+                413, '{"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}'
+            ),
+            None,
+            None,
+        ),
+        # a proxy
+        (ServerReply(413, "<html>413 Request Entity Too Large</html>"), None, None),
+        # xAI, Moonshot, Zhipu, MiniMax, Cohere, OpenAI's newer models
+        (
+            reply("This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+            131072,
+            537812,
+        ),
+        (
+            reply("Invalid request: Your request exceeded model token limit: 8192 (requested: 9100)"),
+            8192,
+            9100,
+        ),
+        (reply("Prompt exceeds max length", code="1261"), None, None),
+        (reply("invalid params, context window exceeds limit (2013)"), None, None),
+        (
+            reply(
+                "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000. Try using a "
+                "shorter prompt."
+            ),
+            4081,
+            5000,
+        ),
+        (
+            reply(
+                "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 509178 tokens. "
+                "Please reduce the length of the messages."
+            ),
+            272000,
+            509178,
+        ),
+        # OpenRouter, which passes on what it was told
+        (
+            reply(
+                "Provider returned error",
+                metadata={"raw": "prompt is too long: 208310 tokens > 200000 maximum"},
+            ),
+            200000,
+            208310,
+        ),
     ],
 )
 def test_too_long(found, limit, prompt):
@@ -91,6 +276,17 @@ def test_too_long(found, limit, prompt):
     [
         reply("max_tokens must be at least 1"),
         reply("The server had an error"),
+        reply("Reading your message took too long", 504),
+        reply("Your request is taking too long", 504),
+        reply("Extra inputs are not permitted", 422),
+        reply("context deadline exceeded", 500),
+        # Groq: what an account may ask for in a minute, which a shorter context would hide
+        reply(
+            "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7123, please reduce "
+            "your message size and try again.",
+            413,
+            code="rate_limit_exceeded",
+        ),
         ServerReply(400, ""),
         ServerReply(
             200,
@@ -102,40 +298,158 @@ def test_not_too_long(found):
     assert found.overflow is None
 
 
+SENT = ("temperature", "seed", "top_p", "stop", "max_tokens")
+
+
 @pytest.mark.parametrize(
-    ("message", "parameter", "refused"),
+    ("found", "parameter"),
     [
-        ("Unsupported parameter: 'max_tokens' is not supported with this model.", "max_tokens", True),
-        ("Unsupported value: 'temperature' does not support 0 with this model.", "temperature", True),
-        ("Unknown field `seed`", "seed", True),
-        ("'max_tokens' is too large: 5", "max_tokens", False),
-        ("Unsupported parameter: 'seed'", "temperature", False),
+        (reply("Unsupported parameter: 'max_tokens' is not supported with this model."), "max_tokens"),
+        (reply("Unsupported value: 'temperature' does not support 0 with this model."), "temperature"),
+        (reply("Unknown field `seed`"), "seed"),
+        (reply("'max_tokens' is too large: 5"), ""),
+        (reply("Unsupported parameter: 'logprobs'"), ""),
+        (reply("Unsupported parameter: 'top_p'. Use temperature instead."), "top_p"),
+        # Mistral, in three versions: what pydantic says, in an object, in a text, and bare
+        (
+            ServerReply(
+                422,
+                '{"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], '
+                '"msg": "Extra inputs are not permitted", "input": 0}]}, "code": null}',
+            ),
+            "seed",
+        ),
+        (
+            ServerReply(
+                422,
+                json.dumps(
+                    {
+                        "message": '{"detail":[{"type":"extra_forbidden","loc":["body","stop"],"msg":"Extra inputs are '
+                        'not permitted","input":["\\nReview:"]}]}'
+                    }
+                ),
+            ),
+            "stop",
+        ),
+        (
+            ServerReply(
+                422,
+                '{"detail": [{"loc": ["body", "top_p"], "msg": "extra fields not permitted", "type": "value_error"}]}',
+            ),
+            "top_p",
+        ),
+        # Gemini
+        (
+            ServerReply(
+                400,
+                '[{"error": {"code": 400, "message": "Invalid JSON payload received. Unknown name \\"seed\\": Cannot '
+                'find field.", "status": "INVALID_ARGUMENT"}}]',
+            ),
+            "seed",
+        ),
+        (reply("Argument not supported on this model: stop"), "stop"),  # xAI
+        (reply("Unknown error: the server will stop"), ""),
+        (
+            reply("`temperature` and `top_p` cannot both be specified for this model."),
+            "temperature",
+        ),  # Anthropic
+        (
+            ServerReply(
+                422, '{"error": "Input validation error: `temperature` must be strictly positive"}'
+            ),  # TGI
+            "temperature",
+        ),
+        (reply("litellm.UnsupportedParamsError: m does not support parameters: ['seed']"), "seed"),  # LiteLLM
+        (reply("Unsupported parameter: 'seed'", 500), ""),
     ],
 )
-def test_refuses(message, parameter, refused):
-    assert reply(message).refuses(parameter) == refused
+def test_what_a_server_does_not_take(found, parameter):
+    assert found.find_refused(SENT) == parameter
+
+
+FILTERED = [  # each is one server's; the texts are as they were seen
+    reply(
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+        param="prompt",
+        code="content_filter",
+        innererror={"code": "ResponsibleAIPolicyViolation"},
+    ),
+    reply("litellm.ContentPolicyViolationError: AzureException", code="400"),
+    reply("Input data may contain inappropriate content.", code="data_inspection_failed"),
+    reply("<400> InternalError.Algo.DataInspectionFailed: Output data may contain inappropriate content."),
+    reply("Content Exists Risk", code="invalid_request_error"),
+    ServerReply(400, '{"detail": "Content Exists Risk"}'),
+    reply("The request was rejected because it was considered high risk", type="content_filter", code=400),
+    ServerReply(
+        400, '{"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}'
+    ),
+    reply("Filtered.", code=1301),
+    reply("Output blocked by content filtering policy", type="invalid_request_error"),
+    reply(
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again with a "
+        "different prompt.",
+        code="invalid_prompt",
+    ),
+    reply('m requires moderation on OpenAI. Your input was flagged for "harassment".', 403),
+    reply("Forbidden", 403, metadata={"reasons": ["violence"], "flagged_input": "…"}),
+    reply("Provider returned error", 400, metadata={"raw": '{"error": {"code": "content_filter"}}'}),
+    ServerReply(
+        403,
+        '{"code": "The caller does not have permission to execute the specified operation", "error": "Content violates '
+        'usage guidelines. Team: t, API key ID: k, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO"}',
+    ),
+    reply("The request may contain sensitive information.", code="SensitiveContentDetected"),
+    reply("input contains sensitive words: [test]", 500, code="sensitive_words_detected"),
+    reply("input new_sensitive (1026)", 500),
+    ServerReply(
+        200, '{"choices": null, "base_resp": {"status_code": 1027, "status_msg": "output new_sensitive"}}'
+    ),
+    ServerReply(200, '{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {}}'),
+    ServerReply(200, '{"choices": [], "promptFeedback": {"blockReason": "OTHER"}}'),
+    ServerReply(200, '{"error": {"code": "content_filter", "message": "filtered"}, "choices": []}'),
+    reply("blocked output: please adjust prompt and try again", 400),
+    reply("The content you provided or machine outputted is blocked.", 451, type="censorship_blocked"),
+    reply("Prompt blocked due to security configurations", 424, code=2016),
+]
+
+
+@pytest.mark.parametrize("found", FILTERED)
+def test_filtered(found):
+    assert found.is_filtered and found.overflow is None
 
 
 @pytest.mark.parametrize(
-    "content",
+    "found",
     [
-        {},
-        {"choices": None},
-        {"choices": []},
-        {"choices": ["text"]},
-        {"choices": [{}]},
-        {"choices": [{"text": 5}]},
-        {"choices": [{"message": {"content": {"a": 1}}}]},
-        {"choices": [{"message": {"content": "half"}, "finish_reason": "error"}]},
+        reply("Incorrect API key provided", 401, code="content_filter"),
+        reply("Your project has been denied access", 403),
+        reply("Access denied due to invalid subscription key or wrong API endpoint.", 403),
+        reply("You have no permission to access this resource", 403),
+        reply("Access terminated. Review our Community Guidelines", 403, type="access_terminated_error"),
+        # Azure's, of an account and not of a prompt
+        reply(
+            "Your resource has been temporarily blocked because we detected behavior that may violate our content "
+            "policy.",
+            403,
+        ),
+        reply("No endpoints are available matching your guardrail restrictions and data policy", 404),
+        reply("Rate limit reached for content_filter", 429),
+        reply("The content filter is unavailable", 503),
+        reply("Moderation service error", 500),
+        reply("Extra inputs are not permitted", 422),
+        reply("Invalid value for 'content': expected a string", 400),
+        reply("This request was blocked by your guardrail: the model is not on its list", 403),
+        ServerReply(403, "<html>Blocked by the content filter of your company</html>"),
+        reply("Unsupported parameter: 'seed' is not supported with this model.", param="seed"),
+        reply("Invalid prompt: messages must not be empty", code="invalid_prompt"),
+        ServerReply(
+            422, '{"detail": [{"msg": "Extra inputs are not permitted", "input": "Content Exists Risk"}]}'
+        ),
+        ServerReply(200, '{"choices": [{"message": {"content": "Content Exists Risk"}}]}'),
+        ServerReply(
+            200, '{"choices": [], "prompt_filter_results": [{"content_filter_results": {"filtered": false}}]}'
+        ),
     ],
 )
-def test_what_is_no_answer(content):
-    with pytest.raises(UnreadableReplyError):
-        parse_answer(content)
-
-
-@pytest.mark.parametrize(
-    "usage", [None, {}, {"prompt_tokens": "5"}, {"prompt_tokens": -1}, {"prompt_tokens": True}, []]
-)
-def test_tokens_that_were_not_counted(usage):
-    assert parse_answer({"choices": [{"text": "a"}], "usage": usage}).prompt_tokens is None
+def test_not_filtered(found):
+    assert not found.is_filtered

@@ -4,6 +4,7 @@ import json
 import pickle
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -73,7 +74,6 @@ def test_what_completions_are_asked():
         (chat("cut off", "length"), Answer("cut off", "length")),
         (chat("", "content_filter"), Answer("", "refused")),
         (chat(None, refusal="I will not."), Answer("I will not.", "refused")),
-        (chat("fine", refusal=None, reasoning_content="Let me think. No."), Answer("fine")),
         (
             chat([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]),
             Answer("ab"),
@@ -84,6 +84,63 @@ def test_what_is_made_of_an_answer(say, answer):
     with serving(lambda seen: say) as server:
         [found] = outcomes(at(server), questions(1)).values()
     assert (found.text, found.finish) == (answer.text, answer.finish)
+
+
+def completion(body, text):
+    """The reply of a server for completions, which cuts the text that a model would write."""
+    ends = [text.index(stop) for stop in body.get("stop", []) if stop in text]
+    choice = {"text": text[: min(ends)] if ends else text, "finish_reason": "stop" if ends else "length"}
+    return Say({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}})
+
+
+@pytest.mark.parametrize(
+    ("written", "answer", "asked"),
+    [
+        ("positive\n\nMore", Answer("positive"), 1),
+        ("\n\npositive\n\nMore", Answer("\n\npositive"), 2),
+        ("\n\n\npositive, and so on", Answer("\n\n\npositive, and so on", "length"), 2),
+        ("\n\n\nReview: more", Answer("\n\n"), 2),  # nothing but another example
+        ("\nReview: more", Answer(""), 2),
+    ],
+)
+def test_an_empty_line_ends_no_answer_before_it_begins(caplog, written, answer, asked):
+    """The server cuts at the template's empty line; some models begin with one."""
+    with serving(lambda seen: completion(seen.body, written)) as server:
+        prompting = replace(PROMPTING, template=replace(PROMPTING.template, stop=("\n\n", "\nReview:")))
+        found = outcomes(at(server, api="completions"), questions(1), setting(prompting))["q0"]
+    assert (found.text, found.finish) == (answer.text, answer.finish)
+    assert [seen.body["stop"] for seen in server.seen] == [["\n\n", "\nReview:"], ["\nReview:"]][:asked]
+    assert ("begins its answers with an empty line" in caplog.text) == (asked == 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "same"),
+    [
+        ("gpt-4o", "gpt-4o", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4", "gpt-4-0613", True),
+        ("mistral-small-latest", "mistral-small-2409", True),
+        ("gemini-2.0-flash", "gemini-2.0-flash-001", True),
+        ("llama3", "llama3:latest", True),
+        ("Qwen/Qwen2.5-7B-Instruct", "/data/models/qwen2.5-7b-instruct", True),
+        ("any", "Qwen2.5-7B-Instruct-Q4_K_M.gguf", True),
+        ("meta-llama/llama-3-70b:free", "meta-llama/llama-3-70b", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("gpt-4-0613", "gpt-4-0314", False),
+        ("Mistral-7B-Instruct-v0.2", "Mistral-7B-Instruct-v0.3", False),
+        ("llama3:8b", "llama3:70b", False),
+        ("qwen2.5-7b", "qwen2.5-72b", False),
+        ("m", "another-model-1b", False),
+    ],
+)
+def test_another_model_than_the_one_that_was_asked_for(caplog, asked, served, same):
+    body = {**chat("fine").body, "model": served, "system_fingerprint": "fp_1"}
+    with serving(lambda seen: Say(body)) as server:
+        found = outcomes(at(server, model=asked), questions(3))
+    assert {outcome.served_by for outcome in found.values()} == {f"{served} (fp_1)"}
+    warned = [record for record in caplog.records if "check --model" in record.getMessage()]
+    assert len(warned) == (0 if same else 1)  # once, and not for each answer
 
 
 def test_every_question_has_its_own_answer():

@@ -11,7 +11,7 @@ import pytest
 
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors.openai.server import backend
-from decabench.predictors.protocol import Header, ModelOptions, parse_body, parse_header
+from decabench.predictors.protocol import OMITTED, Header, ModelOptions, parse_body, parse_header
 from decabench.runs.write import predict
 from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
@@ -47,10 +47,18 @@ def test_parameters_can_be_left_out() -> None:
     assert not {"temperature", "seed", "stop"} & set(body) and body["max_tokens"] == 16
     described = backend("http://x/v1", options(omit=("seed", "temperature"))).describe()
     assert described["omitted"] == ["seed", "temperature"] and not {"seed", "temperature"} & set(described)
-    with pytest.raises(DecabenchError, match="choose one of the two"):
-        backend("http://x/v1", options(omit=("temperature",), temperature=0.5))
-    with pytest.raises(DecabenchError, match="--omit must be one of temperature, seed, stop, not model"):
+    for omitted, given in ("temperature", 0.5), ("top_p", 0.5), ("max_tokens", 5):
+        option = "max_new_tokens" if omitted == "max_tokens" else omitted
+        with pytest.raises(
+            DecabenchError, match=f"--{option.replace('_', '-')} gives one: choose one of the two"
+        ):
+            backend("http://x/v1", options(omit=(omitted,), **{option: given}))
+    with pytest.raises(DecabenchError, match=r"--omit must be one of temperature, .*, not model"):
         options(omit=("model",))
+
+
+def test_all_that_is_sent_can_be_left_out() -> None:
+    assert body_of(omit=OMITTED).keys() == {"model", "messages"}
 
 
 def test_a_nucleus_needs_a_temperature() -> None:

@@ -1,13 +1,18 @@
 """A whole `decabench predict` against a server: what is in the folder, and what must not be."""
 
 import json
+import shutil
 import tomllib
 
 import pytest
 
 from decabench.errors import DecabenchError
 from decabench.predictors.protocol import ModelOptions
-from decabench.runs.write import predict
+from decabench.runs.plan import Run, plan_run
+from decabench.runs.write import predict, run_plan
+from decabench.scoring.evaluator import evaluate
+from decabench.submission.answers import read_lines
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
 
@@ -35,7 +40,15 @@ def test_the_key_is_in_no_file(run, tmp_path, capfd):
     echo = f"positive {CANARY}"
 
     def respond(seen):
-        says = [chat(echo), chat("negative"), fault(400, echo), fault(500, echo), Say(echo.encode())]
+        apart = {**chat("negative", reasoning_content=echo).body, "model": echo, "system_fingerprint": CANARY}
+        says = [
+            chat(echo),
+            Say(apart),
+            Say({**chat("", "content_filter").body, "model": CANARY}),
+            fault(400, echo),
+            fault(500, echo),
+            Say(echo.encode()),
+        ]
         return says[seen.number % len(says)]
 
     with serving(respond) as server:
@@ -59,6 +72,81 @@ def test_what_the_submission_says(run, tmp_path):
         "seed": 0,
         "revision": "v1",
         "stop": "template",
+    }
+
+
+def lines_of(folder):
+    path = folder / "predictions" / "sst.validation.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_filtered_prompt_is_wrong_and_the_model_is_ranked(run, home):
+    """Azure's filter refuses every eighth prompt: each is asked once, is scored as wrong, and leaves no hole."""
+    filtered = fault(400, "The response was filtered.", code="content_filter", param="prompt")
+    with serving(lambda seen: chat("positive") if seen.number % 8 else filtered) as server:
+        folder = run(server, concurrency=1)
+        asked = len(server.seen)
+        assert run(server) == folder and len(server.seen) == asked  # a refusal is not asked for again
+    golds = {example.id: example.answers[0] for example in Store(home).examples("sst", "validation")}
+    lines = lines_of(folder)
+    assert len(lines) == len(golds) and sum(line.get("finish") == "refused" for line in lines) == 4
+    assert "incomplete" not in tomllib.loads((folder / "submission.toml").read_text())
+    task = evaluate(folder, tasks=["sst"], home=home).tasks["sst"]
+    right = sum(line["answer"] == golds[line["id"]] for line in lines)
+    assert (task.status, task.answers["refused"]) == ("scored", 4)
+    assert task.score == pytest.approx(100 * right / len(golds))
+
+
+@pytest.mark.parametrize(
+    ("say", "counts", "example"),
+    [
+        (chat(None, reasoning_content="It is praise."), {"empty": 32, "only_reasoning": 32}, False),
+        (chat("<think>It is praise.</think>"), {"empty": 32, "only_reasoning": 32}, False),
+        (chat(None, "length", reasoning="It is"), {"empty": 32, "cut_reasoning": 32}, False),
+        (chat("", "length"), {"empty": 32, "cut_reasoning": 32}, False),
+        (chat("<think>It is", "length"), {"empty": 32, "cut_reasoning": 32}, False),
+        (chat(""), {"empty": 32}, False),
+        (chat("", "content_filter"), {"refused": 32}, False),
+        (chat("Fine words, on the whole."), {"unparseable": 32}, True),
+        (chat("positive", reasoning_content="It is praise."), {}, False),
+    ],
+)
+def test_answers_that_are_none_are_counted_for_what_they_are(home, tmp_path, say, counts, example):
+    """And none of them shows an empty text as an example, with the advice to change the prompt."""
+    with serving(lambda seen: say) as server:
+        given = ModelOptions(model="m", retries=0)
+        asked = Run(
+            f"openai:{server.url}", [TASKS["sst"]], "validation", tmp_path / "s", Store(home), options=given
+        )
+        [tally] = run_plan(plan_run(asked)).tallies
+    kinds = ("refused", "empty", "cut_reasoning", "only_reasoning", "unparseable")
+    assert {kind: number for kind in kinds if (number := getattr(tally, kind))} == counts
+    assert bool(tally.other_label_example) == example
+
+
+def test_the_model_that_answered_is_recorded(run):
+    def respond(seen):
+        name = "m-2024-08-06" if seen.number % 2 else "m-2024-05-13"
+        return Say(
+            {
+                **chat("positive", reasoning_content="It is praise.").body,
+                "model": name,
+                "system_fingerprint": "fp_1",
+            }
+        )
+
+    with serving(respond) as server:
+        folder = run(server)
+        written = (folder / "submission.toml").read_bytes()
+        shutil.rmtree(folder / "predictions")
+        run(server)  # from the journal
+    assert (folder / "submission.toml").read_bytes() == written
+    served = tomllib.loads(written.decode())["predictor"]["served_by"]
+    assert served.keys() == {"sst.validation", "schema.validation"}
+    assert set(served["sst.validation"]) == {"m-2024-05-13 (fp_1)", "m-2024-08-06 (fp_1)"}
+    assert {line["reasoning"] for line in lines_of(folder)} == {"It is praise."}
+    assert {line.answer for line in read_lines(folder / "predictions" / "sst.validation.jsonl")} == {
+        "positive"
     }
 
 

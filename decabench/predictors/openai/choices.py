@@ -1,0 +1,256 @@
+"""Read the answer in a reply: its text, its reasoning, how it ended, and which model gave it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from decabench.predictors.protocol import Answer, Finish
+from decabench.text import well_formed
+
+__all__ = [
+    "ServedAnswer",
+    "ToolCallError",
+    "UnreadableReplyError",
+    "first_choice",
+    "is_same_model",
+    "parse_answer",
+    "read_count",
+]
+
+
+class UnreadableReplyError(Exception):
+    """A reply without an answer, which another try may bring; the message says what the reply is instead."""
+
+
+class ToolCallError(Exception):
+    """A reply that calls a tool in place of an answer, as another try would too."""
+
+
+_End = Finish | Literal["failed", "tool"]
+
+_ENDS: Mapping[_End, str] = {
+    # content_filter (OpenAI, Azure, Moonshot), content_filtered, guardrail_intervened (Bedrock), refusal (Anthropic),
+    # sensitive (Zhipu), ERROR_TOXIC (Cohere), SAFETY, RECITATION, PROHIBITED_CONTENT, BLOCKLIST, SPII (Gemini)
+    "refused": "filter|safety|recitation|prohibited|block|spii|refus|guardrail|sensitive|toxic|moderat|policy|censor",
+    # load, unload (Ollama), abort (vLLM, SGLang), error (OpenRouter), insufficient_system_resource (DeepSeek),
+    # network_error (Zhipu), OTHER, MALFORMED_RESPONSE, FINISH_REASON_UNSPECIFIED (Gemini)
+    "failed": "error|abort|fail|load|unknown|unspecified|other|cancel|time_?out|network|resource|malformed|rate_limit"
+    "|interrupt|exception|incomplete|unavailable|disconnect|preempt|evict",
+    "tool": "tool|function",  # tool_calls, function_call (OpenAI), tool_use (Anthropic)
+    # length (OpenAI), max_tokens (Anthropic, Gemini), model_length (Mistral), model_context_window_exceeded (Zhipu)
+    "length": "length|max_|limit|window",
+    "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
+}
+"""How an answer ended to words in its finish_reason; the first that is found counts."""
+
+LARGEST_COUNT = 10**9
+"""Tokens; a larger count is ignored, since no prompt or answer has as many."""
+
+
+@dataclass(frozen=True)
+class ServedAnswer:
+    """An answer, with the rest of the reply that matters."""
+
+    answer: Answer
+    """The answer."""
+    model: str
+    """The model that the server says has answered; empty if it does not."""
+    unknown_end: str
+    """A finish_reason that is in no table; the answer is taken as complete."""
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The contents of a message, sorted by kind."""
+
+    text: str
+    reasoning: str
+    refusal: str
+    tools: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first choice of a reply, which is the only one that is asked for; empty if there is none."""
+    choices = content.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
+
+
+def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
+    """Parse the answer in the reply of either API.
+
+    Raises UnreadableReplyError for a reply without one, and ToolCallError.
+    """
+    choice = first_choice(content)
+    if not choice:
+        raise UnreadableReplyError("it has no choices")
+    end, unknown = _read_end(choice)
+    parts = _read_parts(choice, optional=end == "refused")
+    usage = content.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    prompt = read_count(counts.get("prompt_tokens", counts.get("input_tokens")))
+    made = read_count(counts.get("completion_tokens", counts.get("output_tokens")))
+    if parts.refusal:
+        end = "refused"
+    if end == "failed":
+        raise UnreadableReplyError(f"its finish_reason is {choice.get('finish_reason')!r}")
+    if end != "refused" and not parts.text.strip():
+        _require_empty_answer(parts, end, made)
+    fingerprint = content.get("system_fingerprint")
+    model = content.get("model") if isinstance(content.get("model"), str) else ""
+    served = [model, f"({fingerprint})" if isinstance(fingerprint, str) and fingerprint else ""]
+    finish: Finish = "refused" if end == "refused" else "length" if end == "length" else "stop"
+    answer = Answer(
+        text=well_formed(parts.text or parts.refusal),
+        finish=finish,
+        prompt_tokens=prompt,
+        completion_tokens=made,
+        reasoning=well_formed(parts.reasoning) or None,
+        served_by=" ".join(filter(None, served)) or None,
+    )
+    return ServedAnswer(answer, model or "", unknown)
+
+
+def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
+    """Return how an answer ended, None if the reply does not say, and a reason that is in no table."""
+    reason = choice.get("finish_reason") or choice.get("stop_reason")
+    if not reason:
+        return None, ""
+    if not isinstance(reason, str):
+        raise UnreadableReplyError(f"its finish_reason is {reason!r}")
+    word = re.sub(r"[- ]", "_", reason)
+    end = next((end for end, words in _ENDS.items() if re.search(words, word, re.IGNORECASE)), None)
+    return end, "" if end else reason
+
+
+def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
+    """Raise for a reply without text, unless it is certain that the model wrote none.
+
+    It is certain if the server says why the answer ended and did not count zero tokens, since the end of an answer is a
+    token too, or if the model wrote reasoning.
+    """
+    if parts.tools or end == "tool":
+        named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
+        raise ToolCallError(
+            f"The model called a tool{named} and wrote no answer: turn tools off on the server."
+        )
+    if parts.others:
+        raise UnreadableReplyError(f"its message has no text but {', '.join(parts.others[:3])}")
+    if parts.reasoning.strip():
+        return
+    if made == 0:
+        raise UnreadableReplyError("it is empty, and the server counted 0 tokens")
+    if end not in ("stop", "length"):
+        raise UnreadableReplyError("it is empty, and has no finish_reason that says why")
+
+
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+"""Where a message holds reasoning: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM. The first counts."""
+
+
+def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
+    """Sort what the message holds by kind. Raises UnreadableReplyError, unless it is `optional`, if it has neither."""
+    message = choice.get("message")
+    said: Mapping[str, Any] = message if isinstance(message, dict) else {"content": choice.get("text", 0)}
+    content = said.get("content")
+    if content is None and "text" in choice:
+        content = choice["text"]
+    if not isinstance(content, (str, list, dict, type(None))):
+        if not optional:
+            raise UnreadableReplyError("its first choice has neither a message nor a text")
+        content = None
+    kinds: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": [], "tool": [], "other": []}
+    for part in content if isinstance(content, list) else [content]:
+        if part is not None:
+            kind, text = _read_part(part)
+            kinds[kind].append(text)
+    for place in (said, choice):
+        if not any(map(str.strip, kinds["reasoning"])):
+            kinds["reasoning"] = next(
+                ([text] for name in _REASONING if (text := _joined(place.get(name))).strip()), []
+            )
+    refusal = said.get("refusal")
+    kinds["refusal"] += [refusal] if isinstance(refusal, str) else []
+    calls = said.get("tool_calls")
+    for call in [*(calls if isinstance(calls, list) else []), said.get("function_call")]:
+        kinds["tool"] += [_tool_name(call)] if call else []
+    text, reasoning, refused = ("".join(kinds[kind]) for kind in ("text", "reasoning", "refusal"))
+    return _Parts(text, reasoning, refused, tuple(kinds["tool"]), tuple(kinds["other"]))
+
+
+def _read_part(part: object) -> tuple[str, str]:
+    """Return the kind of a part of a message, and its text or its name.
+
+    text and output_text hold an answer, thinking and reasoning (or any with `thought`, as Gemini has it) do not.
+    """
+    if isinstance(part, str):
+        return "text", part
+    if not isinstance(part, dict):
+        return "other", f"a {type(part).__name__}"
+    kind = part.get("type", "text")
+    name = kind if isinstance(kind, str) else repr(kind)
+    if re.search("think|reason", name) or part.get("thought") is True:
+        return "reasoning", _joined(part)
+    if "refus" in name:
+        return "refusal", _joined(part)
+    if re.search("tool|function", name):
+        return "tool", _tool_name(part)
+    if name.endswith("text") and isinstance(part.get("text"), str):
+        return "text", part["text"]
+    return "other", f"a part of the type {name}" if "type" in part else "an object"
+
+
+def _joined(value: object) -> str:
+    """Join the texts in reasoning or a refusal, in whatever form: a text, parts, or an object with either."""
+    if isinstance(value, str):
+        return value
+    texts = []
+    for part in value if isinstance(value, list) else [value]:
+        inner = next((part[key] for key in _TEXTS if part.get(key)), "") if isinstance(part, dict) else part
+        for each in inner if isinstance(inner, list) else [inner]:
+            text = each.get("text") if isinstance(each, dict) else each
+            texts += [text] if isinstance(text, str) else []
+    return "".join(texts)
+
+
+_TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
+"""Keys under which a part has its text."""
+
+
+def _tool_name(call: object) -> str:
+    """Return the name of the tool that a call is of."""
+    function = call.get("function", call) if isinstance(call, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else "without a name"
+
+
+_SNAPSHOT = re.compile(
+    r"(?:[-_@:.](?:latest|free|beta|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?:\.\d+)*))+$"
+)
+"""The end of a model's name that tells one state of the model from another: `-2024-08-06`, `-0613`, `:latest`."""
+
+
+def is_same_model(asked: str, served: str) -> bool:
+    """Whether a server's name for a model may be another way to write the name that was asked for.
+
+    Folders and case do not count, and a date is added or left out; but one date is not another. `any` and `default`
+    name no model.
+    """
+    wanted, given = (
+        re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)
+    )
+    if wanted in (given, "any", "default"):
+        return True
+    dated = _SNAPSHOT.sub("", wanted), _SNAPSHOT.sub("", given)
+    return dated[0] == dated[1] and (wanted in dated or given in dated or wanted.endswith("latest"))
+
+
+def read_count(value: object) -> int | None:
+    """Return a count that may be true; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value <= LARGEST_COUNT and value == int(value) else None

@@ -1,0 +1,637 @@
+"""Hidden labels: a keeper's board ranks by them, and nothing that it publishes or prints holds one.
+
+Every byte of the site, of what `evaluate` writes and of what commands print is searched for gold answers, as they stand
+and behind the escapes of JSON, HTML, addresses and gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decabench.cli import cli
+from decabench.submission import SubmissionInfo, write_submission
+from decabench.tasks import Store, fingerprint_line
+
+Command = Callable[..., Result]
+
+COUNT = 24
+PIECES = (
+    '«Gäld» & <b>"q',
+    "\\u0041'½",
+    "naïve—\U0001d54f",
+    "%41&amp;",
+    "\t`$(x)`",
+    "-1e",
+    "=SUM",
+    "\u202eevil",
+)
+"""What gold strings are made of: HTML, escapes, characters beyond the BMP, formulas, marks of direction."""
+
+
+def golds(task: str) -> list[str]:
+    """Gold answers of a task that occur nowhere else; labels and tags recur, as they do in data."""
+    match task:
+        case "own.text":
+            return [f"txt{number}q {PIECES[number % len(PIECES)]} zq{number}e" for number in range(COUNT)]
+        case "own.label":
+            return [f"lbl-{'kxw'[number % 3]}q7" for number in range(COUNT)]
+        case "own.tags":
+            return [f"tg-{'uv'[number % 2]}q9 tg-{'uvw'[number % 3]}q9" for number in range(COUNT)]
+        case "own.number":
+            return [f"{number + 0.7}319{number:02}" for number in range(COUNT)]
+        case _:
+            return [f"slot{number % 5}: val{number}q5; " for number in range(COUNT)]
+
+
+TASKS = {
+    "own.text": 'metric = "nf1"\nsecondary = ["em", "rouge"]',
+    "own.label": 'metric = "macro_f1"\noutput = "label"',
+    "own.tags": 'metric = "tag_macro_f1"\noutput = "tags"',
+    "own.number": 'metric = "mse"\nsecondary = ["pearson"]',
+    "own.dialogue": 'metric = "joint_goal_em"\nsecondary = ["dialogue_f1"]',
+}
+META = """
+from pathlib import Path
+from decabench.tasks import Example, RemoteFile, Source, Task
+
+def read(files, split):
+    for line in files.path("meta.txt").read_text().splitlines():
+        number, gold = line.split()
+        yield Example(f"m-{number}", "Which?", f"Number {number}.", (gold,), (gold,), {"gold": gold})
+
+HERE = Path(__file__).parent
+TASK = Task("own.meta", "Meta", "Meta", metric="em", hidden=("test",), folder=HERE, origin="user",
+            sources=(Source("text", {"test": (RemoteFile("meta.txt"),)}, read),))
+"""
+
+
+def write_tasks(folder: Path, hidden: bool) -> list[Path]:
+    """Write tasks with a test split each, whose ids, but not whose questions, are found nowhere else."""
+    folder.mkdir()
+    files = []
+    for name, settings in TASKS.items():
+        answers = golds(name)
+        rows = [
+            {
+                "id": f"d{number // 6}-{name}_{number}",
+                "text": f"word{number} more",
+                "gold": gold,
+                # A unit may be named after what is to be found out.
+                "unit": f"unit {answers[number // 6]}",
+            }
+            for number, gold in enumerate(answers)
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        mark = 'hidden = ["test"]\n' if hidden else ""
+        (folder / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\n{settings}\n{mark}'
+            'question = "Which?"\ncontext = "{text}"\nanswer = "gold"\nid = "id"\nunits = ["unit"]\n'
+            f'[files]\ntest = "{name}.jsonl"\n'
+        )
+        files.append(folder / f"{name}.toml")
+    lines = "".join(f"{number} mta{number}q3\n" for number in range(COUNT))
+    (folder / "meta.txt").write_text(lines)
+    (folder / "meta.py").write_text(META if hidden else META.replace('("test",)', "()"))
+    (folder / "suite.toml").write_text(
+        'format = "decabench.suite/1"\nname = "own"\ntitle = "Own"\ntotal = "mean"\ntotal_name = "mean score"\n'
+        f"tasks = {[name for name in (*TASKS, 'own.meta') if name != 'own.number']}\n"
+    )
+    (folder / "numbers.toml").write_text(
+        'format = "decabench.suite/1"\nname = "numbers"\ntitle = "Numbers"\ntotal = "mean"\ntasks = ["own.number"]\n'
+    )
+    return [*files, folder / "meta.py", folder / "suite.toml", folder / "numbers.toml"]
+
+
+def needles() -> set[str]:
+    """The words of gold answers that occur nowhere else."""
+    found = {gold.strip() for name in ("own.label", "own.number") for gold in golds(name)}
+    found |= {f"mta{number}q3" for number in range(COUNT)}
+    others = " ".join(text for name in ("own.text", "own.tags", "own.dialogue") for text in golds(name))
+    return found | set(re.findall(r"\w*q\d+e|txt\d+q|tg-\wq9|val\d+q5", others))
+
+
+def readings(raw: bytes) -> Iterator[str]:
+    """Yield a file's text, and what it says behind its escapes, which may be nested: JSON in a script in a page."""
+    if raw.startswith(b"\x1f\x8b"):
+        raw = gzip.decompress(raw)
+    text = raw.decode("utf-8", "replace")
+    yield text
+    for _ in range(3):
+        plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda each: chr(int(each[1], 16)), text)
+        plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        plain = re.sub(r"\\(.)", lambda each: {"n": "\n", "t": "\t"}.get(each[1], each[1]), plain)
+        yield plain
+        text = unquote(html.unescape(plain))
+        yield text
+
+
+def searched(texts: Iterable[str]) -> set[str]:
+    """Return which of the golds stand in texts, in whichever case."""
+    within = "\n".join(texts).casefold()
+    return {gold for gold in needles() if gold.casefold() in within}
+
+
+def files_below(folder: Path, *but: str) -> dict[str, bytes]:
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    named = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    return {name: content for name, content in named.items() if not any(part in name for part in but)}
+
+
+class Keeper:
+    """A board with hidden labels, and everything that was printed while it was made."""
+
+    def __init__(self, folder: Path, hidden: bool) -> None:
+        self.folder, self.home, self.submissions = folder, folder / "home", folder / "submissions"
+        self.printed: list[str] = []
+        folder.mkdir()
+        self.include = write_tasks(folder / "private", hidden)
+        self.tasks = [*TASKS, "own.meta"]
+
+    def run(self, *arguments: object, code: int | None = 0) -> Result:
+        data = ["--home", self.home, *(part for path in self.include for part in ("--include", path))]
+        done = CliRunner().invoke(cli, [str(each) for each in (*arguments, *data)])
+        self.printed += [done.stdout, done.stderr]
+        assert code is None or done.exit_code == code, done.output
+        return done
+
+    def submit(self, name: str, right: Callable[[int], bool]) -> Path:
+        """Write answers to all tasks; those that are right equal the gold."""
+        store = Store(self.home)
+        lines: dict[tuple[str, str], list[Any]] = {}
+        for task in self.tasks:
+            examples = enumerate(store.examples(task, "test"))
+            lines[task, "test"] = [
+                (each.id, each.answers[0] if right(number) else "7" if task == "own.number" else "no idea")
+                for number, each in examples
+            ]
+        return write_submission(self.submissions / name, name, lines)
+
+    def evaluate(self, *names: str) -> None:
+        for name in names:
+            self.run("check", self.submissions / name)
+            for suite in ("own", "numbers"):
+                self.run("evaluate", self.submissions / name, "--split", "test", "--suite", suite)
+
+    def board(self, *options: str) -> Path:
+        self.run("leaderboard", "--submissions", self.submissions, "--output", self.folder / "site", *options)
+        return self.folder / "site"
+
+
+RIGHT: dict[str, Callable[[int], bool]] = {
+    "knows": lambda number: True,
+    "half": lambda number: number % 2 == 0,
+    "third": lambda number: number % 3 == 0,
+    "one": lambda number: number == 5,
+    "none": lambda number: False,
+}
+
+
+def make_keeper(folder: Path, hidden: bool) -> Keeper:
+    keeper = Keeper(folder, hidden)
+    keeper.run("prepare", *keeper.tasks)
+    for name, right in RIGHT.items():
+        keeper.submit(name, right)
+    keeper.evaluate(*RIGHT)
+    keeper.board("--verified-only")
+    return keeper
+
+
+@pytest.fixture(autouse=True)
+def own_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --debug sets goes away with the test."""
+    monkeypatch.setenv("DECABENCH_DEBUG", "")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    return make_keeper(tmp_path_factory.mktemp("hidden") / "board", hidden=True)
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """The same board with public labels."""
+    return make_keeper(tmp_path_factory.mktemp("public") / "board", hidden=False)
+
+
+def test_the_search_finds_what_leaks(public: Keeper) -> None:
+    """The same search finds nearly every gold answer in the board of public labels: it can fail."""
+    texts = [text for raw in files_below(public.folder / "site").values() for text in readings(raw)]
+    assert len(searched(texts)) == len(needles())
+
+
+@pytest.mark.parametrize("policy", ["free", "all"])
+def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
+    files = files_below(kept.board("--examples", policy), "static/")
+    assert {"index.html", "board.json", "board.csv", "compare.html", "data/compare.js"} <= files.keys()
+    assert sum(name.startswith("data/examples/") for name in files) == 2 * len(RIGHT)
+    texts = [text for raw in files.values() for text in readings(raw)]
+    assert searched(texts) == set()
+    assert searched(unquote(name) for name in files) == set()
+    # Neither is there anything of a single example, from which who sent its answer learns whether that is right.
+    ids = [row["id"] for task in kept.tasks for row in Store(kept.home).read(task, "test", ("id",))]
+    assert not [id_ for id_ in ids if any(id_ in text for text in texts)]
+    assert "The labels of this split are hidden" in files["submissions/half-test-own.html"].decode()
+    distributions = [raw for name, raw in files.items() if name.startswith("data/tasks/")]
+    assert len(distributions) == len(kept.tasks) and all(b'systems\\":[]' in raw for raw in distributions)
+
+
+def test_a_task_that_the_builder_does_not_know_is_hidden_all_the_same(kept: Keeper, tmp_path: Path) -> None:
+    """Without its file nothing says `hidden` but the record of its data; `--examples all` used to show all."""
+    line = [
+        "leaderboard",
+        "--submissions",
+        kept.submissions,
+        "--output",
+        tmp_path / "site",
+        "--home",
+        kept.home,
+    ]
+    done = CliRunner().invoke(cli, [*map(str, line), "--examples", "all"])
+    assert done.exit_code == 0, done.output
+    texts = [text for raw in files_below(tmp_path / "site", "static/").values() for text in readings(raw)]
+    assert searched([*texts, done.output]) == set()
+
+
+def test_what_evaluate_writes_holds_no_gold(kept: Keeper) -> None:
+    files = files_below(kept.submissions, "/predictions/")
+    assert {name.rpartition("/")[2] for name in files} == {
+        "submission.toml", "results.json", "manifest.json", "run.json",
+    }  # fmt: skip
+    assert searched(text for raw in files.values() for text in readings(raw)) == set()
+
+
+def test_the_board_ranks_as_one_of_public_labels(kept: Keeper, public: Keeper) -> None:
+    """Ranks, groups and tests are the same; scores differ in digits that no page shows."""
+    for name in ("board.json", "suite-own.json"):
+        boards = [json.loads((each.board() / name).read_text()) for each in (kept, public)]
+        rows, wanted = (each["submissions"] for each in boards)
+        assert [row["name"] for row in rows] == [row["name"] for row in wanted]
+        for row, other in zip(rows, wanted, strict=True):
+            for key in ("kind", "rank", "rank_best", "rank_worst", "rank_group", "evidence"):
+                assert row[key] == other[key], (name, row["name"], key)
+            assert row["total"] == pytest.approx(other["total"], abs=0.05)
+            for task, score in row["tasks"].items():
+                exact = other["tasks"][task]
+                assert score["score"] == pytest.approx(exact["score"], abs=0.05), task
+                assert len(f"{score['score']}".partition(".")[2]) <= 3
+                assert (score["interval"] is None) == (exact["interval"] is None)
+                assert score["units"] == exact["units"] or not exact["units"]
+    kinds = {row["rank"] for row in json.loads((kept.board() / "suite-own.json").read_text())["submissions"]}
+    assert len(kinds) > 1  # the tests tell systems apart
+    assert all(row["evidence"] == "verified" for row in rows)
+
+
+def test_no_command_prints_gold(kept: Keeper, tmp_path: Path) -> None:
+    knows, half = kept.submissions / "knows", kept.submissions / "half"
+    kept.printed.clear()
+    for json_ in ((), ("--json",)):
+        test = ("--split", "test", *json_)
+        kept.run("prepare", *kept.tasks, "--force", *json_)
+        kept.run("prepare", *kept.tasks, "--export-ids", tmp_path / "ids.json", *json_)
+        kept.run("check", half, *json_)
+        kept.run("check", half, "--ids", tmp_path / "ids.json", *json_)
+        for suite in ("own", "numbers"):
+            more = ("--suite", suite, "--confusion", "--all-scores", "--verbose")
+            kept.run("evaluate", half, *test, *more, "--output", tmp_path / f"results-{suite}")
+            html_page = ("--suite", suite, "--html", tmp_path / f"{suite}{len(json_)}.html", "--flips", "50")
+            kept.run("compare", knows, half, *test, *html_page)
+        kept.run("verify", half, *json_, code=1)  # a results file of each suite lacks the tasks of the other
+        kept.run("leaderboard", "--submissions", half, "--output", tmp_path / "site", *json_)
+        kept.run("tasks", *json_)
+        kept.run("tasks", "overlap", "--against", "test", *test)
+        for task in kept.tasks:
+            kept.run("tasks", "show", task, "--examples", "50", *test)
+            kept.run("tasks", "validate", task, *test, code=None)
+            done = kept.run("show", half, "--task", task, *test, code=3)
+            assert f"The labels of {task}, test, are hidden" in done.stderr
+            kept.run("show", half, "--task", task, "--output", tmp_path / "page", *test, code=3)
+            for harness in ("lm-eval", "inspect"):
+                line = ("export", "tasks", task, "--for", harness, "--output", tmp_path / harness, *test)
+                assert "are hidden" in kept.run(*line, code=3).stderr
+            line = ("predict", "--predictor", "oracle", "--tasks", task, "--output", tmp_path / "o", *test)
+            assert "oracle would write the labels" in kept.run(*line, code=2).stderr
+            copied = ("--predictor", "copy-context", "--output", tmp_path / f"c-{task}", "--force", *test)
+            kept.run("predict", "--tasks", task, *copied)
+        for form in ("markdown", "latex", "model-index"):
+            runner = CliRunner().invoke(
+                cli,
+                ["export", "results", str(tmp_path / "results-own/results.json"), "--format", form, *json_],
+            )
+            kept.printed += [runner.output]
+            assert runner.exit_code == 0, runner.output
+        (tmp_path / "answers.csv").write_text("id,answer\nnobody,guess\n")
+        line = ("import", "csv", tmp_path / "answers.csv", "--task", "own.text", *test)
+        kept.run(*line, "--output", tmp_path / "imported", "--name", "i", code=None)
+    written = files_below(tmp_path).values()
+    texts = [text for raw in (*written, *(each.encode() for each in kept.printed)) for text in readings(raw)]
+    assert searched(texts) == set()
+    assert not list(tmp_path.rglob("*.parquet")) and not list(tmp_path.rglob("*.jsonl.gz"))
+    assert not (tmp_path / "o").exists() and not (tmp_path / "page").exists()
+
+
+def test_the_keeper_sees_examples_on_request(kept: Keeper) -> None:
+    done = kept.run("show", kept.submissions / "half", "--task", "own.text", "--split", "test", "--hidden")
+    del kept.printed[-2:]
+    assert {f"txt{number}q" for number in range(COUNT) if number < 20} <= searched([done.stdout])
+
+
+def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
+    """Whoever knows the questions and a few of the labels could try the rest against a fingerprint, or a file's."""
+    public = [*files_below(kept.board(), "static/").values(), *files_below(kept.submissions).values()]
+    public += [text.encode() for text in kept.printed]
+    for task in kept.tasks:
+        digest = hashlib.sha256()
+        for example in Store(kept.home).examples(task, "test"):
+            digest.update(fingerprint_line(example))
+        record = Store(kept.home).record(task, "test")
+        guessed = [digest.hexdigest(), *(str(file["sha256"]) for file in record.files)]
+        secret = [record.salt, record.units_digest.removeprefix("sha256:")]
+        for known in (*guessed, *secret):
+            assert not [raw for raw in public if known[:12].encode() in raw], task
+        assert record.fingerprint != f"sha256:{digest.hexdigest()}"
+
+
+def test_the_site_has_no_digest_of_the_answers_of_a_good_system(kept: Keeper) -> None:
+    site = b"".join(files_below(kept.board(), "static/").values())
+    digests = re.findall(rb'"predictions": "sha256:(\w+)"', b"".join(files_below(kept.submissions).values()))
+    assert len(set(digests)) >= 10 and not [each for each in digests if each[:12] in site]
+
+
+def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
+    """The score of a run on one example says whether that answer is right, and how far off a number is."""
+    examples = list(Store(kept.home).examples("own.text", "test"))
+    limited = {"own.text.test": {"answered": 1, "of": COUNT, "chosen": "limit 1"}}
+    info = SubmissionInfo("few", partial=limited)
+    lines = {("own.text", "test"): [(examples[0].id, examples[0].answers[0])]}
+    write_submission(tmp_path / "few", info, lines)
+    done = kept.run("evaluate", tmp_path / "few", "--split", "test", "--tasks", "own.text", code=1)
+    assert "its labels are hidden, and the score of a limited run would give some away" in " ".join(
+        done.stdout.split()
+    )
+    assert "100.00" not in done.stdout
+
+
+def test_evaluating_another_task_scores_a_hidden_one_again(kept: Keeper, tmp_path: Path) -> None:
+    """Its earlier result has no statistics to rest on, and is not lost for that."""
+    shutil.copytree(kept.submissions / "half", tmp_path / "half")
+    path = tmp_path / "half" / "results" / "test-own" / "results.json"
+    before = json.loads(path.read_text())
+    done = kept.run(
+        "evaluate", tmp_path / "half", "--split", "test", "--suite", "own", "--tasks", "own.label"
+    )
+    assert "Scored again" in done.stdout and "Not kept" not in done.stdout
+    assert json.loads(path.read_text()) == before
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: bool) -> None:
+    """A number in words was said to stand for the gold answer, and tags that no gold answer has were counted."""
+    keeper = Keeper(tmp_path / "keeper", hidden)
+    private = keeper.folder / "private"
+    number = private / "own.number.toml"
+    number.write_text(
+        number.read_text().replace('metric = "mse"', 'output = { kind = "number", low = 0, high = 9 }')
+    )
+    rows = [
+        {**json.loads(line), "gold": "3.00"}
+        for line in (private / "own.number.jsonl").read_text().splitlines()
+    ]
+    (private / "own.number.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    keeper.run("prepare", "own.number", "own.tags")
+    texts = {"own.number": "three", "own.tags": "tg-uq9 other"}
+    lines: dict[tuple[str, str], list[Any]] = {
+        (task, "test"): [(id_, text) for id_ in Store(keeper.home).ids(task, "test")]
+        for task, text in texts.items()
+    }
+    write_submission(keeper.submissions / "s", "s", lines)
+    done = " ".join(keeper.run("evaluate", keeper.submissions / "s", "--split", "test").stdout.split())
+    assert f"has 'three' for {'3' if hidden else '3.00'!r}" in done
+    assert ("24 unknown" in done) == (not hidden)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool) -> None:
+    """An author says how much of a context a model was shown; whether gold is in that part would place it."""
+    keeper = Keeper(tmp_path / "keeper", hidden)
+    path = keeper.folder / "private" / "own.text.toml"
+    spans = 'output = { kind = "text", extractive = true }\ncontext = "{text}"'
+    path.write_text(
+        path.read_text().replace('context = "{text}"', spans).replace('answer = "gold"', 'answer = "text"')
+    )
+    keeper.run("prepare", "own.text")
+    lines = [
+        {"id": each.id, "answer": "", **({"context_kept": [0, 2]} if number == 3 else {})}
+        for number, each in enumerate(Store(keeper.home).examples("own.text", "test"))
+    ]
+    write_submission(keeper.submissions / "s", "s", {("own.text", "test"): lines})
+    done = keeper.run("evaluate", keeper.submissions / "s", "--split", "test")
+    assert "1 context was cut" in done.stdout and ("(ceiling)" in done.stdout) == (not hidden)
+
+
+def said_unquoted(keeper: Keeper) -> None:
+    """No gold stands in what was printed and written."""
+    files = files_below(keeper.folder, "private/", "home/", "static/", "/predictions/").values()
+    texts = [text for raw in files for text in readings(raw)] + keeper.printed
+    assert searched(texts) == set() and "True" not in "".join(keeper.printed)
+
+
+DEBUG = pytest.mark.parametrize("debug", [(), ("--debug", "--verbose")])
+
+
+@pytest.mark.parametrize(
+    ("task", "gold", "quoted"),
+    [
+        ("own.label", "mta0q3", "mta0q3"),
+        ("own.label", True, "True"),
+        ("own.label", {"gold": "mta1q3"}, "mta1q3"),
+        ("own.tags", "mta2q3", "1 tags for 2 words"),
+        ("own.number", "mta3q3", "line 1"),
+        ("own.dialogue", "slot1: a:val1q5;", "a colon in a value"),
+    ],
+)
+@DEBUG
+def test_a_table_is_refused_without_a_quotation(
+    tmp_path: Path, task: str, gold: Any, quoted: str, debug: tuple[str, ...]
+) -> None:
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / f"{task}.toml"
+    path.write_text(path.read_text().replace('"label"', '{ kind = "label", names = ["a", "b"] }'))
+    rows = keeper.folder / "private" / f"{task}.jsonl"
+    first, *rest = map(json.loads, rows.read_text().splitlines())
+    rows.write_text("".join(f"{json.dumps(row)}\n" for row in ({**first, "gold": gold}, *rest)))
+    assert "add --hidden to see it" in keeper.run("prepare", task, *debug, code=3).stderr
+    assert quoted in keeper.run("prepare", task, "--hidden", code=3).stderr
+    del keeper.printed[-2:]
+    said_unquoted(keeper)
+
+
+METRIC = """
+from dataclasses import replace
+from decabench.metrics import ACCURACY, MetricError
+
+def statistics(predictions, references):
+    raise KIND(f"cannot score {references[3].answers[0]}")
+
+METRIC = replace(ACCURACY, name="odd", signature="odd|v:1", statistics=statistics)
+"""
+
+
+@pytest.mark.parametrize("kind", ["MetricError", "ValueError"])
+@DEBUG
+def test_a_metric_fails_without_a_quotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, debug: tuple[str, ...]
+) -> None:
+    """Whatever it raises, which may be published as the reason why a task failed."""
+    (tmp_path / f"odd_{kind.lower()}.py").write_text(METRIC.replace("KIND", kind))
+    monkeypatch.syspath_prepend(tmp_path)
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / "own.number.toml"
+    path.write_text(path.read_text().replace('"mse"', f'"odd_{kind.lower()}:METRIC"'))
+    keeper.run("prepare", "own.number")
+    answers = [(id_, "7") for id_ in Store(keeper.home).ids("own.number", "test")]
+    write_submission(keeper.submissions / "one", "one", {("own.number", "test"): answers})
+    line = ("evaluate", keeper.submissions / "one", "--split", "test", "--suite", "numbers")
+    said = keeper.run(*line, *debug, code=1).stdout
+    assert "decabench tasks validate own.number --split test --hidden says why" in said
+    assert "failed" in (keeper.board() / "index.html").read_text()
+    validate = ("tasks", "validate", "own.number", "--split", "test")
+    keeper.run(*validate, *debug, code=2)
+    assert golds("own.number")[3] in keeper.run(*validate, "--hidden", code=None).stderr
+    del keeper.printed[-2:]
+    said_unquoted(keeper)
+
+
+def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path: Path) -> None:
+    """Its fingerprint had no secret; nothing is scored on it until it has."""
+    keeper = Keeper(tmp_path / "later", hidden=False)
+    for name in ("home", "submissions"):
+        shutil.copytree(public.folder / name, keeper.folder / name)
+    keeper.run("prepare", *keeper.tasks)
+    before = Store(keeper.home).record("own.text", "test")
+    path, code = keeper.folder / "private" / "own.text.toml", keeper.folder / "private" / "meta.py"
+    path.write_text(f'hidden = ["test"]\n{path.read_text()}')
+    code.write_text(META)
+    done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
+    assert "was prepared before its labels were hidden: run decabench prepare own." in done.stderr
+    keeper.run("prepare", "own.text", "own.meta")
+    assert Store(keeper.home).record("own.meta", "test").salt
+    after = Store(keeper.home).record("own.text", "test")
+    assert after.salt and after.fingerprint != before.fingerprint
+    keeper.run("prepare", "own.text", "--force")
+    assert Store(keeper.home).record("own.text", "test") == after  # the secret stays, and so do results
+    keeper.evaluate("half")
+    statistics = keeper.submissions / "half" / "results" / "test-own"
+    assert not (statistics / "statistics" / "own.text.parquet").exists()
+    assert not (statistics / "examples" / "own.text.jsonl.gz").exists()
+    assert (statistics / "statistics" / "own.label.parquet").exists()
+
+
+def test_elsewhere_the_split_has_no_labels(kept: Keeper, tmp_path: Path) -> None:
+    """The same task file without the file of labels: the split is as a built-in task's whose labels are not public."""
+    author = Keeper(tmp_path / "author", hidden=True)
+    shutil.copytree(kept.submissions, author.submissions)
+    for path in (author.folder / "private").glob("*.jsonl"):
+        path.unlink()
+    absent = "own.text has no public test split: its labels are hidden, and own.text.jsonl is not in"
+    assert absent in author.run("prepare", "own.text", code=3).stderr
+    author.run("evaluate", author.submissions / "half", "--tasks", "own.text", "--split", "test", code=3)
+    assert "labels not public" in (author.board() / "suite-own.html").read_text()
+
+
+def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None:
+    """The same task file and tables without the column of answers: enough to answer and to check, not to score."""
+    author = Keeper(tmp_path / "author", hidden=True)
+    author.tasks = [*TASKS]
+    for name in TASKS:
+        path = author.folder / "private" / f"{name}.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text(
+            "".join(f"{json.dumps({k: v for k, v in row.items() if k != 'gold'})}\n" for row in rows)
+        )
+    assert "own.text: test has questions alone, no labels" in author.run("prepare", *author.tasks).stdout
+    tasks = ",".join(author.tasks)
+    for predictor in ("copy-context", "oracle"):
+        line = ("predict", "--predictor", predictor, "--tasks", tasks, "--split", "test")
+        author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
+    sent = tmp_path / "sent" / "copy-context"
+    author.run("check", sent)
+    lacking = "The labels of own.text, test, are hidden, and not here: only their keeper can score answers."
+    for line in (
+        ("evaluate", sent),
+        ("show", sent, "--task", "own.text", "--hidden"),
+        ("compare", sent, sent),
+    ):
+        assert "are hidden, and not here" in author.run(*line, "--split", "test", code=3).stderr
+    for task in author.tasks:
+        assert "(hidden)" in author.run("tasks", "show", task, "--split", "test").stdout
+    assert lacking in author.run("tasks", "validate", "own.text", "--split", "test", code=3).stderr
+    # The keeper finds that they answer the same questions.
+    kept.run("check", sent)
+    kept.run("evaluate", sent, "--split", "test", "--suite", "numbers")
+    author.run("leaderboard", "--submissions", tmp_path / "sent", "--output", tmp_path / "site")
+    assert "labels not public" in (tmp_path / "site" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("without", [[0], [5], [*range(1, COUNT)]])
+def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> None:
+    keeper = Keeper(tmp_path / "keeper", hidden=True)
+    path = keeper.folder / "private" / "own.text.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for number in without:
+        del rows[number]["gold"]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert "cannot be prepared" in keeper.run("prepare", "own.text", code=3).stderr
+    told = keeper.run("prepare", "own.text", "--hidden", code=3).stderr
+    assert "answer" in told and "own.text, test, example" in told
+
+
+def test_statistics_that_come_along_do_not_count(kept: Keeper, public: Keeper, tmp_path: Path) -> None:
+    """Only the keeper can have scored hidden labels: a row that was not verified here is not ranked."""
+    shutil.copytree(kept.submissions / "half", tmp_path / "in" / "half")
+    for name in ("own", "numbers"):
+        place = tmp_path / "in" / "half" / "results" / f"test-{name}"
+        shutil.copytree(
+            public.submissions / "half" / "results" / f"test-{name}" / "statistics", place / "statistics"
+        )
+    shutil.rmtree(tmp_path / "in" / "half" / "predictions")
+    (tmp_path / "in" / "half" / "manifest.json").unlink()
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site")
+    (row,) = json.loads((tmp_path / "site" / "suite-own.json").read_text())["submissions"]
+    assert (row["evidence"], row["rank"], row["kind"]) == ("self-reported", None, "apart")
+
+
+def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_path: Path) -> None:
+    """What a submission says of its data is the same on every machine, and other questions are noticed."""
+    record = Store(kept.home).record("own.text", "test")
+    asked = hashlib.sha256()
+    for each in Store(kept.home).examples("own.text", "test"):
+        line = json.dumps([each.id, each.question, each.context], ensure_ascii=False, separators=(",", ":"))
+        asked.update(f"{line}\n".encode())
+    assert record.stated == f"sha256:{asked.hexdigest()}"
+    line = ("predict", "--predictor", "copy-context", "--tasks", "own.text", "--split", "test")
+    kept.run(*line, "--output", tmp_path / "p")
+    assert record.stated in (tmp_path / "p" / "submission.toml").read_text()
+    kept.run("evaluate", tmp_path / "p", "--split", "test", "--tasks", "own.text")
+    kept.run("prepare", "own.text", "--export-ids", tmp_path / "ids.json")
+    assert json.loads((tmp_path / "ids.json").read_text())["splits"][0]["fingerprint"] == record.stated
+    rows = "".join(f"{id_},x\n" for id_ in Store(kept.home).ids("own.text", "test"))
+    (tmp_path / "answers.csv").write_text(f"id,answer\n{rows}")
+    line = ("import", "csv", tmp_path / "answers.csv", "--task", "own.text", "--split", "test")
+    kept.run(*line, "--output", tmp_path / "i", "--name", "i")
+    assert record.stated in (tmp_path / "i" / "submission.toml").read_text()
+    changed = (tmp_path / "p" / "submission.toml").read_text().replace(record.stated, "sha256:" + "0" * 64)
+    (tmp_path / "p" / "submission.toml").write_text(changed)
+    done = kept.run("evaluate", tmp_path / "p", "--split", "test", code=3)
+    assert "was not made for the data" in done.stderr

@@ -1,0 +1,245 @@
+"""Replies of real servers, one case a line: the outcome, the text, and what is said aloud.
+
+The words of one more server are one more line. A case is the reply to every question; errors are in the words of the
+servers, shortened.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["CASES", "Case"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reply, and what is made of it."""
+
+    name: str
+    outcome: Literal["answered", "refused", "cut", "empty", "failed", "stopped"]
+    """By DESIGN's names; `stopped` is the whole run."""
+    body: Any
+    """The reply: JSON, or bytes as they are."""
+    status: int = 200
+    text: str = ""
+    """The answer, or a part of the failure's message."""
+    reasoning: str | None = None
+    """The reasoning, if it arrived apart."""
+    tries: int = 1
+    """Requests for one question, with one retry allowed."""
+    warning: str = ""
+    """A part of what is logged; empty for nothing."""
+
+
+def chat(content: Any, finish: Any = "stop", tokens: Any = 3, /, **message: Any) -> dict[str, Any]:
+    """A reply of the chat API; `tokens` is the usage, or the tokens of the answer."""
+    usage = {"prompt_tokens": 50, "completion_tokens": tokens} if isinstance(tokens, int) else tokens
+    said = {"role": "assistant", "content": content, **message}
+    return {"choices": [{"index": 0, "message": said, "finish_reason": finish}], "usage": usage}
+
+
+def choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, **fields}]}
+
+
+def error(message: str, **fields: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **fields}}
+
+
+THOUGHT = "The review praises it."
+CALL = {"id": "1", "type": "function", "function": {"name": "classify", "arguments": "{}"}}
+NEVER = "A filter stopped a prompt, which counts as refused"
+
+CASES = (
+    # A filter: counted and scored as wrong, and never asked again
+    Case(
+        "Azure, prompt",
+        "refused",
+        error("Filtered.", code="content_filter", param="prompt"),
+        400,
+        warning=NEVER,
+    ),
+    Case("Azure, answer", "refused", chat("", "content_filter")),
+    Case("Azure, half an answer", "refused", chat("posi", "content_filter"), text="posi"),
+    Case("no message", "refused", choice(message=None, finish_reason="content_filter")),
+    Case("nothing else", "refused", choice(finish_reason="content_filter")),
+    Case("DashScope", "refused", error("Input data may contain inappropriate content."), 400, warning=NEVER),
+    Case(
+        "DeepSeek", "refused", error("Content Exists Risk", code="invalid_request_error"), 400, warning=NEVER
+    ),
+    Case("Zhipu, prompt", "refused", {"error": {"code": "1301", "message": "敏感内容"}}, 400, warning=NEVER),
+    Case("Zhipu, answer", "refused", chat("", "sensitive", 0)),
+    Case("Moonshot", "refused", error("considered high risk", type="content_filter"), 400, warning=NEVER),
+    Case("xAI", "refused", {"code": "x", "error": "Content violates usage guidelines."}, 403, warning=NEVER),
+    Case("OpenRouter", "refused", error("Forbidden", metadata={"reasons": ["violence"]}), 403, warning=NEVER),
+    Case(
+        "OpenRouter, in a choice", "refused", choice(error={"code": 403, "message": "flagged"}), warning=NEVER
+    ),
+    Case("Gemini, prompt", "refused", {"promptFeedback": {"blockReason": "SAFETY"}}, warning=NEVER),
+    *(
+        Case(reason, "refused", chat(None, reason, 0))
+        for reason in (
+            *(
+                "SAFETY",
+                "RECITATION",
+                "PROHIBITED_CONTENT",
+                "BLOCKLIST",
+                "SPII",
+                "content_filter: SAFETY",
+            ),  # Gemini
+            *("refusal", "guardrail_intervened", "content_filtered", "content-filter", "ERROR_TOXIC"),
+        )
+    ),
+    Case("a refusal", "refused", chat("I can't help.", "refusal"), text="I can't help."),
+    Case("OpenAI's refusal", "refused", chat(None, refusal="I will not."), text="I will not."),
+    Case("a part", "refused", chat([{"type": "refusal", "refusal": "I will not."}]), text="I will not."),
+    # A key or an account that is refused, and what a server does not take, concern every prompt
+    Case("no key", "stopped", error("Incorrect API key"), 401, text="Set DECABENCH_API_KEY"),
+    Case(
+        "no rights",
+        "stopped",
+        error("You are not allowed to sample from this model"),
+        403,
+        text="with status 403",
+    ),
+    Case(
+        "blocked", "stopped", error("Your resource was blocked: content policy."), 403, text="with status 403"
+    ),
+    Case("seed", "stopped", error('Unknown name "seed": Cannot find field.'), 400, text="--omit seed"),
+    Case(
+        "top_p",
+        "stopped",
+        {"detail": [{"loc": ["body", "stop"], "msg": "forbidden"}]},
+        422,
+        text="--omit stop",
+    ),
+    Case("limit", "stopped", error("Unsupported parameter: 'max_tokens'"), 400, text="--omit max_tokens"),
+    Case("no money", "stopped", error("Insufficient Balance"), 402, text="asks for payment"),
+    # A failure with status 200: tried again
+    Case("Ollama", "failed", chat(None, "stop", 0), text="0 tokens", tries=2),
+    Case("Ollama loads", "failed", chat("", "load", {}), text="'load'", tries=2),
+    Case("vLLM aborts", "failed", chat("posi", "abort"), text="'abort'", tries=2),
+    Case("OpenRouter", "failed", chat("posi", "error"), text="'error'", tries=2),
+    Case("DeepSeek", "failed", chat("posi", "insufficient_system_resource"), text="resource", tries=2),
+    Case("Zhipu", "failed", chat("", "network_error", 0), text="network_error", tries=2),
+    Case("unspecified", "failed", chat("", "FINISH_REASON_UNSPECIFIED"), text="UNSPECIFIED", tries=2),
+    Case("no reason", "failed", chat(None, None, {}), text="no finish_reason", tries=2),
+    Case(
+        "half", "failed", choice(message={"content": "posi"}, error={"message": "gone"}), text="gone", tries=2
+    ),
+    Case(
+        "beside", "failed", {**chat("posi"), "error": {"code": 502, "message": "gone"}}, text="gone", tries=2
+    ),
+    Case("status", "failed", {**chat("posi"), "base_resp": {"status_code": 1000}}, text="1000", tries=2),
+    Case("a text", "failed", {**chat("posi"), "error": "overloaded"}, text="overloaded", tries=2),
+    Case("rate", "failed", error("Rate limit exceeded", code=429), text="Rate limit", tries=2),
+    Case("no choices", "failed", {"id": "x", "choices": []}, text="no choices", tries=2),
+    Case("null", "failed", {"id": "x", "choices": None}, text="no choices", tries=2),
+    Case(
+        "a stream",
+        "failed",
+        b'data: {"choices": [{"delta": {"content": "positive"}}]}\n\n',
+        text="data: ",
+        tries=2,
+    ),
+    Case("a chunk", "failed", choice(delta={"content": "positive"}), text="neither a message", tries=2),
+    Case("cut", "failed", b'{"id":"x","choices":[{"index"', text="not a JSON object", tries=2),
+    Case("a page", "failed", b"<html>Bad gateway</html>", text="<html>", tries=2),
+    Case("a string", "failed", b'"Internal Server Error"', text="Internal Server Error", tries=2),
+    Case("not UTF-8", "failed", json.dumps(chat("x")).encode().replace(b"x", b"\xff"), text="UTF-8", tries=2),
+    Case("a list", "failed", chat("positive", ["stop"]), text="finish_reason", tries=2),
+    Case("an object", "failed", chat("positive", {"type": "stop"}), text="finish_reason", tries=2),
+    Case("a number", "failed", chat("positive", 2), text="finish_reason", tries=2),
+    Case("a tool", "failed", chat(None, "tool_calls", tool_calls=[CALL]), text="called a tool (classify)"),
+    Case("a function", "failed", chat(None, "stop", function_call={"name": "f"}), text="called a tool (f)"),
+    Case(
+        "Anthropic's tool", "failed", chat([{"type": "tool_use", "name": "f"}], "tool_use"), text="tool (f)"
+    ),
+    Case("an image", "failed", chat([{"type": "image_url"}]), text="of the type image_url", tries=2),
+    # An answer, whatever is around it
+    Case("plain", "answered", chat("positive"), text="positive"),
+    Case(
+        "no usage", "answered", choice(message={"content": "positive"}, finish_reason="stop"), text="positive"
+    ),
+    Case("no reason", "answered", chat("positive", None), text="positive"),
+    *(
+        Case(reason, "answered", chat("positive", reason), text="positive")
+        for reason in ("STOP", "end_turn", "eos_token", "stop_sequence", "COMPLETE", "tool_calls")
+    ),
+    Case("an unknown reason", "answered", chat("positive", "ready"), text="positive", warning="'ready'"),
+    Case("an empty error", "answered", {**chat("positive"), **error("", code=None)}, text="positive"),
+    Case("a good status", "answered", {**chat("positive"), "base_resp": {"status_code": 0}}, text="positive"),
+    Case("output_text", "answered", chat([{"type": "output_text", "text": "positive"}]), text="positive"),
+    Case("strings", "answered", chat(["posi", "tive"]), text="positive"),
+    Case("one part", "answered", chat({"type": "text", "text": "positive"}), text="positive"),
+    Case("a tool too", "answered", chat("positive", "tool_calls", tool_calls=[CALL]), text="positive"),
+    Case("too many", "answered", chat("positive", "stop", 10**20), text="positive"),
+    Case("below none", "answered", chat("positive", "stop", -5), text="positive"),
+    Case("usage", "answered", chat("positive", "stop", ["x"]), text="positive"),
+    Case(
+        "5,000 digits",
+        "answered",
+        json.dumps(chat("positive")).replace("50", "5" * 5000).encode(),
+        text="positive",
+    ),
+    Case(
+        "beyond a float",
+        "answered",
+        json.dumps(chat("positive")).replace("50", "1e999").encode(),
+        text="positive",
+    ),
+    Case(
+        "a name", "answered", {**chat("positive"), "model": "other-1b"}, text="positive", warning="other-1b"
+    ),
+    Case("a date", "answered", {**chat("positive"), "model": "m-2024-08-06"}, text="positive"),
+    Case("a path", "answered", {**chat("positive"), "model": "/models/M.gguf"}, text="positive"),
+    Case("no name", "answered", {**chat("positive"), "model": [1]}, text="positive"),
+    # Nothing, as an answer: the model ended it, and that is one token if tokens were counted
+    Case("one token", "empty", chat("", "stop", 1)),
+    Case("not counted", "empty", chat(None, "stop", {})),
+    # Reasoning apart from the answer
+    Case(
+        "DeepSeek",
+        "answered",
+        chat("positive", reasoning_content=THOUGHT),
+        text="positive",
+        reasoning=THOUGHT,
+    ),
+    Case("OpenRouter", "answered", chat("positive", reasoning=THOUGHT), text="positive", reasoning=THOUGHT),
+    Case("Ollama", "answered", chat("positive", thinking=THOUGHT), text="positive", reasoning=THOUGHT),
+    Case(
+        "details",
+        "answered",
+        chat("positive", reasoning_details=[{"type": "reasoning.text", "text": THOUGHT}]),
+        text="positive",
+        reasoning=THOUGHT,
+    ),
+    Case(
+        "Mistral",
+        "answered",
+        chat(
+            [
+                {"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]},
+                {"type": "text", "text": "positive"},
+            ]
+        ),
+        text="positive",
+        reasoning=THOUGHT,
+    ),
+    Case(
+        "Anthropic",
+        "answered",
+        chat([{"type": "thinking", "thinking": THOUGHT}, {"type": "text", "text": "positive"}]),
+        text="positive",
+        reasoning=THOUGHT,
+    ),
+    Case("only reasoning", "empty", chat(None, reasoning_content=THOUGHT), reasoning=THOUGHT),
+    Case("only reasoning, uncounted", "empty", chat(None, "stop", {}, reasoning=THOUGHT), reasoning=THOUGHT),
+    Case("cut while reasoning", "cut", chat(None, "length", reasoning_content=THOUGHT), reasoning=THOUGHT),
+    Case("cut, and kept to itself", "cut", chat("", "length", 16)),
+    Case("cut", "cut", chat("posi", "MAX_TOKENS"), text="posi"),
+    Case("Mistral", "cut", chat("posi", "model_length"), text="posi"),
+    Case("Zhipu", "cut", chat("posi", "model_context_window_exceeded"), text="posi"),
+)

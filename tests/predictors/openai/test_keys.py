@@ -1,0 +1,99 @@
+"""Which key goes to which server, and what is said where others could read it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from decabench.errors import ModelError
+from decabench.predictors.openai.client import Client, RequestLimits
+from decabench.predictors.openai.keys import read_key
+from decabench.predictors.openai.server import backend
+from decabench.predictors.protocol import Header, ModelOptions
+from tests.predictors.asking import Waits, outcomes, questions
+from tests.predictors.openai.openai_server import chat, fault, serving
+
+OPENAI, OTHER = "https://api.openai.com/v1", "https://example.org/v1"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "key"),
+    [
+        (OPENAI, {}, ""),
+        (OPENAI, {"OPENAI_API_KEY": "a"}, "a"),
+        ("https://eu.api.openai.com/v1", {"OPENAI_API_KEY": "a"}, "a"),
+        (OPENAI, {"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": "b\n"}, "b"),
+        (OPENAI, {"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": ""}, ""),
+        # OpenAI's key is for OpenAI alone, and is never sent in the open
+        (OTHER, {"OPENAI_API_KEY": "a"}, ""),
+        ("http://localhost:8000/v1", {"OPENAI_API_KEY": "a"}, ""),
+        ("http://api.openai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
+        ("https://api.openai.com.example.org/v1", {"OPENAI_API_KEY": "a"}, ""),
+        ("https://notopenai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
+        ("https://example.org/api.openai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
+        ("https://m.openai.azure.com/openai/v1", {"OPENAI_API_KEY": "a"}, ""),
+        # the other is for whatever server is named
+        (OTHER, {"DECABENCH_API_KEY": "b"}, "b"),
+        ("http://localhost:8000/v1", {"DECABENCH_API_KEY": "b"}, "b"),
+    ],
+)
+def test_which_key_goes_where(
+    monkeypatch: pytest.MonkeyPatch, url: str, variables: dict[str, str], key: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert read_key((), url).value == key
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://localhost:8000/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://[::1]:8000/v1", False),
+        ("https://example.org/v1", False),
+        ("http://example.org/v1", True),
+        ("http://10.0.0.7:8000/v1", True),
+        ("http://localhost.example.org/v1", True),
+    ],
+)
+@pytest.mark.parametrize("header", [False, True])
+def test_a_key_that_others_can_read_is_sent_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, url: str, said: bool, header: bool
+) -> None:
+    if not header:
+        monkeypatch.setenv("DECABENCH_API_KEY", "canary-0123456789")
+    key = read_key((Header("api-key", "canary-0123456789"),) if header else (), url)
+    Client(url, "m", key, RequestLimits())
+    assert ("is not encrypted" in caplog.text) == said and "canary" not in caplog.text
+    caplog.clear()
+    monkeypatch.delenv("DECABENCH_API_KEY", raising=False)
+    Client(url, "m", read_key((), url), RequestLimits())
+    assert not caplog.records
+
+
+def test_a_server_that_wants_a_key_which_is_openais(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-0123456789")
+    with serving(lambda seen: fault(401, "who are you?")) as server:
+        made = replace(backend(server.url, ModelOptions(model="m")), clock=Waits().clock)
+        with pytest.raises(ModelError, match="OPENAI_API_KEY is sent to OpenAI alone") as caught:
+            outcomes(made, questions(1))
+    assert "canary" not in str(caught.value) + caplog.text + str(server.seen[0].headers)
+
+
+def test_a_key_goes_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECABENCH_API_KEY", "b")
+    with serving(lambda seen: chat("fine")) as server:
+        outcomes(backend(server.url, ModelOptions(model="m")), questions(2))
+    assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer b"] * 2
