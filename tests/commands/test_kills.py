@@ -1,7 +1,7 @@
 """Every command that writes is killed, or refused by the system, at a call that changes files; again, it ends as ever.
 
-strace sends the signal, or fails the call; without it, the signal is sent at a random time. `DECABENCH_KILLS=60` does
-so to each command that often, instead of a few times.
+strace sends the signal, or fails the call; without it, the signal is sent at a random time. `make test-faults` does so
+to every command; other tests, to the one that has most to lose. `DECABENCH_KILLS=60` does so that often to each.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ import pytest
 
 from tests.sources import ROOT
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX systems"),
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX systems")
 
 TIMES = int(os.environ.get("DECABENCH_KILLS", "4"))
 CALLS = "rename,renameat,renameat2,unlink,unlinkat,fsync,fdatasync,mkdir,mkdirat,rmdir,ftruncate"
@@ -58,6 +55,9 @@ WRITERS = {
     "prepare": Writer("prepare sst schema --sample --force"),
     "predict": Writer(PREDICT),
     "predict another task": Writer(PREDICT.replace("sst", "schema"), (PREDICT,)),
+    "predict another task beside results": Writer(
+        PREDICT.replace("sst", "schema"), (PREDICT, "evaluate out --tasks sst")
+    ),
     "predict with another": Writer(
         PREDICT.replace("majority", "random") + " --force", (PREDICT, "evaluate out --tasks sst")
     ),
@@ -186,8 +186,17 @@ def subprocess_ids(folder: Path, task: str) -> str:
     return ",".join(f'"{each}"' for each in Store(folder / "home").ids(task, "validation"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path, tmp_path: Path) -> None:
+    check_kills(name, begun, tmp_path, TIMES)
+
+
+def test_a_prediction_that_is_killed_is_made_by_the_same_command_again(begun: Path, tmp_path: Path) -> None:
+    check_kills("predict another task beside results", begun, tmp_path, 3)
+
+
+def check_kills(name: str, begun: Path, tmp_path: Path, times: int) -> None:
     writer = WRITERS[name]
     if writer.needs_torch:
         pytest.importorskip("torch")
@@ -205,11 +214,11 @@ def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path
     second = run(writer.command, undisturbed)
     assert contents(undisturbed) == expected, "a second run changes something"
     calls = max(Counter(line.split()[0] for line in trace.read_text().splitlines()).values()) if strace else 0
-    chosen = random.Random(f"{name} {TIMES}")
+    chosen = random.Random(f"{name} {times}")
     faults = []
-    for number in range(TIMES):
+    for number in range(times):
         folder = copied(begun, tmp_path / "here")
-        at = 1 + int(calls * (number + chosen.random()) / TIMES)
+        at = 1 + int(calls * (number + chosen.random()) / times)
         refusal = REFUSALS[number // 3 % 2] if number % 3 == 2 else ""
         if strace:
             fault = f"error={refusal}" if refusal else "signal=SIGKILL"
