@@ -9,6 +9,7 @@ Importing this loads only the standard library; sacrebleu and rouge-score are lo
 
 from .accuracy import ACCURACY, accuracy
 from .base import (
+    REFUSED,
     DecabenchError,
     GroupState,
     Item,
@@ -72,6 +73,7 @@ from .ter import TER, ter
 
 __all__ = [
     "METRICS",
+    "REFUSED",
     "DecabenchError",
     "GroupState",
     "Item",

@@ -88,6 +88,9 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
     raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {listed}.")
 
 
+REFUSED = "\x00refused"
+"""The text of an answer that a model or its server refused to give. No text of a file can hold it."""
+
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""
 
@@ -180,6 +183,8 @@ class Metric:
     influence: Callable[[Any], Any] | None = None
     """(examples, columns) -> how much each example moves the headline, to first order; only where the rows of one
     example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
+    empty_may_be_right: bool = False
+    """Whether an empty answer may be right, so that scoring gives a refused one as REFUSED, which never is."""
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
     depends_on_others: bool = False

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from .base import (
+    REFUSED,
     GroupState,
     Item,
     Metric,
@@ -55,8 +56,11 @@ def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
     Text with any other number of semicolons than one (`none` among them) changes nothing, and so does a lone
-    semicolon; a part of the goal with any other number of colons than one is skipped.
+    semicolon; a part of the goal with any other number of colons than one is skipped. A refused answer is a slot of its
+    own, which no gold answer has.
     """
+    if text == REFUSED:
+        return _Change({REFUSED: ""}, (REFUSED,))
     if text.strip() == ";" or text.count(";") != 1:
         return _Change({}, None)
     goal, requests = ([piece.strip() for piece in part.split(",")] for part in text.lower().split(";"))
@@ -154,6 +158,7 @@ def _read_turns(
         if dialogue != current:
             current, state, gold_state = dialogue, {}, {}
         change, gold = read_change(predictions[index]), read_change(references[index].answers[0])
+        state.pop(REFUSED, None)  # the turn is wrong, but not those after it
         state, gold_state = state | change.inform, gold_state | gold.inform
         yield index, _Turn(change, state), _Turn(gold, gold_state)
 
@@ -172,7 +177,7 @@ def _states(predictions: Sequence[str], references: Sequence[Reference]) -> Iter
 
 
 def _write_state(state: _Goal) -> str:
-    return ", ".join(f"{slot}: {value}" for slot, value in sorted(state.items()))
+    return ", ".join(f"{slot}: {value}" for slot, value in sorted(state.items()) if slot != REFUSED)
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
@@ -211,6 +216,7 @@ JOINT_GOAL_EM = Metric(
     statistics=_statistics,
     score=_score,
     scope="group",
+    empty_may_be_right=True,
     states=_states,
     find_fault=_find_fault,
 )
@@ -274,6 +280,7 @@ DIALOGUE_F1 = Metric(
     statistics=_dialogue_f1_statistics,
     score=_dialogue_f1_score,
     scope="group",
+    empty_may_be_right=True,
     find_fault=_find_fault,
 )
 

@@ -51,6 +51,7 @@ SQUAD2 = Metric(
     headline="f1",
     statistics=per_example(_row),
     score=_score,
+    empty_may_be_right=True,
 )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from decabench import plugins
 from decabench.errors import DecabenchError, UnknownNameError
 from decabench.plugins import load_entry_point, load_file, load_named, load_object, plugin_names
 from tests.tasks.fixtures import write_lines
@@ -123,6 +124,7 @@ def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     entries = [entry for entry in sys.path if entry not in ("", os.getcwd())]
     monkeypatch.setattr(sys, "path", entries.copy())
+    monkeypatch.setattr(plugins, "_named_by_user", set())  # other tests give names too
     monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:Y")
     # the second runs what is in the folder, the third is a module that is loaded
     for reference in ("brought.along:X", "unittest.__main__:main", "json:dumps"):
@@ -142,5 +144,6 @@ def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_may_name_what_the_user_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """`train --model own:FAMILY --resume`, whose checkpoint has the same name."""
     monkeypatch.setenv("DECABENCH_MODELS", "")
+    monkeypatch.setattr(plugins, "_named_by_user", set())
     load_object("json:loads")
     assert load_named("json:loads", "The checkpoint c") is json.loads

@@ -304,4 +304,6 @@ def main(home: Path, given: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:] or not (Path(sys.argv[1]) / "tasks").is_dir():
+        sys.exit(__doc__)
     main(Path(sys.argv[1]), sys.argv[2:] or [DECATHLON.name])

@@ -528,7 +528,7 @@ def describe_failures(report: Report) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} are unparseable.",
-    "refused": "{} were refused, by the model or by a filter of its server: they are scored as empty.",
+    "refused": "{} were refused, by the model or by a filter of its server: they are scored as wrong.",
     "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
     "only_reasoning": "{} are reasoning with nothing after it: raise --max-new-tokens, or turn the reasoning off.",
     "empty": "{} are empty.",

@@ -70,7 +70,7 @@ class Tally:
     unparseable: int = 0
     """Answers in which the extraction found no answer of the task's form."""
     refused: int = 0
-    """Answers that the model, or a filter of its server, declined to give; they are scored as empty."""
+    """Answers that the model, or a filter of its server, declined to give; they are scored as wrong."""
     empty: int = 0
     """Answers without a word, though they were not refused; the next two are among them."""
     cut_reasoning: int = 0

@@ -23,7 +23,7 @@ from decabench.errors import (
     require_name,
 )
 from decabench.files import Paths, file_digest, require_machine
-from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
+from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import AnswerForms, LabelForms, forms_of, is_other_label, possible_labels, takes_for
 from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
@@ -483,20 +483,22 @@ class _Job:
     def score(
         self,
         metrics: Sequence[str],
-        texts: Sequence[str],
+        aligned: AlignedAnswers,
         references: Sequence[Item],
         pool: Executor | None,
     ) -> TaskScores:
         """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        texts = aligned.texts(self.answers)
+        refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
-            return score_task(metrics, texts, references, pool)
+            return score_task(metrics, texts, references, pool, refused)
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
             f"{name} --split {split} --hidden says why, where nobody else reads the output."
         )
         with unquoted(True, instead):
-            return score_task(metrics, texts, references, pool)
+            return score_task(metrics, texts, references, pool, refused)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read answers. Raises _FaultyFileError."""
@@ -565,7 +567,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         aligned = job.read(job.file)
         references = _select(job.references, aligned.places)  # a limited run answers only some
         texts = aligned.texts(job.answers)
-        found = job.score((task.metric, *task.secondary), texts, references, pool)
+        found = job.score((task.metric, *task.secondary), aligned, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
@@ -692,7 +694,7 @@ def _score_variants(
             failed[str(number)] = str(error)
             continue
         texts = aligned.texts(job.answers)
-        found = job.score((job.task.metric,), texts, references, pool)
+        found = job.score((job.task.metric,), aligned, references, pool)
         scores[str(number)] = found.scores[found.headline]
         rows[number], all_aligned[number] = found.rows, aligned
         digests[str(number)] = texts_digest(ids_of(references), texts)
@@ -859,16 +861,28 @@ def find_metric(name: str) -> Metric:
 
 
 def score_task(
-    metrics: Sequence[str], predictions: Sequence[str], references: Sequence[Reference], pool: Executor | None
+    metrics: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Reference],
+    pool: Executor | None,
+    refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score by the first metric, which gives the headline, and add what the others have beyond it."""
+    """Score by the first metric, which gives the headline, and add what the others have beyond it.
+
+    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
+    """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
     for name in metrics:
         metric = find_metric(name).for_data(references)
         if metric.headline in known:
             continue  # em, nem and nf1 come from the same rows
-        statistics[name] = rows = _compute_rows(name, metric, predictions, references, pool)
+        texts = predictions
+        if refused and metric.empty_may_be_right:
+            texts = list(predictions)
+            for at in refused:
+                texts[at] = REFUSED
+        statistics[name] = rows = _compute_rows(name, metric, texts, references, pool)
         known |= score_rows(metric, rows[:1]).details.keys()
     return TaskScores.of_rows(statistics, references)
 

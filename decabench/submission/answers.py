@@ -717,6 +717,11 @@ class AlignedAnswers:
         kept = [at for at, answer in enumerate(found) if answer is not None]
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
 
+    @property
+    def refused(self) -> Sequence[int]:
+        """The places in `answers` of those that the model or its server refused to give."""
+        return [place for place, line in self.details.items() if line.finish == "refused"]
+
     def texts(self, kind: AnswerKind) -> Sequence[str]:
         """Return the text to score of each."""
         if kind == "extracted" or not self.details:

@@ -297,7 +297,7 @@ _RAISE = "raise --max-new-tokens, or turn the reasoning off."
         (
             {"refused": 2},
             [
-                "2 of 32 answers were refused, by the model or by a filter of its server: they are scored as empty."
+                "2 of 32 answers were refused, by the model or by a filter of its server: they are scored as wrong."
             ],
         ),
         (

@@ -15,6 +15,7 @@ import pytest
 
 import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
+from decabench.metrics import Item
 from decabench.scoring import LimitedRun, evaluator
 from decabench.scoring.evaluator import evaluate
 from decabench.submission import SubmissionInfo, write_submission
@@ -485,3 +486,26 @@ def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
     task = evaluate(tmp_path, home=home).tasks["sst"]
     assert (task.status, task.variants.scores) == ("partial", {"0": 100, "1": 100})
     assert "answers other examples than predictions/sst" in task.variants.failed["2"]
+
+
+def test_a_refused_answer_is_wrong_even_where_an_empty_one_is_right(home, submit):
+    """In a turn that changes nothing an empty answer is right; a filter's refusal is not, and later turns hold."""
+    folder = submit("oracle", ["woz.en"])
+    path, found = lines(folder, "woz.en")
+    ids = [json.loads(line)["id"] for line in found]
+    at = next(at for at, answer in enumerate(first_answers(home, "woz.en", "validation")) if answer == "None")
+    scores = {}
+    for finish in ("stop", "refused"):
+        found[at] = json.dumps({"id": ids[at], "answer": "", "finish": finish}) + "\n"
+        path.write_text("".join(found))
+        scores[finish] = evaluate(folder, tasks="woz.en", home=home).tasks["woz.en"].scores
+    for name in ("joint_goal_em", "turn_goal_em", "turn_request_em"):
+        assert scores["refused"][name] == share(len(ids) - 1, len(ids))
+    assert scores["stop"]["joint_goal_em"] == 100
+
+
+def test_a_refusal_is_no_claim_that_a_question_has_no_answer():
+    gold = [Item(("unanswerable",)), Item(("Paris",))]
+    texts, metrics = ["", "Paris"], ("squad2",)
+    assert evaluator.score_task(metrics, texts, gold, None).scores["f1"] == 100
+    assert evaluator.score_task(metrics, texts, gold, None, refused=[0]).scores["f1"] == 50

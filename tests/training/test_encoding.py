@@ -148,19 +148,18 @@ def test_answers_of_validation_are_learned_as_they_are(home, forms):
     ]
 
 
-def test_a_form_of_ours_is_cached_by_its_name(home, monkeypatch):
+def test_a_form_of_ours_is_cached_by_its_name(own_home, monkeypatch):
     config = replace(TINY, tasks=("wikisql",), train_examples=0)
     asked = replace(config, target_forms={"wikisql": "as-asked"})
     form = TASKS["wikisql"].target_forms["as-asked"]
-    shutil.rmtree(home / CACHE, ignore_errors=True)
-    encode_tasks(Store(home), config)
-    first = encode_tasks(Store(home), asked)
-    rows = list(Store(home).examples("wikisql", "train"))
+    encode_tasks(Store(own_home), config)
+    first = encode_tasks(Store(own_home), asked)
+    rows = list(Store(own_home).examples("wikisql", "train"))
     answers = [first[0].decode(first[1]["wikisql"].item(at)["answer"][1:]) for at in range(len(rows))]
     assert answers == [" ".join(form(row, ()).lower().split()) for row in rows]
-    assert len(list((home / CACHE).iterdir())) == 2
+    assert len(list((own_home / CACHE).iterdir())) == 2
     monkeypatch.setattr(encoding, "_read_task", None)  # nothing is read again
-    second = encode_tasks(Store(home), asked)
+    second = encode_tasks(Store(own_home), asked)
     assert (
         first[1]["wikisql"].columns["answer"].values == second[1]["wikisql"].columns["answer"].values
     ).all()
