@@ -18,6 +18,8 @@ import sys
 import time
 from contextlib import suppress
 
+__all__ = ["main"]
+
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Of Linux's prctl."""
 
