@@ -62,6 +62,8 @@ class Site:
     """The folder that paths of results begin in: the one given, or that above a single submission."""
     too_deep: Sequence[str] = ()
     """Folders whose results lie too deep, and were not read."""
+    not_evaluated: Sequence[str] = ()
+    """Folders of submissions that nobody has scored yet."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ def build_leaderboard(
     )
     publish(_site_files(pages, evidence), Path(output))
     kinds = Counter(row.entry.standing for row in rows)
-    return Site(Path(output) / "index.html", kinds, found.refused, folder, found.too_deep)
+    return Site(
+        Path(output) / "index.html", kinds, found.refused, folder, found.too_deep, found.not_evaluated
+    )
 
 
 def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:

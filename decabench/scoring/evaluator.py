@@ -22,7 +22,7 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
-from decabench.files import Paths, file_digest
+from decabench.files import Paths, file_digest, require_machine
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import (
@@ -349,8 +349,8 @@ def digest_answers(submission: Submission, task: str, split: str) -> dict[str, s
             found[name] = file_digest(path)
         except FileNotFoundError:
             raise
-        except OSError:
-            continue
+        except OSError as error:
+            require_machine(error, path)
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
-from decabench.files import atomic_file
+from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
 from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.scored_examples import (
@@ -482,6 +482,7 @@ def read_bounded(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InvalidResultsError(str(path), "it is not UTF-8") from error
     except OSError as error:
+        require_machine(error, path)
         raise InvalidResultsError(str(path), f"it cannot be read ({error.strerror})") from error
 
 

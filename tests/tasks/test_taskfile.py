@@ -738,3 +738,13 @@ def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path)
     write_jsonl(tmp_path / "data.jsonl", [*ROWS, ROWS[0]])
     with pytest.raises(DataError, match=r"1 id occurs more than once.* 0 and 2 .* That one is 'no'\."):
         prepared(write_toml(tmp_path, id='"key"'), request_for())
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "mcc"])
+def test_more_classes_than_a_metric_scores_are_refused_before_anybody_predicts(
+    tmp_path: Path, request_for: Requests, metric: str
+) -> None:
+    write_jsonl(tmp_path / "data.jsonl", [{**ROWS[0], "capital": f"c{number}"} for number in range(1001)])
+    path = write_toml(tmp_path, output='{ kind = "label" }', metric=f'"{metric}"')
+    with pytest.raises(DataError, match=r"capitals, validation: .* 1,001 different labels, .* at most 1,000"):
+        prepared(path, request_for())
