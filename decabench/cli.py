@@ -55,7 +55,7 @@ _PIPE_CLOSED = 141
 """As the shell has it for a program that the signal of a closed pipe ended."""
 _OUTPUT = "standard output"
 _EPILOG = (
-    "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged, or no disk or "
+    "Exit codes: 0 done; 1 faults found; 2 wrong usage; 3 data missing or damaged, or no disk or "
     "memory for it; 4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
@@ -217,7 +217,7 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     if is_output:  # Python, which flushes it at its end, should complain no more
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), (meta.get("decabench.stdout") or sys.stdout).fileno())
-    if isinstance(error, BrokenPipeError):  # whoever read the output has enough of it; 1 is for faults
+    if isinstance(error, BrokenPipeError):  # the reader of the output has closed it; 1 is for faults
         raise click.exceptions.Exit(_PIPE_CLOSED)
     sentence, code = _describe_failure(error)
     _fail(sentence, code, meta, error)

@@ -1,7 +1,7 @@
 """Atomic writes, temporary files and locks, refusals of the system in words, digests of files, canonical JSON.
 
-Temporary files and folders are called `.decabench-<name>.<8 characters>.tmp`. Their writer keeps them locked. Whoever
-can lock one knows that its writer was killed, and may remove it. Where nothing can be locked, its age decides.
+Temporary files and folders are called `.decabench-<name>.<8 characters>.tmp`. Their writer keeps them locked. A process
+that can lock one knows that its writer was killed, and may remove it. Without locks, its age decides.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _REFUSALS |= {
     errno.ENODEV,
     errno.EBADF,
 }
-"""What the system says of files; it says all else of networks and processes."""
+"""The system's errors about files; all others are about networks and processes."""
 
 
 def is_refused_write(error: BaseException) -> bool:
@@ -164,9 +164,9 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to read `path` into a StorageError, so that nobody calls it damaged.
+    """Turn the operating system's refusals to read `path` into a StorageError, so that it is not called damaged.
 
-    A file that is not there is still a FileNotFoundError, and what a library says of its content is left to the caller.
+    A missing file is still a FileNotFoundError, and a library's errors about the content are left to the caller.
     """
     try:
         yield
@@ -263,7 +263,7 @@ _BUFFER = 1 << 17
 
 
 class _Target(io.FileIO):
-    """A temporary file that tells of refusals as those of the file that it becomes."""
+    """A temporary file whose errors name the file that it becomes."""
 
     def __init__(self, handle: int, path: Path, option: str) -> None:
         super().__init__(handle, "wb")
@@ -404,7 +404,7 @@ def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
     """Remove the temporary files and folders that killed processes left in a folder, and return their paths.
 
     Only what has the names that this module gives is touched, and only if no process holds it. Links are neither
-    removed nor followed. What cannot be removed stays.
+    removed nor followed. Files that cannot be removed stay.
     """
     swept = []
     for here, folders, names in os.walk(folder, followlinks=False):
@@ -543,7 +543,7 @@ def _lock_beside(path: Path, notice: str, option: str, patience: float) -> Itera
     finally:
         if is_held:
             with suppress(OSError):  # another user's folder
-                lock.unlink(missing_ok=True)  # while it is locked, so that nobody's new lock is removed
+                lock.unlink(missing_ok=True)  # while it is locked, so that no new lock is removed
         os.close(descriptor)
 
 

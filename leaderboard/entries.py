@@ -490,7 +490,7 @@ def _is_results_file(path: Path, shown: str) -> bool:
     except InvalidResultsError as error:
         return error.kind.startswith("decabench.results/")
     except StorageError:
-        pass  # it is told of as it is read
+        pass  # it is reported when it is read
     return True
 
 

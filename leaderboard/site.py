@@ -63,7 +63,7 @@ class Site:
     too_deep: Sequence[str] = ()
     """Folders whose results lie too deep, and were not read."""
     not_evaluated: Sequence[str] = ()
-    """Folders of submissions that nobody has scored yet."""
+    """Folders of submissions that have not been scored yet."""
 
 
 @dataclass(frozen=True)

@@ -621,7 +621,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 class _Asked:
-    """What everybody may know of a hidden split."""
+    """The public facts about a hidden split."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()

@@ -83,9 +83,9 @@ class SplitRecord:
     units_digest: str = ""
     """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
     salt: str = ""
-    """Of a hidden split: a secret that its fingerprint begins with, so that nobody can guess labels and compare."""
+    """For a hidden split, a secret at the start of its fingerprint, so that guessed labels cannot be checked."""
     questions: str = ""
-    """Of a hidden split: `sha256:…` over ids, questions and contexts in order, without a label."""
+    """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
     labelled: bool = True
     """Whether its labels are here; those of a hidden split may be with its keeper alone."""
 

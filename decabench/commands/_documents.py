@@ -172,7 +172,7 @@ class BoardDocument:
     too_deep: Sequence[str]
     """Folders whose results lie too deep, and were not read."""
     not_evaluated: Sequence[str]
-    """Folders of submissions that nobody has scored yet."""
+    """Folders of submissions that have not been scored yet."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -480,7 +480,7 @@ def _difference(old: Results, new: Results) -> str:
 
 
 def _stated_suite(results: Results) -> tuple[object, ...]:
-    """Return what a results file states of a suite that decides its totals; a file of one's own says more of it."""
+    """Return the parts of a suite in a results file that decide its totals; a suite file has further ones."""
     suite = results.suite
     return suite.name, suite.tasks, suite.total, suite.total_name
 
