@@ -233,6 +233,11 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
                 f"Not in the data of {name}, {options.split}: {len(found.unknown):,} of the {listed:,} ids to leave "
                 f"out: {shown_ids(found.unknown)}"
             )
+        if found.hidden and options.without.get(name):
+            yield (
+                f"The labels of {name} are hidden, so it has no score without some examples: beside that of all, it "
+                "would tell which of them are right."
+            )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
 

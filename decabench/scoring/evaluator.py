@@ -34,6 +34,7 @@ from decabench.scoring.results import (
     ScoresWithout,
     TaskResult,
     VariantScores,
+    hidden_decimals,
     statistics_path,
 )
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
@@ -266,8 +267,9 @@ def score_submission(
         withheld = opened.withheld_tasks(options.split)
         unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
+    hidden = {name for name, found in scored.items() if found.hidden}
     results, ends = add_intervals(
-        {name: found.result for name, found in scored.items()}, samples, options.suite
+        {name: found.result for name, found in scored.items()}, samples, options.suite, hidden
     )
     return (
         Results(
@@ -344,19 +346,36 @@ def digest_answers(submission: Submission, task: str, split: str) -> dict[str, s
 
 
 def add_intervals(
-    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+    results: Mapping[str, TaskResult],
+    samples: Mapping[str, Sample],
+    suite: Suite,
+    hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total.
+
+    Those that rest on hidden labels are rounded as the scores are.
+    """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
+    spans = {name: samples[name].metric.range for name in samples if name in hidden}
+
+    def cut(ends: tuple[float, float], *of: tuple[float, float]) -> tuple[float, float]:
+        if not of:
+            return ends
+        decimals = min(hidden_decimals(span, *ends) for span in of)
+        return round(ends[0], decimals), round(ends[1], decimals)
+
     found = {
-        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
+        name: replace(result, interval=cut(interval.ends, *([spans[name]] if name in spans else [])))
+        if (interval := intervals.get(name))
+        else result
         for name, result in results.items()
     }
     whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return found, None
     total = total_interval(whole, suite.total)
-    return found, total.ends if total else None
+    within = [span for name, span in spans.items() if name in suite.tasks]
+    return found, cut(total.ends, *within) if total else None
 
 
 @contextmanager
@@ -487,18 +506,21 @@ class _Job:
         references: Sequence[Item],
         pool: Executor | None,
     ) -> TaskScores:
-        """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        """Do what `score_task` does; where labels are hidden, no error quotes one, and scores are rounded."""
         texts = aligned.texts(self.answers)
         refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
             return score_task(metrics, texts, references, pool, refused)
+        span = find_metric(self.task.metric).range
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
             f"{name} --split {split} --hidden says why, where nobody else reads the output."
         )
         with unquoted(True, instead):
-            return score_task(metrics, texts, references, pool, refused)
+            found = score_task(metrics, texts, references, pool, refused)
+        cut = {name: round(score, hidden_decimals(span, score)) for name, score in found.scores.items()}
+        return replace(found, scores=cut)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read answers. Raises _FaultyFileError."""
@@ -640,8 +662,11 @@ def _score_without(
 ) -> ScoresWithout | None:
     """Score the answers again without some examples; None if none is among the references.
 
-    Raises DataError if no example is left.
+    None also for hidden labels, whatever a results file that came with the answers asks for: the score of all but one
+    is that of one. Raises DataError if no example is left.
     """
+    if job.hidden:
+        return None
     unwanted = set(job.without)
     ids = ids_of(references) if unwanted else []
     left_out = [id_ for id_ in ids if id_ in unwanted]

@@ -367,6 +367,7 @@ def _score_again(
 ) -> Results:
     """Score what is at hand, and put the results beside it that hold without answers."""
     kept = {name: found.result for name, found in absent.items() if found.result is not None}
+    hidden: set[str] = set()
     samples = {name: found.sample for name, found in absent.items() if found.sample is not None}
     results = dict(kept)
     if at_hand:
@@ -375,7 +376,8 @@ def _score_again(
             return again
         results |= {name: found.result for name, found in scored.items()}
         samples |= {name: found.sample for name, found in scored.items() if found.sample}
-    tasks, ends = add_intervals(results, samples, options.suite)
+        hidden = {name for name, found in scored.items() if found.hidden}
+    tasks, ends = add_intervals(results, samples, options.suite, hidden)
     return Results(
         opened.info.described(), options.split, tasks, ends, answers=options.answers, suite=options.suite
     )

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
-from decabench.submission import SubmissionInfo, write_submission
+from decabench.submission import SubmissionInfo, write_id_list, write_submission
 from decabench.tasks import Store, fingerprint_line
 
 Command = Callable[..., Result]
@@ -381,6 +381,110 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
         done.stdout.split()
     )
     assert "100.00" not in done.stdout
+
+
+def test_a_results_file_does_not_choose_what_is_scored(kept: Keeper, tmp_path: Path) -> None:
+    """The ids to leave out come from the file, which an author may send along: all but one tell that one's label."""
+    lines: dict[tuple[str, str], list[Any]] = {
+        (task, "test"): [(id_, "0") for id_ in Store(kept.home).ids(task, "test")]
+        for task in ("own.text", "own.label", "own.number")
+    }
+    write_submission(tmp_path / "s", "s", lines)
+    for suite in ("own", "numbers"):
+        kept.run("evaluate", tmp_path / "s", "--split", "test", "--suite", suite)
+    for suite, task in (("own", "own.text"), ("numbers", "own.number")):
+        path = tmp_path / "s" / "results" / f"test-{suite}" / "results.json"
+        stated = json.loads(path.read_text())
+        ids = [id_ for id_, _ in lines[task, "test"]]
+        result = stated["tasks"][task]
+        result["without"] = {
+            "ids": ids[1:], "n": 1, "score": 1.0, "scores": result["scores"], "interval": None
+        }  # fmt: skip
+        path.write_text(json.dumps(stated))
+    (tmp_path / "s" / "manifest.json").unlink()
+    path = tmp_path / "s" / "results" / "test-numbers" / "results.json"
+    said = kept.run("verify", tmp_path / "s", "--results", path, code=1).stdout
+    error = float(golds("own.number")[0]) ** 2
+    assert "own.number: without: " in said and f"{error:.4f}" not in said
+    line = ("evaluate", tmp_path / "s", "--split", "test", "--suite", "own", "--tasks", "own.label")
+    assert "another score without some examples" in " ".join(kept.run(*line).stdout.split())
+    path = tmp_path / "s" / "results" / "test-own" / "results.json"
+    assert "without" not in path.read_text()
+
+
+def test_nothing_is_scored_without_some_examples(kept: Keeper, tmp_path: Path) -> None:
+    ids = Store(kept.home).ids("own.text", "test")
+    written = {("own.text", "test"): list(ids)[1:]}
+    write_id_list(tmp_path / "ids.json", written, {})
+    line = (
+        "evaluate",
+        kept.submissions / "half",
+        "--split",
+        "test",
+        "--suite",
+        "own",
+        "--output",
+        tmp_path / "r",
+    )
+    said = kept.run(*line, "--without", tmp_path / "ids.json").stdout
+    assert "The labels of own.text are hidden, so it has no score without some examples" in " ".join(
+        said.split()
+    )
+    assert "without" not in (tmp_path / "r" / "results.json").read_text()
+
+
+def long_numbers(texts: Iterable[str]) -> set[str]:
+    """Numbers beyond a million that have more than five digits besides zeros at the end."""
+    found = {
+        number
+        for text in texts
+        for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e\+\d+)?(?!\w)", text)
+    }
+    plain = {number: number.replace(",", "") for number in found}
+    return {
+        number
+        for number, each in plain.items()
+        if float(each) >= 1e6 and len(each.partition("e")[0].replace(".", "").lstrip("0").rstrip("0")) > 5
+    }
+
+
+def test_a_large_answer_does_not_carry_a_label(kept: Keeper, tmp_path: Path) -> None:
+    """A squared error of 1e9 less the label was shown to the third decimal, and had the label in its digits."""
+    ids = list(Store(kept.home).ids("own.number", "test"))
+    for name, first in (("large", "1e9"), ("small", "0"), ("other", "1")):
+        lines = [(id_, "0" if number else first) for number, id_ in enumerate(ids)]
+        write_submission(tmp_path / "in" / name, name, {("own.number", "test"): lines})
+    kept.printed.clear()
+    test = ("--split", "test", "--suite", "numbers")
+    for options in ((), ("--json",), ("--all-scores",)):
+        kept.run("evaluate", tmp_path / "in" / "small", *test)
+        kept.run("evaluate", tmp_path / "in" / "other", *test)
+        kept.run("evaluate", tmp_path / "in" / "large", *test, *options)
+        for other in ("small", "other"):
+            kept.run(
+                "compare",
+                tmp_path / "in" / other,
+                tmp_path / "in" / "large",
+                *test,
+                *options[:1] * (options == ("--json",)),
+            )
+    path = tmp_path / "in" / "large" / "results" / "test-numbers" / "results.json"
+    kept.printed.append(path.read_text())
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site")
+    stated = json.loads(path.read_text())
+    stated["tasks"]["own.number"]["score"] = stated["tasks"]["own.number"]["scores"]["mse"] = 7.0
+    path.write_text(json.dumps(stated))
+    kept.run("verify", tmp_path / "in" / "large", code=1)
+    (tmp_path / "in" / "large" / "manifest.json").unlink()
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "refused")
+    texts = [
+        text
+        for folder in ("site", "refused")
+        for raw in files_below(tmp_path / folder, "static/").values()
+        for text in readings(raw)
+    ]
+    assert "4.167e+16" in "".join(texts)
+    assert long_numbers([*texts, *kept.printed]) == set()
 
 
 def test_evaluating_another_task_scores_a_hidden_one_again(kept: Keeper, tmp_path: Path) -> None:
