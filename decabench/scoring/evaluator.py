@@ -739,10 +739,15 @@ def _count_forms(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[st
 
 
 def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
-    """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
+    """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split.
+
+    Of hidden labels, nothing counts but how many there are, which is the number of words: no tag is unknown.
+    """
     golds = {item.id: item.answers[0] for item in job.references}
-    known = {tag for gold in golds.values() for tag in gold.lower().split()}
-    tags = known if isinstance(job.task.output, Tags) and not job.hidden else None
+    if job.hidden:
+        golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
+    known = {tag for text in (texts if job.hidden else golds.values()) for tag in text.lower().split()}
+    tags = known if isinstance(job.task.output, Tags) else None
     counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
     for id_, text in zip(ids, texts, strict=True):
         faults = count_faults(text, golds[id_], tags)
