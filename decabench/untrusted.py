@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -36,6 +36,7 @@ __all__ = [
     "read_text",
     "read_toml",
     "read_xz",
+    "rows_in_quotes",
 ]
 
 DEPTH = 64
@@ -285,6 +286,16 @@ def csv_rows(
             return
         yield last + 1, reader.line_num, cells
         last = reader.line_num
+
+
+def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return what looks like rows in a cell with line ends, the row's own first line left out.
+
+    Two stray quotation marks make one row of all rows between them. Empty if some line has another number of cells.
+    """
+    lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
+    rows = [line.split(delimiter) for line in lines]
+    return rows[1:] if len(cells) > 1 and all(len(row) == len(cells) for row in rows) else []
 
 
 # Parquet

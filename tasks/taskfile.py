@@ -42,7 +42,7 @@ from decabench.tasks.task import (
     require_metric,
 )
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
-from decabench.untrusted import BrokenCsvError, csv_rows
+from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 __all__ = ["MOST_FAULTS", "TASK_FORMAT", "describe_rows", "task_from_toml"]
 
@@ -401,8 +401,7 @@ def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: in
             f"It has {len(cells)} cells, but the first line names {columns} columns: put a cell that holds the "
             "separator, a quotation mark or a line break in quotation marks."
         )
-    lines = separator.join(cells).splitlines()
-    if columns > 1 and len(lines) > 1 and all(line.count(separator) == columns - 1 for line in lines):
+    if rows_in_quotes(cells, separator):
         return (
             f"A cell that begins with a quotation mark goes on to line {last:,}, over what looks like rows: double the "
             "quotation marks in it and put one before and after it."

@@ -63,6 +63,7 @@ def check(
         splits=[split] if split else None,
         fingerprints=id_list.fingerprints,
         words=None if ids else _words(store, [known[name] for name in names or known]),
+        store=None if ids else store,
     )
     write_json(report.to_json()) if is_set("json") else echo(folded(report.text(), indent=2), nl=False)
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}

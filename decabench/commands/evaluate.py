@@ -257,14 +257,12 @@ def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) ->
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
     """Yield for each task how many answers have a form that scores as wrong, and which."""
-    from decabench.scoring import count_forms
+    from decabench.scoring import describe_forms
     from decabench.tasks import known_tasks
 
     known = known_tasks(options.include)
     for name, found in scored.items():
-        forms = count_forms(known[name], found, options)
-        if forms is not None and (sentence := forms.describe_forms()):
-            yield f"{name}: {sentence}."
+        yield from (f"{name}: {sentence}." for sentence in describe_forms(known[name], found, options))
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:

@@ -50,7 +50,11 @@ _ONLY = {
     help="inspect: take this scorer's answers.  [default: those of choice, else the completions]",
 )
 @click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to take.")
-@click.option("--in-order", is_flag=True, help="Match rows by their order, not by id (text always does).")
+@click.option(
+    "--in-order",
+    is_flag=True,
+    help="Match rows by their order, not by id (text always does); their texts must be the examples'.",
+)
 @click.option(
     "--extract/--no-extract",
     default=None,
@@ -117,8 +121,9 @@ def import_(
     lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
     inspect   a log of Inspect, .eval or .json; needs its package
 
-    Rows are matched by id. If any row is not the answer to exactly one example, nothing is written and every such row
-    is reported. Exits with 1 then, and if examples have no answer.
+    Rows are matched by id, or by their texts if they have no known ids; texts must be those of the examples. If any row
+    is not the answer to exactly one example, nothing is written and every such row is reported. Exits with 1 then, and
+    if examples have no answer.
     """
     from decabench.exchange import ImportSettings, Places, RefusedImportError, import_answers
 

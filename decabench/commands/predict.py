@@ -513,6 +513,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
             f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
         )
     remarks += [sentence for tally in report.tallies for sentence in describe_forms(tally)]
+    remarks += [f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format]
     return [*remarks, *describe_failures(report)]
 
 

@@ -193,6 +193,9 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
             yield f"Partial: {name}: a limited run, left out of totals, rankings and comparisons."
     if experiment.baselines and _is_limited(done):
         yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
+    for fault in done.check.warnings:
+        if fault.code == "answer-format":
+            yield f"{fault.file}: {fault.message}."
     yield from describe_leftovers(done.report, experiment.predictor)
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError, install_hint
-from decabench.exchange.foreign_files import FORMATS, Places
-from decabench.exchange.imports import ImportReport, ImportSettings, RefusedImportError, import_answers
+from decabench.exchange.foreign_files import FORMATS
+from decabench.exchange.foreign_rows import Places
+from decabench.exchange.imports import ImportReport, ImportSettings, import_answers
 from decabench.exchange.result_exports import export_results, find_results
+from decabench.exchange.row_matching import RefusedImportError
 from decabench.exchange.task_exports import HARNESSES, ExportedTask, export_tasks
 from decabench.exchange.trackers import TRACKERS, Tracker, Trackers, make_trackers, track_results
 

@@ -1,12 +1,12 @@
-"""Turn answers in another program's file into a submission: match every row to an example by its id, and write them.
+"""Turn answers in another program's file into a submission: match every row to an example, and write them.
 
-A file with a row that is not the answer to exactly one example is refused as a whole, with every such row; nothing is
-written then. Examples without an answer are no obstacle: `decabench check` reports them.
+A refused file leaves everything as it was. Examples without an answer are no obstacle: `decabench check` reports them.
 """
 
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,15 +15,11 @@ from typing import Any
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
-from decabench.exchange.foreign_files import (
-    FORMATS,
-    ForeignAnswer,
-    ForeignFile,
-    HeadingError,
-    Places,
-    frame_answers,
-    open_foreign,
-)
+from decabench.exchange.foreign_files import FORMATS, open_foreign
+from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingError, Places
+from decabench.exchange.foreign_tables import frame_answers
+from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
+from decabench.exchange.text_matching import letters_of
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import (
     EXTRACTION_VERSION,
@@ -43,7 +39,6 @@ from decabench.submission import (
     SubmissionInfo,
     changed_answers,
     check_submission,
-    describe_other_form,
     find_predictions,
     read_metadata,
     render_metadata,
@@ -57,34 +52,9 @@ __all__ = ["ImportReport", "ImportSettings", "RefusedImportError", "import_answe
 IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
 
-_SHOWN = 20
 _NOTE_LENGTH = 2_000
-
-
-_UNKNOWN = "\nCheck the task and the split, or leave out rows without an example with --ignore-unknown."
-_IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
-
-
-class RefusedImportError(SubmissionError):
-    """Rows that are not the answer to exactly one example; nothing was imported."""
-
-    def __init__(self, name: str, faults: list[Fault], reason: str = "") -> None:
-        self.faults = tuple(faults)
-        """Every faulty row."""
-        most = 3 if reason else _SHOWN
-        shown = "".join(f"\n  {fault}" for fault in faults[:most])
-        rest = len(faults) - most
-        more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
-        rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
-        why = reason or f"{rows} not the answer to exactly one example"
-        if {fault.code for fault in faults} == {"wrong-count"}:
-            why = "it has not one row for each example"
-        advice = ""
-        if reason or {fault.code for fault in faults} == {"missing-field"}:
-            advice = f"\n{'Check the task and the split. ' if reason else ''}{_IN_ORDER}"
-        elif any(fault.code == "unknown-id" for fault in faults):
-            advice = _UNKNOWN
-        super().__init__(f"{name} was not imported: {why}. Nothing was written.{shown}{more}{advice}")
+_FEW = 5
+"""Rows; of fewer, all right answers may differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +64,7 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by their order and not by id; there must be one for each."""
+    """Match rows to examples by their order and not by id; there must be one for each, about the same texts."""
     extract: bool | None = None
     """Whether to extract answers from a model's text; None for what the format holds: raw output or answers."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -106,14 +76,14 @@ class ImportSettings:
     force: bool = False
     """Replace the answers that an earlier import left for the same split."""
     note: str = ""
-    """What the submission is to say about where the answers come from."""
+    """Where the answers come from, for the submission to keep."""
     reasoning_tags: ReasoningTags = ()
     """Pairs of tags around a model's reasoning, besides the known ones; for answers that are extracted."""
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What was imported."""
+    """An import that is done."""
 
     folder: Path
     """The submission."""
@@ -128,7 +98,7 @@ class ImportReport:
     left_out: int
     """Rows left out because no example has their id."""
     words: str
-    """What was done, as the submission records it."""
+    """How rows became answers, as the submission records it."""
     check: CheckReport
     """What `decabench check` says about the task's answers."""
     removed: tuple[str, ...] = ()
@@ -163,12 +133,12 @@ def import_answers(
     fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
     info = _occupant(folder, name, key, settings.force)
     given = _open(source, format, chosen, settings)
-    ids = store.ids(chosen.name, split)
-    upstream = _upstream_ids(store, chosen.name, split)
+    examples = Examples(store, chosen.name, split)
+    ids = examples.ids
     try:
-        matched = _match(given.file, given.title, ids, upstream, settings)
+        matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)
     except HeadingError as error:
-        if {*ids, *upstream}.isdisjoint(error.heading):
+        if all(examples.find(cell) is None for cell in error.heading):
             raise
         raise SubmissionError(
             f"{given.title} begins with an answer: add a first line that names the columns, such as id,answer."
@@ -177,6 +147,9 @@ def import_answers(
         raise SubmissionError(
             f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
+    if not settings.labels:
+        _refuse_swapped_labels(matched, examples, given.title)
+    matched = _with_letters(matched, examples)
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
     if settings.reasoning_tags and not is_raw:
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
@@ -205,6 +178,7 @@ def import_answers(
         tasks=[chosen.name],
         splits=[split],
         fingerprints={(chosen.name, split): fingerprint},
+        store=store,
     )
     return ImportReport(
         folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report, removed
@@ -213,7 +187,7 @@ def import_answers(
 
 @dataclass(frozen=True)
 class _Source:
-    """What is imported."""
+    """A file or table to import."""
 
     file: ForeignFile
     """Its rows."""
@@ -237,7 +211,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
     return _Source(opened, path.name, format, origin)
 
 
-def _describe(given: _Source, matched: _Matched, words: str, settings: ImportSettings) -> dict[str, Any]:
+def _describe(given: _Source, matched: MatchedRows, words: str, settings: ImportSettings) -> dict[str, Any]:
     """Return what the submission keeps of an import."""
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
@@ -281,7 +255,7 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
 
 
 def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
-    """Return what a folder's submission says of itself, or that of a new one. Raises SubmissionError."""
+    """Return the description in a folder's submission, or that of a new one. Raises SubmissionError."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         if not name:
             raise DecabenchError(f"{folder} is a new submission: name it with --name.")
@@ -307,91 +281,51 @@ def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
     return info
 
 
-# Matching
+def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
+    """Raise SubmissionError if all right answers in a file are of this task, and none is that of its example."""
+    if len(matched.rows) < _FEW:
+        return
+    every = set[str]().union(*examples.golds)
+    for id_, row in matched.rows.items():
+        golds = every.intersection(map(letters_of, row.golds)) - {""}
+        if not golds or golds & examples.golds[examples.at[id_]]:
+            return
+    id_, row = next(iter(matched.rows.items()))
+    own = quoted(examples.texts[examples.at[id_]].answers[0])
+    raise SubmissionError(
+        f"{name} has another right answer than the example in each of its {len(matched.rows):,} rows, such as "
+        f"{quoted(row.golds[-1])} for {own}: its labels may be in another order. Name them with --label THEIRS=OURS."
+    )
 
 
-@dataclass(frozen=True)
-class _Matched:
-    """Rows by the id of their example."""
-
-    rows: Mapping[str, ForeignAnswer]
-    """Id to its row."""
-    left_out: int
-    """Rows without an example."""
-    in_order: bool
-    """Whether rows were matched by order."""
-
-
-def _upstream_ids(store: Store, task: str, split: str) -> dict[str, str]:
-    """Return upstream's id of each example to ours, where ours are others since upstream's tell the answers."""
-    found: dict[str, str] = {}
-    repeated = set()
-    for row in store.read(task, split, ("id", "meta")):
-        upstream = row["meta"].get("id")
-        if not isinstance(upstream, str):
-            return {}
-        if found.setdefault(upstream, row["id"]) != row["id"]:
-            repeated.add(upstream)
-    return {upstream: id_ for upstream, id_ in found.items() if upstream not in repeated}
+def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
+    """Return answers as letters of options, if the right answers of all examples are such letters."""
+    letters = {row.letter for row in matched.rows.values() if row.letter is not None}
+    answers = set[str]().union(*(example.answers for example in examples.texts))
+    if not letters or not answers or not answers <= {*_CAPITALS, *letters}:
+        return matched
+    rows = {
+        id_: row if row.letter is None else row._replace(answer=row.letter)
+        for id_, row in matched.rows.items()
+    }
+    return replace(matched, rows=rows)
 
 
-def _match(
-    opened: ForeignFile, name: str, ids: list[str], upstream: Mapping[str, str], settings: ImportSettings
-) -> _Matched:
-    """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
-    in_order = opened.in_order or settings.in_order
-    rows: dict[str, ForeignAnswer] = {}
-    faults: list[Fault] = []
-    known, left_out, number = set(ids), 0, 0
-    for number, row in enumerate(opened.rows, 1):
-        if number > 1_000_000 + 10 * len(ids):
-            raise SubmissionError(f"{name} has more than {number - 1:,} rows for {len(ids):,} examples.")
-        if row.problem is not None and not (in_order and row.problem[0] == "missing-field"):
-            faults.append(Fault(*row.problem, name, row.line))
-            continue
-        id_ = row.id
-        if in_order:
-            at = number - 1 if row.position is None else row.position
-            id_ = ids[at] if 0 <= at < len(ids) else None
-        if id_ is None:
-            continue  # beyond the last example, which the count below reports
-        id_ = id_ if id_ in known else upstream.get(id_, id_)
-        if id_ not in known:
-            left_out += 1
-            if not settings.ignore_unknown:
-                form = describe_other_form(id_, known)
-                faults.append(
-                    Fault("unknown-id", form or f"no example has the id {quoted(id_)}", name, row.line)
-                )
-        elif id_ in rows:
-            before = rows[id_].line
-            where = f" (first on line {before})" if before else ""
-            same = "the same answer" if rows[id_].answer == row.answer else "another answer"
-            message = f"the id {quoted(row.id or id_)} occurs again, with {same}{where}"
-            faults.append(Fault("duplicate-id", message, name, row.line))
-        else:
-            rows[id_] = row
-    if in_order and number != len(ids):
-        message = f"{number:,} rows for {len(ids):,} examples: matched by order, there must be one for each"
-        raise RefusedImportError(name, [*faults, Fault("wrong-count", message, name)])
-    if number and left_out == number:
-        like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
-        raise RefusedImportError(
-            name, faults, f"none of its {number:,} rows has the id of an example ({like})"
-        )
-    if faults:
-        raise RefusedImportError(name, faults)
-    return _Matched(rows, left_out, in_order)
+_CAPITALS = frozenset(string.ascii_uppercase)
 
 
 def _words(
-    matched: _Matched, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
+    matched: MatchedRows, examples: int, is_raw: bool, settings: ImportSettings, replaced: set[str]
 ) -> str:
-    how = "by the order of the data" if matched.in_order else "by id"
-    parts = [f"{len(matched.rows):,} of {examples:,} examples matched {how}"]
+    parts = [f"{len(matched.rows):,} of {examples:,} examples matched {matched.how}"]
     if matched.left_out:
         rows = "1 row" if matched.left_out == 1 else f"{matched.left_out:,} rows"
         parts.append(f"{rows} without an example left out")
+    if any(row.is_likeliest for row in matched.rows.values()):
+        parts.append("answers are the likeliest choices, as acc of lm-eval takes them")
+    if tied := sum(row.is_tied for row in matched.rows.values()):
+        rows = "1 row has choices" if tied == 1 else f"{tied:,} rows have choices"
+        parts.append(f"{rows} that are equally likely, of which the first counts")
     if is_raw:
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:
@@ -432,7 +366,9 @@ def _lines(
         line: dict[str, Any] = {"id": example["id"], "answer": text}
         whole = text if row.raw is None else row.raw
         rules = []
-        if is_raw:
+        if row.finish == "refused":
+            line["answer"], rules = "", ["refused"]
+        elif is_raw:
             found = extract(text, form, example["question"], row.finish, example["context"])
             line["answer"], rules = found.answer, [found.rule]
         if line["answer"] in labels:

@@ -16,11 +16,11 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, metric, scorer
 from inspect_ai.solver import generate
 
+from decabench.exchange.foreign_rows import FINISHES
 from decabench.exchange.task_exports import ExportedTask
 
 __all__ = ["make_inspect_task"]
 
-_FINISHES = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 
@@ -52,7 +52,8 @@ def _make_metric() -> Any:
         if not scores:
             return {}
         exported = ExportedTask.read(scores[0].score.metadata["file"])
-        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores])
+        refused = {str(each.sample_id) for each in scores if each.score.metadata.get("refused")}
+        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores], refused)
 
     return compute
 
@@ -61,10 +62,11 @@ def _make_scorer(path: str) -> Any:
     exported = ExportedTask.read(path)
 
     async def score(state: Any, target: Any) -> Any:
-        finish = _FINISHES.get(state.output.stop_reason, "stop")
+        finish = FINISHES.get(state.output.stop_reason, "stop")
         answer = exported.answer(str(state.sample_id), state.output.completion, finish)
-        value = exported.example_score(str(state.sample_id), answer)
-        return Score(value=value, answer=answer, metadata={"file": path})
+        is_refused = finish == "refused"
+        value = exported.example_score(str(state.sample_id), answer, is_refused)
+        return Score(value=value, answer=answer, metadata={"file": path, "refused": is_refused})
 
     return score
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -108,11 +108,16 @@ class ExportedTask:
 
         return score
 
-    def scores(self, answers: Sequence[tuple[str, str]]) -> dict[str, float]:
-        """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice."""
-        return self._scores(self.metrics, answers)
+    def scores(self, answers: Sequence[tuple[str, str]], refused: Collection[str] = ()) -> dict[str, float]:
+        """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice.
 
-    def _scores(self, metrics: Sequence[str], answers: Sequence[tuple[str, str]]) -> dict[str, float]:
+        `refused` are the ids of answers that the model or its server refused to give, which are wrong.
+        """
+        return self._scores(self.metrics, answers, refused)
+
+    def _scores(
+        self, metrics: Sequence[str], answers: Sequence[tuple[str, str]], refused: Collection[str] = ()
+    ) -> dict[str, float]:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
@@ -123,15 +128,19 @@ class ExportedTask:
             raise DataError(
                 f"{self.name} has no example {quoted(next(iter(given.keys() - self.rows.keys())))}."
             )
-        found = score_task(metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None)
+        places = [place for place, id_ in enumerate(ids) if id_ in refused]
+        found = score_task(
+            metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None, places
+        )
         return dict(found.scores)
 
-    def example_score(self, id: str, answer: str) -> float:
+    def example_score(self, id: str, answer: str, is_refused: bool = False) -> float:
         """Return the headline of one example; for metrics without one, 100 if the answer is a reference, else 0."""
         metric, item = find_metric(self.metrics[0]), self._item(id)
         if metric.scope != "example":
-            return 100.0 * (answer in item.answers)
-        return float(score_task(self.metrics[:1], [answer], [item], None).scores[metric.headline])
+            return 100.0 * (answer in item.answers and not is_refused)
+        found = score_task(self.metrics[:1], [answer], [item], None, [0] * is_refused)
+        return float(found.scores[metric.headline])
 
     def _item(self, id: str) -> Item:
         row = self.rows[id]

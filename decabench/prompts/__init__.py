@@ -1,6 +1,7 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
+from decabench.prompts.formats import GivenAnswers, describe_format
 from decabench.prompts.forms import AnswerForms, forms_of
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
@@ -24,6 +25,7 @@ __all__ = [
     "AnswerForms",
     "DrawnShots",
     "Extracted",
+    "GivenAnswers",
     "LabelForms",
     "Message",
     "PromptTooLongError",
@@ -35,6 +37,7 @@ __all__ = [
     "TemplateSet",
     "built_in_text",
     "check_reasoning_tags",
+    "describe_format",
     "extract",
     "fit",
     "forms_of",

@@ -71,12 +71,12 @@ def extract(
 ) -> Extracted:
     """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
 
-    `finish` says how the answer ended: `refused` settles the matter, whatever the text. Tags and heads are aligned with
-    the words of the context.
+    `finish` says how the answer ended: a `refused` one is empty, since a filter may stop a text after a word that would
+    be right. Tags and heads are aligned with the words of the context.
     """
-    text = bare(raw)
     if finish == "refused":
-        return Extracted(text, "refused")
+        return Extracted("", "refused")
+    text = bare(raw)
     if not text:
         return Extracted("", "empty")
     reading = _Reading(form, question, finish != "length", context)

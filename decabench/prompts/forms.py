@@ -56,6 +56,11 @@ class AnswerForms:
         """Count an answer; `gold` is its reference, if that is known."""
         raise NotImplementedError
 
+    @property
+    def are_most(self) -> bool:
+        """Whether most answers are such, so that their sentence says all that there is to say."""
+        return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
+
     def describe_forms(self) -> str:
         """Say how many answers have another form, which, and give an example; empty if none has."""
         return ". ".join(filter(None, (self._describe_counted(), self._describe_others())))

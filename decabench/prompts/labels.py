@@ -455,6 +455,11 @@ class LabelForms:
         self.example = self.example if self.example[0] else (place, text, label)
         return "label_form"
 
+    @property
+    def are_most(self) -> bool:
+        """Whether most answers are such, so that their sentence says all that there is to say."""
+        return 2 * self.forms.total() > self.answers
+
     def describe_forms(self) -> str:
         """Say how many answers are labels in another form, which, and give an example; empty if none is."""
         if not (count := self.forms.total()):

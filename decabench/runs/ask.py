@@ -83,6 +83,8 @@ class Tally:
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
     """A sentence about the first of them: what was written, which labels there are, and what to do."""
+    answer_format: str = ""
+    """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int = 0
     """Answers with role headers or tokens of a chat template, which were left out."""
     tool_calls: int = 0

@@ -628,6 +628,7 @@ def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckR
         tasks=names,
         splits=[split],
         fingerprints={(name, split): store.record(name, split).stated for name in names},
+        store=store,
     )
 
 

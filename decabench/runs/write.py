@@ -23,8 +23,16 @@ from decabench.files import (
     require_within,
     storage_errors,
 )
+from decabench.metrics import METRICS
 from decabench.predictors import Answer
-from decabench.prompts import extract, is_other_label, possible_labels, silent_rule
+from decabench.prompts import (
+    GivenAnswers,
+    describe_format,
+    extract,
+    is_other_label,
+    possible_labels,
+    silent_rule,
+)
 from decabench.runs.ask import (
     BATCH,
     Engine,
@@ -60,6 +68,7 @@ from decabench.tasks import (
     DECATHLON,
     TASKS,
     AnswerForm,
+    Label,
     Question,
     Store,
     Task,
@@ -329,12 +338,18 @@ def _folder_number(run: Run, planned: PlannedTask) -> int:
 
 def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
     """Yield a line for each example with an answer, in the order of the data. A failure has no line."""
+    answers: dict[str, str] = {}
     for question in done.planned.questions():
         outcome = done.journal.outcomes.get(question.id)
         if isinstance(outcome, Answer):
             line = make_line(question, outcome, done.planned.form, done.planned.wording)
             _count_form(done, question, outcome, line)
+            answers[question.id] = line["answer"]
             yield line
+    task = done.planned.task
+    if task.metric in METRICS and (done.tally.other_label or not isinstance(task.output, Label)):
+        given = GivenAnswers(task.output, METRICS[task.metric], list(answers), list(answers.values()))
+        done.tally.answer_format = describe_format(given)
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:

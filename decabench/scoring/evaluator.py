@@ -25,7 +25,16 @@ from decabench.errors import (
 from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.prompts import AnswerForms, LabelForms, forms_of, is_other_label, possible_labels, takes_for
+from decabench.prompts import (
+    AnswerForms,
+    GivenAnswers,
+    LabelForms,
+    describe_format,
+    forms_of,
+    is_other_label,
+    possible_labels,
+    takes_for,
+)
 from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
 from decabench.scoring.results import (
     DataUsed,
@@ -54,6 +63,7 @@ from decabench.submission import (
     Submission,
     open_submission,
     read_answers,
+    read_prompts,
     texts_digest,
 )
 from decabench.tasks import (
@@ -93,6 +103,7 @@ __all__ = [
     "context_ceiling",
     "count_answers",
     "count_forms",
+    "describe_forms",
     "digest_answers",
     "evaluate",
     "find_metric",
@@ -754,6 +765,22 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
         for kind, count in zip(counts, astuple(faults), strict=True):
             counts[kind] += count
     return counts
+
+
+def describe_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> Iterator[str]:
+    """Yield sentences about answers in a form that scores as wrong: how many, which, and what to do."""
+    if not found.predictions:
+        return
+    forms = count_forms(task, found, options)
+    if forms is not None and (sentence := forms.describe_forms()):
+        yield sentence
+        if forms.are_most:
+            return
+    read = partial(read_prompts, Store(home_folder(options.home)), task.name, options.split)
+    ids, references = ids_of(found.references), None if found.hidden else found.references
+    given = GivenAnswers(task.output, find_metric(task.metric), ids, found.predictions, references, read)
+    if sentence := describe_format(given):
+        yield sentence
 
 
 def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:

@@ -20,7 +20,7 @@ from decabench.submission.answers import (
     texts_digest,
 )
 from decabench.submission.archive import ARCHIVE_SUFFIXES
-from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
+from decabench.submission.checker import IdList, check_submission, read_id_list, read_prompts, write_id_list
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     MANIFEST,
@@ -79,6 +79,7 @@ __all__ = [
     "read_id_list",
     "read_lines",
     "read_metadata",
+    "read_prompts",
     "read_withheld",
     "remove_if_empty",
     "remove_results",

@@ -64,14 +64,42 @@ def unpack(
     if not is_archive(path):
         raise SubmissionError(f"{path.name} is not an archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
     target = _Target(path.name, into, limit_bytes, limit_members)
-    unpack_this = _unpack_zip if path.name.lower().endswith(".zip") else _unpack_tar
     try:
-        unpack_this(path, target)
+        if _is_zip(path):
+            _unpack_zip(path, target)
+        else:
+            _unpack_tar(path, target)
     except _DAMAGE as error:
         reason = str(error) or "it ends too early"
         raise SubmissionError(
             f"{path.name} is damaged or not the kind of archive its name says ({reason}): pack it again."
         ) from error
+
+
+_SIGNATURES = (
+    (b"PK", ""),
+    (b"\x1f\x8b", ""),
+    (b"Rar!", "a RAR archive"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"\xfd7zXZ", "packed by xz"),
+    (b"BZh", "packed by bzip2"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd"),
+    (b"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
+    (b"<", "a web page, such as one that asks to sign in"),
+)
+"""The first bytes of a zip, of a .tar.gz, and of files that are given by mistake, with what these are."""
+
+
+def _is_zip(path: Path) -> bool:
+    """Tell a zip from a .tar.gz by its first bytes, as either may have the other's suffix. Raises ValueError."""
+    with open(path, "rb") as file:
+        head = file.read(512)
+    kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")
+    if not head or head[257:262] == b"ustar":
+        kind = "a tar archive that is not packed by gzip" if head else "empty"
+    if kind:
+        raise ValueError(f"it is {kind}")
+    return head.startswith(b"PK") or (head[:2] != b"\x1f\x8b" and path.name.lower().endswith(".zip"))
 
 
 class _Readable(Protocol):
@@ -158,11 +186,12 @@ class _Target:
 
 def _parts(target: _Target, name: str) -> list[str]:
     """Split a member's name into its parts. Refuses names that could leave the folder on any system."""
+    name = name.replace("\\", "/")  # as some programs on Windows write it
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    climbs = name.startswith("/") or "\\" in name or ".." in parts
-    if climbs or any(re.match("[A-Za-z]:", part) for part in parts):
+    if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):
         raise target.refusal(
-            f"the member {quoted(name)} could climb out of its folder; pack it with plain relative names"
+            f"the member {quoted(name)} could climb out of its folder; pack it from inside the submission's folder, "
+            "so that names begin there, such as predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
         raise target.refusal(f"the member {quoted(name)} has a name that is too long or not plain text")
@@ -175,7 +204,7 @@ def _unpack_zip(path: Path, target: _Target) -> None:
             target.count_member()
             _check_zip_member(member, target)
             # zipfile cuts names at a NUL and may replace separators, so the original name is checked.
-            if member.orig_filename.endswith("/"):
+            if member.orig_filename.endswith(("/", "\\")):
                 target.add_folder(member.orig_filename)
             else:
                 with archive.open(member) as source:

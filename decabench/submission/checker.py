@@ -10,16 +10,18 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
-from decabench.metrics import METRICS
-from decabench.prompts import AnswerForms, LabelForms, forms_of, takes_for
+from decabench.metrics import METRICS, Item
+from decabench.prompts import AnswerForms, GivenAnswers, LabelForms, describe_format, forms_of, takes_for
 from decabench.submission.answers import (
     FOLDER,
     ID_FAULTS,
@@ -42,11 +44,11 @@ from decabench.submission.folder import (
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS, TASKS, Label, Task
+from decabench.tasks import SPLITS, TASKS, Label, Store, Task, read_references
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
-__all__ = ["FORMAT", "IdList", "check_submission", "read_id_list", "write_id_list"]
+__all__ = ["FORMAT", "IdList", "check_submission", "read_id_list", "read_prompts", "write_id_list"]
 
 
 def check_submission(
@@ -58,6 +60,7 @@ def check_submission(
     *,
     fingerprints: Mapping[tuple[str, str], str] | None = None,
     words: Mapping[tuple[str, str], Mapping[str, int]] | None = None,
+    store: Store | None = None,
 ) -> CheckReport:
     """Find everything that is wrong with a submission.
 
@@ -68,6 +71,8 @@ def check_submission(
         fingerprints: The fingerprints of that data. Answers made for other data get a warning.
         words: The number of words of each example, of (task, split) whose answers have an item for each word. Answers
             with fewer or more items get a warning.
+        store: The prepared data. Without it, a warning about the format of answers does not compare them with gold
+            answers; those of hidden splits are never read.
 
     Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
     """
@@ -105,11 +110,13 @@ def check_submission(
             counted = (words or {}).get((file.task, file.split), {})
             wrong, labels = _WrongLengths(), _WrongLabels.of(file.task, known_tasks)
             forms = _other_forms(file.task, known_tasks)
+            formats = _Formats(file, known_tasks)
             for line in reader:
                 wrong.add(line, counted.get(line.id or ""))
                 labels.add(line)
                 if forms is not None:
                     forms.add(f"line {line.number}", line.answer or "")
+                formats.add(line)
             listed = list(reader.faults)
             if sentence := reader.describe_other_ids():
                 faults.insert(0, Fault("other-ids", sentence, file.name))
@@ -118,6 +125,8 @@ def check_submission(
             faults += [*listed, *wrong.faults(file.name), *labels.faults(file.name)]
             if forms is not None and (sentence := forms.describe_forms()):
                 faults.append(Fault("answer-form", sentence, file.name))
+            if not any(counted is not None and counted.are_most for counted in (forms, labels.forms)):
+                faults += formats.faults(store)
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -169,6 +178,53 @@ def _other_forms(name: str, known_tasks: Collection[str]) -> AnswerForms | None:
     if not isinstance(task, Task) or task.metric not in METRICS:
         return None
     return forms_of(task.output, METRICS[task.metric])
+
+
+_MOST_CHARACTERS = 1 << 26
+"""So much of a file is kept to see the format of its answers."""
+
+
+@dataclass
+class _Formats:
+    """Keeps the answers of a file, to see what they look like once all are read."""
+
+    file: PredictionFile
+    known_tasks: Collection[str]
+    lines: list[AnswerLine] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, line: AnswerLine) -> None:
+        self.characters += len(line.answer or "")
+        if self.characters <= _MOST_CHARACTERS:
+            self.lines.append(line)
+
+    def faults(self, store: Store | None) -> Iterator[Fault]:
+        """Yield a warning if the answers look like another format."""
+        name, split = self.file.task, self.file.split
+        task = self.known_tasks.get(name) if isinstance(self.known_tasks, Mapping) else None
+        if not isinstance(task, Task) or task.metric not in METRICS:
+            return
+        references: Sequence[Item] | None = None
+        if store is not None and split in store.records(name) and not store.hides(task, split):
+            references = read_references(store, name, split)
+            place_of = {id_: at for at, id_ in enumerate(references.ids)}
+            self.lines = [line for line in self.lines if line.id in place_of]
+            at = [place_of[line.id or ""] for line in self.lines]
+            if at != list(range(len(references))):
+                self.lines = [line for _, line in sorted(zip(at, self.lines, strict=True), key=itemgetter(0))]
+                references = [references[place] for place in sorted(at)]
+        places = [f"line {line.number}" for line in self.lines]
+        texts = [line.answer or "" for line in self.lines]
+        prompts = partial(read_prompts, store, name, split) if store is not None else None
+        given = GivenAnswers(task.output, METRICS[task.metric], places, texts, references, prompts)
+        if sentence := describe_format(given):
+            yield Fault("answer-format", sentence, self.file.name)
+
+
+def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, str]]:
+    """Return the question and the context of each example of a prepared split, by id."""
+    rows = store.read(task, split, ("id", "question", "context"))
+    return {row["id"]: (row["question"], row["context"]) for row in rows}
 
 
 @dataclass

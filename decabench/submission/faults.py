@@ -15,6 +15,7 @@ KEPT = 20
 
 CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in another form (`three`, `DET, NOUN`, BILOU).",
+    "answer-format": "Answers look like another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",
@@ -43,6 +44,7 @@ CODES: dict[str, str] = {
     "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
     "other-ids": "Most ids are not in the split: the answers are for other data, and single ids are only counted.",
+    "other-text": "An imported row is about another text than the example that it was matched to.",
     "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",
@@ -61,6 +63,7 @@ CODES: dict[str, str] = {
 WARNINGS = frozenset(
     {
         "answer-form",
+        "answer-format",
         "byte-order-mark",
         "empty-answer",
         "label-form",

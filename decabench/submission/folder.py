@@ -180,13 +180,25 @@ def submission_folder(path: Path) -> Iterator[Path]:
     else:
         with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
             unpack(path, Path(temporary))
-            yield _top(Path(temporary))
+            top = _top(Path(temporary))
+            if is_archive(top):
+                raise SubmissionError(
+                    f"{printable(path.name)} holds only another archive: unpack it and give {printable(top.name)}."
+                )
+            yield top
+
+
+_ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
+"""How the names of files begin that systems add to a folder."""
 
 
 def _top(folder: Path) -> Path:
-    """Return the single top folder of an archive, ignoring what macOS adds, or else the archive itself."""
-    entries = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    return entries[0] if len(entries) == 1 and entries[0].is_dir() and entries[0].name != FOLDER else folder
+    """Return the single folder or archive at the top of an archive, or in a folder that is alone there; or else all."""
+    entries = [path for path in folder.iterdir() if not path.name.startswith(_ADDED)]
+    if len(entries) != 1 or entries[0].name == FOLDER:
+        return folder
+    only = entries[0]
+    return _top(only) if only.is_dir() else only if is_archive(only) else folder
 
 
 def is_unfinished(root: Path) -> bool:

@@ -242,3 +242,54 @@ def test_faults_are_folded_in_a_terminal(command, home, submit, monkeypatch):
     done = command("check", "--submission", folder, "--home", home)
     assert done.exit_code == 1 and "other-ids" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, tmp_path):
+    """Of check, import, evaluate and predict; gold answers as SentencePiece's pieces scored 0.22 without a word."""
+    folder = submit("oracle", ["iwslt.en.de"])
+    path = folder / "predictions" / "iwslt.en.de.validation.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["answer"] = "\u2581" + line["answer"].replace(" ", " \u2581")
+    path.write_text("".join(json.dumps(line) + "\n" for line in reversed(lines)))
+    said = "17 of 17 answers are SentencePiece pieces (\u2581): decode them with the model's tokenizer"
+    proof = "Without that, 17 of these score 100.00 in bleu instead of 0.22"
+
+    done = command("check", "--submission", folder, "--home", home)
+    assert (
+        done.exit_code == 0 and f"answer-format: {said}; line 17 has" in done.stdout and proof in done.stdout
+    )
+    assert done.stdout.endswith("oracle: valid, 1 warning\n")
+    document = json.loads(command("check", "--submission", folder, "--home", home, "--json").stdout)
+    assert document["ok"] and [warning["code"] for warning in document["warnings"]] == ["answer-format"]
+    ids = tmp_path / "ids.json"
+    assert command("prepare", "iwslt.en.de", "--sample", "--home", home, "--export-ids", ids).exit_code == 0
+    done = command("check", "--submission", folder, "--ids", ids, "--home", tmp_path / "none")
+    assert done.exit_code == 0 and said in done.stdout and proof not in done.stdout
+
+    scored = command("evaluate", folder, "--home", home, "--json")
+    remarks = json.loads(scored.stdout)["remarks"]
+    assert any(said in remark and proof in remark for remark in remarks), remarks
+    assert f"iwslt.en.de: {said}" in command("evaluate", folder, "--home", home).stdout
+
+    table = tmp_path / "answers.txt"
+    table.write_text("".join(f"{line['answer']}\n" for line in lines))
+    options = ["--task", "iwslt.en.de", "--in-order", "--name", "x", "--home", home]
+    done = command("import", "text", table, *options, "--output", tmp_path / "imported")
+    assert done.exit_code == 0 and said in done.stdout
+
+
+def test_gold_answers_of_a_hidden_split_are_not_compared(home, submit):
+    """Whoever checks for others must not tell, not even by a score, what the hidden answers are."""
+    from dataclasses import replace
+
+    from decabench.submission import check_submission
+
+    folder, store = submit("oracle", ["squad"]), Store(home)
+    path = folder / "predictions" / "squad.validation.jsonl"
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "Well: '))
+    expected = {("squad", "validation"): store.ids("squad", "validation")}
+    for hidden, count in ((), 1), (("validation",), 0):
+        known = {"squad": replace(TASKS["squad"], hidden=hidden)}
+        found = check_submission(folder, expected, known, store=store)
+        assert [fault.code for fault in found.warnings] == ["answer-format"] * count

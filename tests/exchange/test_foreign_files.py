@@ -6,163 +6,16 @@ import bz2
 import gzip
 import json
 import lzma
-import sys
-import zipfile
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decabench.errors import DecabenchError, SubmissionError
-from decabench.exchange.foreign_files import ForeignAnswer, Places, frame_answers, open_foreign
-
-FILES = Path(__file__).with_name("files")
-
-
-def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
-    """A sample of an Inspect log, as far as it is read."""
-    output = SimpleNamespace(completion=text, stop_reason=more.pop("stop_reason", "stop"))
-    return SimpleNamespace(
-        **{
-            "id": id_,
-            "epoch": epoch,
-            "error": None,
-            "output": output,
-            "scores": None,
-            "choices": None,
-            **more,
-        }
-    )
-
-
-@pytest.fixture
-def log(monkeypatch, tmp_path):
-    """Opens a log with these samples, through a stand-in for Inspect's package."""
-
-    def call(samples: list[Any], **places: Any):
-        module = ModuleType("inspect_ai.log")
-        about = SimpleNamespace(model="made/up", task="sst", packages={"inspect_ai": "0.3.285"})
-        found = SimpleNamespace(eval=about, status="success", samples=samples)
-        module.read_eval_log = lambda path, resolve_attachments: found  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
-        monkeypatch.setitem(sys.modules, "inspect_ai.log", module)
-        path = tmp_path / "some.json"
-        path.write_text("{}")
-        return open_foreign(path, "inspect", Places(**places))
-
-    return call
-
-
-def test_completions_of_inspect(log):
-    opened = log(
-        [sample("a", "yes"), sample(7, "no", stop_reason="max_tokens"), sample("c", "", error="broke")]
-    )
-    assert list(opened.rows) == [ForeignAnswer(1, "a", "yes"), ForeignAnswer(2, "7", "no", finish="length")]
-    assert opened.is_raw
-    assert opened.facts["model"] == "made/up"
-
-
-def test_answers_of_a_scorer_of_inspect(log):
-    scored = {"match": SimpleNamespace(answer="yes")}
-    opened = log([sample("a", "I say yes", scores=scored), sample("b", "no")], choice="match")
-    first, second = opened.rows
-    assert first == ForeignAnswer(1, "a", "yes", "I say yes")
-    assert second.problem == (
-        "missing-field",
-        "the scorer 'match' gave 'b' no answer; it has scores of: none",
-    )
-    assert not opened.is_raw
-
-
-def chosen(
-    id_: Any, text: str, letters: str, scorer: str = "choice", options: Any = ("negative", "positive")
-) -> Any:
-    return sample(id_, text, scores={scorer: SimpleNamespace(answer=letters)}, choices=list(options))
-
-
-def test_letters_of_multiple_choice_are_the_options_of_inspect(log):
-    opened = log([chosen("a", "ANSWER: B", "B"), chosen("b", "no idea", ""), chosen("c", "A", "A")])
-    assert list(opened.rows) == [
-        ForeignAnswer(1, "a", "positive", "ANSWER: B"),
-        ForeignAnswer(2, "b", "", "no idea"),  # the scorer found no letter
-        ForeignAnswer(3, "c", "negative", "A"),
-    ]
-    assert not opened.is_raw
-
-
-def test_letters_of_another_scorer_of_inspect(log):
-    samples = [chosen("a", "It is B", "B", "mine"), chosen("b", "positive", "positive", "mine")]
-    assert log(samples).is_raw  # the completions, unless the scorer is named
-    assert [row.answer for row in log(samples, choice="mine").rows] == ["positive", "positive"]
-
-
-def test_options_of_inspect_that_are_letters_or_many(log):
-    samples = [chosen("a", "A", "A", options=["B", "A"]), chosen("b", "C", "C", options=["x", "y"])]
-    assert [row.answer for row in log(samples).rows] == ["B", "C"]  # the scorer gives letters, always
-    samples = [chosen("a", "A", "A", "mine", ["B", "A"])]
-    assert [row.answer for row in log(samples, choice="mine").rows] == ["A"]
-    many = [f"option {number}" for number in range(30)]
-    found = log([chosen("a", "Z", "Z", options=many), chosen("b", "4", "4", options=many)])
-    assert [row.answer for row in found.rows] == ["option 25", "option 29"]
-
-
-def test_several_options_of_inspect_are_no_answer(log):
-    (row,) = log([chosen("a", "ANSWER: A,B", "A, B")]).rows
-    assert row.problem == (
-        "bad-record",
-        "the answer to 'a' is several options (A, B): an answer here is one text",
-    )
-
-
-def test_epochs_of_inspect_are_not_mixed(log):
-    samples = [sample("a", "yes"), sample("a", "no", epoch=2)]
-    with pytest.raises(SubmissionError, match=r"has 2 epochs: choose one with --epoch"):
-        list(log(samples).rows)
-    assert [row.answer for row in log(samples, epoch=2).rows] == ["no"]
-
-
-def test_without_inspect_it_says_how_to_install_it(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    (tmp_path / "a.eval").touch()
-    with pytest.raises(DecabenchError, match=r"inspect_ai is not installed: run pip install"):
-        open_foreign(tmp_path / "a.eval", "inspect", Places())
-
-
-def test_an_archive_that_unpacks_to_too_much_is_not_given_to_inspect(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("decabench.exchange.foreign_files.FILE_BYTES", 1 << 20)
-    log([])
-    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("samples/a.json", b" " * (2 << 20))
-    with pytest.raises(SubmissionError, match="unpacks to 2,097,152 bytes; at most 1,048,576 are read"):
-        open_foreign(tmp_path / "a.eval", "inspect", Places())
-
-
-@pytest.mark.heavy
-def test_a_real_log_of_inspect(tmp_path):
-    """Written by Inspect 0.3.285, with its mock model."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
-    opened = open_foreign(FILES / "sst.eval", "inspect", Places())
-    rows = list(opened.rows)
-    assert [row.id for row in rows] == [f"sst.validation.{number}" for number in range(6)]
-    assert rows[1].answer == "The sentiment is **positive**"
-    assert opened.facts["model"] == "mockllm/model"
-    (tmp_path / "broken.eval").write_bytes((FILES / "sst.eval").read_bytes()[:9_000])
-    with pytest.raises(SubmissionError, match="is not a log of Inspect"):
-        open_foreign(tmp_path / "broken.eval", "inspect", Places())
-
-
-@pytest.mark.heavy
-def test_a_real_log_of_multiple_choice():
-    """Written by Inspect 0.3.285, which showed the options to its mock model in another order than the data's."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
-    opened = open_foreign(FILES / "sst_choice.eval", "inspect", Places())
-    positive, negative = "positive", "negative"
-    assert [row.answer for row in opened.rows] == [positive, negative, "", *[positive] * 3]
-    assert not opened.is_raw
+from decabench.errors import SubmissionError
+from decabench.exchange.foreign_files import open_foreign
+from decabench.exchange.foreign_rows import Places
+from decabench.exchange.foreign_tables import frame_answers
 
 
 def test_a_large_file_is_not_read(monkeypatch, tmp_path):
@@ -188,9 +41,6 @@ def test_numbers_are_answers_where_numbers_are_asked_for():
     rows = list(frame_answers(table, Places(), numbers=True).rows)
     assert [(row.id, row.answer) for row in rows] == [("3", "1.5"), ("4", "2.0"), ("5", None)]
     assert all(row.answer is None for row in frame_answers(table, Places()).rows)
-
-
-# What no file may do
 
 
 @given(

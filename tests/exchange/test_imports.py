@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from decabench import evaluate, import_answers
+from decabench import evaluate, import_answers, prepare
 from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.scoring import read_results_file
@@ -20,27 +20,6 @@ from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
 
 FILES = Path(__file__).with_name("files")
-
-
-@pytest.fixture
-def golds(home):
-    """Id to first gold answer, by task."""
-
-    def read(task: str) -> dict[str, str]:
-        return {row.id: row.answers[0] for row in Store(home).examples(task, "validation")}
-
-    return read
-
-
-@pytest.fixture
-def bring(home, tmp_path):
-    """Imports into a folder `out`."""
-
-    def call(source: Any, task: str, format: str = "", name: str = "theirs", **settings: Any):
-        made = ImportSettings(**settings)
-        return import_answers(source, task, tmp_path / "out", name, "validation", format, made, home)
-
-    return call
 
 
 def answers(folder: Path, task: str) -> dict[str, str]:
@@ -136,14 +115,64 @@ def test_samples_of_lm_eval(bring):
     assert "answers extracted from the model's text" in done.words
 
 
-def test_choices_of_lm_eval(bring):
-    done = bring(FILES / "samples_sst_choice.jsonl", "sst", "lm-eval", partial=True)
+@pytest.mark.parametrize(
+    "name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl", "mutual_info_0.4.2.jsonl"]
+)
+def test_choices_of_lm_eval(bring, name):
+    """Written by lm-eval 0.4.13, and 0.4.2 with its other order of the requests of acc_mutual_info, in one array."""
+    text = (FILES / name).read_text()
+    samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+    done = bring(FILES / name, "sst", "lm-eval", partial=True)
     found = answers(done.folder, "sst")
-    for line in (FILES / "samples_sst_choice.jsonl").read_text().splitlines():
-        sample = json.loads(line)
+    assert "by id, and their texts agree; answers are the likeliest choices, as acc of lm-eval" in done.words
+    for sample in samples:
         right = found[sample["doc"]["id"]] == sample["doc"]["answers"][0]
         assert right == bool(sample["acc"])  # lm-eval's own reading of the same choices
-    assert len(found) == 6
+    assert len(found) == len(samples) >= 6
+
+
+def test_letters_are_the_options_that_they_stand_for(bring, golds, home, tmp_path):
+    """The model chose A or B, as in MMLU; a task whose right answers are letters is given letters."""
+    lines = []
+    for at, example in enumerate(Store(home).examples("schema", "validation")):
+        options = example.question.rpartition("? ")[2].rstrip("?").split(" or ")
+        right = options.index(example.answers[0])
+        scores = [[str(-float(letter != right)), "False"] for letter in (0, 1)]
+        doc = {"id": example.id, "context": example.context, "question": example.question, "choices": options}
+        arguments = {f"gen_args_{n}": {"arg_0": example.context, "arg_1": f" {'AB'[n]}"} for n in (0, 1)}
+        line = {
+            "doc_id": at,
+            "doc": doc,
+            "target": str(right),
+            "arguments": arguments,
+            "filtered_resps": scores,
+        }
+        lines.append(json.dumps({**line, "acc": 1.0}))
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(lines))
+    assert answers(bring(path, "schema", "lm-eval").folder, "schema") == golds("schema")
+    rows = [
+        {"text": json.loads(line)["doc"]["context"], "answer": "AB"[int(json.loads(line)["target"])]}
+        for line in lines
+    ]
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"id": f"schema.validation.{at}", **row}) + "\n" for at, row in enumerate(rows))
+    )
+    (tmp_path / "own.toml").write_text(
+        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nid = "id"\nanswer = "answer"\n'
+        'question = "Who?"\ncontext = "{text}"\noutput = "label"\n[files]\nvalidation = "rows.jsonl"\n'
+    )
+    prepare(["own"], home=tmp_path / "home", include=[tmp_path / "own.toml"])
+    done = import_answers(
+        path,
+        "own",
+        tmp_path / "letters",
+        "x",
+        format="lm-eval",
+        home=tmp_path / "home",
+        include=[tmp_path / "own.toml"],
+    )
+    assert list(answers(done.folder, "own").values()) == [row["answer"] for row in rows]
 
 
 def test_samples_of_two_filters_are_not_mixed(bring, tmp_path):
@@ -290,7 +319,7 @@ def test_too_few_or_too_many_lines_are_matched_to_nothing(bring, golds, tmp_path
         (
             "lm-eval",
             b'{"doc": {"id": "56beb7fd3aeaaa14008c92b5"}, "filtered_resps": [-3.5]}',
-            "neither a text",
+            "its response is the number -3.5",
         ),
     ],
 )
@@ -434,6 +463,24 @@ def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp
     assert answers(done.folder, "sst") == golds("sst")
     line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
     assert line["raw"] == "Answer: negative."
+
+
+@pytest.mark.parametrize("extract", [None, True])
+@pytest.mark.parametrize("answer", ["positive", None])
+def test_refused_answers_are_empty(bring, golds, home, extract, answer):
+    """A filter may stop a text after a word that would be right."""
+    ids, labels = list(golds("sst")), list(golds("sst").values())
+    reasons = ["content_filter", "SAFETY", "length", *["stop"] * 29]
+    table = {"id": ids, "answer": [answer, "positive", *labels[2:]], "finish_reason": reasons}
+    done = bring(table, "sst", extract=extract)
+    lines = [
+        json.loads(line)
+        for line in (done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()
+    ]
+    assert [line["answer"] for line in lines] == ["", "", *labels[2:]]
+    assert [line.get("finish") for line in lines][:4] == ["refused", "refused", "length", None]
+    assert (lines[0].get("raw"), lines[1]["raw"], lines[1]["rule"]) == (answer, "positive", "refused")
+    assert evaluate(done.folder, tasks="sst", home=home).tasks["sst"].answers["refused"] == 2
 
 
 def test_reasoning_in_your_own_tags(bring, golds, tmp_path):

@@ -153,6 +153,18 @@ def test_an_id_twice_is_refused(export):
     assert exported.scores([("sst.validation.0", "negative")])["em"] == 100.0  # a limited run
 
 
+@pytest.mark.parametrize("name", ["squad2", "sst", "woz.en"])
+def test_refused_answers_are_wrong(export, name):
+    """Even where an empty answer is right: some questions of SQuAD 2.0 have none."""
+    exported = read(export(name), name)
+    right = [(id_, row["answers"][0]) for id_, row in exported.rows.items()]
+    ids = [id_ for id_, _ in right]
+    refused = [(id_, exported.answer(id_, text, "refused")) for id_, text in right]
+    assert exported.scores(right)[exported.headlines[0]] == 100.0
+    assert exported.scores(refused, ids)[exported.headlines[0]] == 0.0
+    assert not any(exported.example_score(id_, text, True) for id_, text in refused)
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [

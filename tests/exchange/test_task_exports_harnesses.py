@@ -18,7 +18,18 @@ from decabench.exchange import ExportedTask, ImportSettings, export_tasks
 
 pytestmark = [pytest.mark.heavy]
 
-TASKS = ["sst", "squad", "woz.en", "iwslt.en.de", "cnn_dailymail", "schema", "zre", "wikisql", "srl"]
+TASKS = [
+    "sst",
+    "squad",
+    "woz.en",
+    "iwslt.en.de",
+    "cnn_dailymail",
+    "schema",
+    "zre",
+    "squad2",
+    "wikisql",
+    "srl",
+]
 """Of all scopes: a mean, BLEU, ROUGE, dialogues and corpus F1, with labels that the question names and with tables."""
 
 LM_EVAL = """
@@ -57,7 +68,9 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 folder, answers, out = sys.argv[1:4]
 said = json.load(open(answers))
 def answer(messages, tools, tool_choice, config):
-    output = ModelOutput.from_content("mockllm/model", said[messages[-1].text])
+    text = said[messages[-1].text]
+    ended = "content_filter" if text.startswith("Answer:") else "stop"
+    output = ModelOutput.from_content("mockllm/model", text, stop_reason=ended)
     output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else it downloads a tokenizer
     return output
 os.chdir(folder)

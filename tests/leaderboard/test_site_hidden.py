@@ -526,6 +526,27 @@ def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: 
 
 
 @pytest.mark.parametrize("hidden", [True, False])
+def test_no_remark_on_the_format_of_answers_rests_on_gold(tmp_path: Path, hidden: bool) -> None:
+    """It tells the score of decoded answers, or whose gold answer an answer resembles: an oracle for hidden labels."""
+    keeper = Keeper(tmp_path / "keeper", hidden)
+    keeper.run("prepare", "own.text")
+    ids, texts = Store(keeper.home).ids("own.text", "test"), golds("own.text")
+    for name, answers in {
+        "pieces": ["\u2581" + " \u2581".join(text.split()) for text in texts],
+        "shifted": [*texts[1:], texts[0]],
+        "cased": [text.upper() for text in texts],
+    }.items():
+        lines: dict[tuple[str, str], list[Any]] = {("own.text", "test"): list(zip(ids, answers, strict=True))}
+        folder = keeper.submissions / name
+        write_submission(folder, name, lines)
+        for command in (["check"], ["evaluate"], ["evaluate", "--json"]):
+            done = " ".join(keeper.run(command[0], folder, "--split", "test", *command[1:]).stdout.split())
+            assert ("are SentencePiece pieces" in done) == (name == "pieces")
+            assert ("Without that, 24 of these score" in done) == (name == "pieces" and not hidden)
+            assert ("of the example 1 place further down" in done) == (name == "shifted" and not hidden)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
 def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool) -> None:
     """An author says how much of a context a model was shown; whether gold is in that part would place it."""
     keeper = Keeper(tmp_path / "keeper", hidden)

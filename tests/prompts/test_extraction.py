@@ -257,7 +257,7 @@ def test_what_models_say(task: str, raw: str, question: str, answer: str, rule: 
 
 
 def test_a_server_that_says_it_declined_is_believed() -> None:
-    assert extract("positive", form("sst"), SST, "refused") == Extracted("positive", "refused")
+    assert extract("positive", form("sst"), SST, "refused") == Extracted("", "refused")
     assert extract("", form("sst"), SST, "refused") == Extracted("", "refused")
 
 

@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import io
+import lzma
 import random
 import stat
 import tarfile
@@ -88,6 +90,52 @@ def test_modes_are_not_taken_over(tmp_path, into):
     info.mode = 0o4777
     unpack(write_tar(tmp_path / "x.tgz", (info, data)), into)
     assert not stat.S_IMODE((into / "run.sh").stat().st_mode) & 0o7111
+
+
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+@pytest.mark.parametrize("top", ["", "my submission\\"])
+def test_backslashes_of_windows_separate_folders(tmp_path, into, kind, top):
+    members = {
+        f"{top}predictions\\": b"",
+        **{(top + name).replace("/", "\\"): data for name, data in GOOD.items()},
+    }
+    if kind == "zip":
+        path = write_zip(tmp_path / "x.zip", *((zip_member(name), data) for name, data in members.items()))
+    else:
+        del members[f"{top}predictions\\"]
+        path = write_tar(tmp_path / "x.tgz", *(tar_member(name, data) for name, data in members.items()))
+    unpack(path, into)
+    assert tree(into / top.replace("\\", "")) == GOOD
+
+
+@pytest.mark.parametrize(("name", "other"), [("x.zip", "x.tgz"), ("x.tar.gz", "x.zip")])
+def test_the_suffix_of_the_other_kind_does_not_matter(tmp_path, into, name, other):
+    if other.endswith("zip"):
+        path = write_zip(tmp_path / other, *((zip_member(file), data) for file, data in GOOD.items()))
+    else:
+        path = write_tar(tmp_path / other, *(tar_member(file, data) for file, data in GOOD.items()))
+    unpack(path.rename(tmp_path / name), into)
+    assert tree(into) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"Rar!\x1a\x07", "a RAR archive"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+        (lzma.compress(b"x"), "packed by xz"),
+        (bz2.compress(b"x"), "packed by bzip2"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        (b"<!DOCTYPE html>", "a web page"),
+        (tarfile.TarInfo("x").tobuf(), "a tar archive that is not packed by gzip"),
+        (b"", "empty"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.zip", "x.tar.gz"])
+def test_what_is_no_archive_is_named(tmp_path, into, name, content, kind):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SubmissionError, match=rf"its name says \(it is {kind}.*\): pack it again"):
+        unpack(tmp_path / name, into)
 
 
 CLIMBING = [

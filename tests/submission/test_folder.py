@@ -12,7 +12,7 @@ from decabench.errors import StorageError, SubmissionError
 from decabench.submission import folder as submission_module
 from decabench.submission.answers import read_answers
 from decabench.submission.folder import open_submission, write_submission
-from decabench.submission.metadata import SubmissionInfo
+from decabench.submission.metadata import SubmissionInfo, render_metadata
 
 INFO = SubmissionInfo(
     name='MQAN "large"',
@@ -161,6 +161,28 @@ def test_archives_open_like_folders_and_leave_nothing(tmp_path, monkeypatch, kin
         assert dict(read_answers(submission.files["squad", "validation"])) == {"b": "Denver", "a": ""}
         assert list(temporary.iterdir())
     assert not list(temporary.iterdir())
+
+
+JUNK = ("__MACOSX/._submission.toml", ".DS_Store", "Thumbs.db", "desktop.ini", "s/.DS_Store", "s/t/Thumbs.db")
+
+
+@pytest.mark.parametrize("top", ["s/", "s/t/"])
+def test_the_folder_in_an_archive_is_found_beside_what_systems_add(tmp_path, top):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name in JUNK[: 5 if top == "s/" else 6]:
+            archive.writestr(name, "x")
+        archive.writestr(f"{top}submission.toml", render_metadata(INFO))
+        archive.writestr(f"{top}predictions/squad.validation.jsonl", '{"id": "a", "answer": "b"}\n')
+    with open_submission(tmp_path / "x.zip") as submission:
+        assert submission.info == INFO
+
+
+def test_an_archive_in_an_archive_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("folder/submission.zip", "PK")
+    said = r"x\.zip holds only another archive: unpack it and give submission\.zip\."
+    with pytest.raises(SubmissionError, match=said), open_submission(tmp_path / "x.zip"):
+        pass
 
 
 def test_an_archive_that_is_refused_leaves_nothing(tmp_path, monkeypatch):

@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, StorageError
-from decabench.metrics import Item
+from decabench.metrics import METRICS, Item
+from decabench.prompts import GivenAnswers, describe_format
 from decabench.tasks import (
+    DECATHLON,
+    TASKS,
     Example,
     References,
     SplitRecord,
@@ -25,6 +28,8 @@ from decabench.tasks import (
     read_references,
     references,
 )
+from decabench.tasks.references import SCORED_SPLITS
+from tests.tasks.conftest import Prepared, PreparedSuites
 
 
 @pytest.fixture
@@ -217,3 +222,24 @@ def test_a_home_that_cannot_be_written(store: Store, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(references, "atomic_file", refuse)
     assert read_references(store, "wikisql", "validation") == expected(store, "wikisql", "validation")
     assert not kept(store).exists()
+
+
+@pytest.mark.mirror
+def test_no_real_gold_answers_look_like_a_mistake(
+    prepared: Prepared, prepared_suites: PreparedSuites
+) -> None:
+    """Given back as answers, they must not be taken for another format, order or language."""
+    tasks = [(prepared.store, name) for name in DECATHLON.tasks]
+    tasks += [(prepared_suites.store, name) for name in prepared_suites.names]
+    said = {}
+    for store, name in tasks:
+        for split in set(SCORED_SPLITS).intersection(store.records(name)):
+            items = list(read_references(store, name, split))
+            for which in (0, -1):
+                texts = [item.answers[which] for item in items]
+                metric, places = METRICS[TASKS[name].metric], [item.id for item in items]
+                for known in (items, None):
+                    given = GivenAnswers(TASKS[name].output, metric, places, texts, known)
+                    if sentence := describe_format(given):
+                        said[name, split, known is None] = sentence
+    assert said == {}

@@ -1,0 +1,217 @@
+"""What every reader of another program's file yields, and what readers share.
+
+Files are untrusted input: size, line length and depth are bounded, and nothing in them is run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from decabench.errors import SubmissionError
+from decabench.submission import BrokenFileError, Limits, numbered_lines
+
+__all__ = [
+    "FILE_BYTES",
+    "FINISHES",
+    "LINE_BYTES",
+    "WHOLE_BYTES",
+    "ForeignAnswer",
+    "ForeignFile",
+    "HeadingError",
+    "Places",
+    "as_id",
+    "decode_json",
+    "has_prose",
+    "kind_of",
+    "lines_of",
+    "option_letter",
+    "texts_in",
+]
+
+FILE_BYTES = 1 << 30
+"""The maximum size of a file, unpacked, in bytes."""
+WHOLE_BYTES = 1 << 26
+"""The maximum size of one JSON object: parsed, it takes up to 28 times as much memory."""
+LINE_BYTES = 1 << 24
+"""The maximum size of a line, and of a cell of a table: samples of lm-eval repeat the whole prompt."""
+
+
+FINISHES = {
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
+}
+"""How an answer ended, by the reasons that other programs and servers state, in lower case."""
+
+
+class ForeignAnswer(NamedTuple):
+    """One row of a file: an answer, or what keeps it from being one."""
+
+    line: int | None
+    """The line or row, from 1; None if the format has none."""
+    id: str | None = None
+    """The id as the file has it; None if it has none, or not a readable one."""
+    answer: str | None = None
+    """The answer; None if there is no readable one."""
+    raw: str | None = None
+    """The model's whole output, if that is another text."""
+    finish: str = "stop"
+    """How the output ended: `stop`, `length` or `refused`."""
+    problem: tuple[str, str] | None = None
+    """A fault code and a message, if the row is not an answer."""
+    position: int | None = None
+    """The example's place in the data, from 0, if the file states it."""
+    texts: tuple[str, ...] = ()
+    """The texts that the row has of its example: question, context, references, or the prompt that holds them."""
+    golds: tuple[str, ...] = ()
+    """The right answer, as the file has it, in every way to read it."""
+    letter: str | None = None
+    """The letter or number that stood for the answer among options, if the model chose by one."""
+    is_likeliest: bool = False
+    """Whether the answer is the likeliest of some choices, and not a text that the model wrote."""
+    is_tied: bool = False
+    """Whether another choice is as likely."""
+    other_output: str = ""
+    """The name of another column of a table that may hold the answers."""
+    ids_in_quotes: tuple[str, ...] = ()
+    """The ids of rows that a stray quotation mark may have made a part of this one."""
+
+
+class HeadingError(SubmissionError):
+    """A table whose first line does not name the columns that are wanted."""
+
+    def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
+        super().__init__(sentence)
+        self.heading = heading
+        """The cells of its first line."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the ids and answers are in a file that does not settle that itself."""
+
+    id: str = "id"
+    """The column of a table, or the field of lm-eval's `doc`, that holds the id."""
+    answer: str = "answer"
+    """The column of a table that holds the answer."""
+    delimiter: str = ""
+    """What separates the columns of a CSV file; by default a tab for `.tsv` and a comma for others."""
+    choice: str = ""
+    """lm-eval: the filter whose answers to take. Inspect: the scorer whose answers to take, in place of the
+    completions; by default `choice`, if the samples were scored by it."""
+    epoch: int = 0
+    """Inspect: the epoch to take; 0 if there is only one."""
+
+
+@dataclass(frozen=True)
+class ForeignFile:
+    """A file of answers that has been opened, but whose rows have not been read."""
+
+    rows: Iterable[ForeignAnswer]
+    """The rows, read when iterated."""
+    in_order: bool = False
+    """Whether rows have no ids and stand in the order of the data."""
+    has_order: bool = True
+    """Whether rows can stand in the order of the data; samples of Inspect are sorted by their ids as texts."""
+    size: int | None = None
+    """The number of examples in the data that the file was made from, if it states that."""
+    is_raw: bool = False
+    """Whether answers are the whole output of a language model, from which answers are extracted."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Facts in the file about its answers: `model`, `task`, `version`."""
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """Return the texts in a value of JSON, each with its beginning and end if it is long."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting and len(found) < _MOST_TEXTS:
+        each = waiting.pop(0)
+        if hasattr(each, "tolist"):  # an array, as pandas has lists of parquet
+            each = each.tolist()
+        if isinstance(each, (list, tuple)) and all(
+            isinstance(word, str) and " " not in word for word in each
+        ):
+            each = " ".join(each)  # the words of a text
+        if isinstance(each, str) and each.strip():
+            if each[:2] in ("[{", '{"'):  # messages of a chat, as JSON
+                try:
+                    waiting.insert(0, decode_json(each))
+                    continue
+                except ValueError:
+                    pass
+            long = len(each) > 2 * _TEXT_ENDS
+            found.append(f"{each[:_TEXT_ENDS]} {each[-_TEXT_ENDS:]}" if long else each)
+        elif isinstance(each, (Mapping, list, tuple)):
+            waiting[:0] = each.values() if isinstance(each, Mapping) else each
+    return tuple(found)
+
+
+_MOST_TEXTS, _TEXT_ENDS = 100, 5_000
+
+
+def has_prose(texts: Iterable[str]) -> bool:
+    return any(len(_LETTERS.findall(text)) >= 3 for text in texts)
+
+
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+def as_id(value: Any) -> str | None:
+    """Return an id as text: a string, or a whole number of any type but bool."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return str(value.__index__())
+
+
+def option_letter(at: int) -> str:
+    """Return what Inspect calls an option: A to Z, then 1, 2, …"""
+    return chr(ord("A") + at) if at < 26 else str(at - 25)
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield numbered lines. Raises SubmissionError for a damaged file or a line that is too long."""
+    limits = Limits(FILE_BYTES, 20_000_000, LINE_BYTES)
+    try:
+        with closing(numbered_lines(path, limits)) as lines:
+            for number, raw in lines:
+                if raw is None:
+                    raise SubmissionError(
+                        f"{path.name}:{number}: the line is longer than {LINE_BYTES:,} bytes."
+                    )
+                yield number, raw
+    except BrokenFileError as error:
+        raise SubmissionError(f"{path.name}:{error.line}: {error.reason}.") from error
+
+
+def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON of other programs, NaN and Infinity too; of a key that occurs twice, the last counts unless `pairs`.
+
+    Raises ValueError.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError as error:
+        raise ValueError(re.sub(r"[;:].*", "", str(error))) from None
+
+
+def kind_of(value: Any) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"the number {str(value)[:30]}"
+    kinds: dict[type, str] = {list: "a list", dict: "an object", str: "a string"}
+    return kinds.get(type(value), f"of the type {type(value).__name__}")

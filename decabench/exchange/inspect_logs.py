@@ -1,0 +1,163 @@
+"""Read the answers in logs of Inspect, `.eval` and `.json`, through the package that defines them."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from decabench.errors import DecabenchError, SubmissionError, install_hint
+from decabench.exchange.foreign_rows import (
+    FILE_BYTES,
+    FINISHES,
+    ForeignAnswer,
+    ForeignFile,
+    Places,
+    option_letter,
+    texts_in,
+)
+from decabench.text import printable, quoted
+
+__all__ = ["open_inspect"]
+
+
+def open_inspect(path: Path, places: Places) -> ForeignFile:
+    """The samples of a log."""
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as error:
+        raise DecabenchError(f"inspect_ai is not installed: {install_hint('inspect')}.") from error
+    _bound_archive(path)
+    try:
+        log = read_eval_log(str(path), resolve_attachments=True)
+    except Exception as error:  # of many kinds, for a damaged file
+        raise SubmissionError(f"{path.name} is not a log of Inspect: {_first_line(error)}.") from error
+    facts = {"model": log.eval.model, "task": log.eval.task, "status": log.status}
+    versions = {f"version of {name}": version for name, version in log.eval.packages.items()}
+    samples = log.samples or []
+    if not places.choice and any(_CHOICE in (sample.scores or {}) for sample in samples):
+        places = replace(places, choice=_CHOICE)  # the completions name options by letters
+    elif not places.choice and samples and all(_names_a_letter(sample) for sample in samples):
+        raise SubmissionError(
+            f"{path.name} has letters of options, and no scores of {_CHOICE!r}: score it first with inspect score."
+        )
+    if places.choice and all(_repeats_completion(sample, places.choice) for sample in samples):
+        places = replace(places, choice="")  # a scorer that extracts nothing, such as model_graded_qa
+    order = _dataset_order(log, samples)
+    return ForeignFile(
+        _inspect_rows(samples, places, path.name, order),
+        has_order=bool(order),
+        size=len(order) or None,
+        is_raw=not places.choice,
+        facts={**facts, **versions},
+    )
+
+
+def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
+    """Return the place of each sample in the dataset, from 0; empty if the log does not state all of them.
+
+    Samples are sorted by their ids as texts, so that 10 comes before 2.
+    """
+    dataset = getattr(log.eval, "dataset", None)
+    ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
+    order = {id_: at for at, id_ in enumerate(ids)}
+    is_whole = len(order) == len(ids) == (getattr(dataset, "samples", None) or len(ids))
+    has_all = all(str(sample.id) in order for sample in samples)
+    return order if is_whole and has_all and not getattr(dataset, "shuffled", False) else {}
+
+
+def _names_a_letter(sample: Any) -> bool:
+    return bool(sample.choices) and _LETTER.search(sample.output.completion or "") is not None
+
+
+_LETTER = re.compile(r"(?i)answer\s*:\s*([a-z]|\d+)\b")
+
+
+def _repeats_completion(sample: Any, scorer: str) -> bool:
+    """Return whether a scorer's answer is the whole completion, or there is none."""
+    answer = getattr((sample.scores or {}).get(scorer), "answer", None)
+    if scorer == _CHOICE or not isinstance(answer, str):
+        return scorer != _CHOICE and sample.error is not None
+    return answer.strip().casefold() == (sample.output.completion or "").strip().casefold()
+
+
+def _bound_archive(path: Path) -> None:
+    """Raise SubmissionError for an archive that unpacks to more than is read."""
+    if not zipfile.is_zipfile(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (OSError, zipfile.BadZipFile) as error:
+        raise SubmissionError(f"{path.name} is damaged: {error}.") from error
+    if size > FILE_BYTES:
+        raise SubmissionError(f"{path.name} unpacks to {size:,} bytes; at most {FILE_BYTES:,} are read.")
+
+
+def _inspect_rows(
+    samples: Sequence[Any], places: Places, name: str, order: Mapping[str, int]
+) -> Iterator[ForeignAnswer]:
+    epochs = sorted({sample.epoch for sample in samples})
+    if len(epochs) > 1 and not places.epoch:
+        raise SubmissionError(f"{name} has {len(epochs)} epochs: choose one with --epoch.")
+    for number, sample in enumerate(samples, 1):
+        if places.epoch and sample.epoch != places.epoch:
+            continue
+        id_, output, limit = str(sample.id), sample.output, getattr(sample, "limit", None)
+        if sample.error is not None or not (output.choices or limit):
+            continue  # it has no answer, which `check` reports as missing
+        reason = output.stop_reason if output.choices else ""
+        ended = FINISHES.get(reason, "length" if limit else "stop")
+        about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
+        if not places.choice or ended == "refused":  # a scorer may find an answer in what a filter left
+            yield about._replace(answer=output.completion)
+            continue
+        score = (sample.scores or {}).get(places.choice)
+        if score is None or not isinstance(score.answer, str):
+            listed = ", ".join(map(printable, sample.scores or {})) or "none"
+            message = (
+                f"the scorer {quoted(places.choice)} gave {quoted(id_)} no answer; it has scores of: {listed}"
+            )
+            yield about._replace(problem=("missing-field", message))
+        else:
+            options = sample.choices or ()
+            if places.choice != _CHOICE and score.answer in options:
+                options = ()  # another scorer, which gives texts
+            yield _scored_answer(about, score.answer, output.completion, options)
+
+
+def _inspect_texts(sample: Any) -> ForeignAnswer:
+    """Return a row with the texts and the right answer of a sample."""
+    given = getattr(sample, "input", None) or ""
+    messages = [given] if isinstance(given, str) else [getattr(each, "text", "") for each in given]
+    target, options = getattr(sample, "target", None) or (), sample.choices or ()
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    named = {option_letter(at): option for at, option in enumerate(options)}
+    golds = [*targets, *(named[each] for each in targets if each in named)]
+    texts = texts_in([*messages, *options, *targets, getattr(sample, "metadata", None) or {}])
+    return ForeignAnswer(None, texts=texts, golds=tuple(golds))
+
+
+_CHOICE = "choice"
+"""Inspect's scorer of multiple_choice, whose answer is the letter of an option, or the letters of several."""
+
+
+def _scored_answer(
+    about: ForeignAnswer, answer: str, completion: str, options: Sequence[str]
+) -> ForeignAnswer:
+    """Add a scorer's answer to a row. Letters stand for the sample's options, in the order that the data has."""
+    letters = {option_letter(at): option for at, option in enumerate(options)}
+    chosen = [letters.get(each.strip()) for each in answer.split(",")]
+    if len(chosen) > 1 and None not in chosen:
+        message = f"the answer to {quoted(about.id or '')} is several options ({answer}): an answer here is one text"
+        return about._replace(problem=("bad-record", message))
+    text = answer if chosen[0] is None else chosen[0]
+    letter = None if chosen[0] is None else answer.strip()
+    return about._replace(answer=text, raw=None if completion == text else completion, letter=letter)
+
+
+def _first_line(error: BaseException) -> str:
+    return printable((str(error).strip() or type(error).__name__).split("\n")[0][:200]).rstrip(".")

@@ -1,0 +1,225 @@
+"""Read the answers in samples of lm-eval: `samples_<task>_<time>.jsonl`, written with --log_samples.
+
+A sample has the requests to the model (`arguments`), its responses (`resps`), and what a filter made of them. Which
+kind of requests they are stands nowhere: it shows in their arguments. Tested with 0.4.2 and 0.4.13.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from decabench.errors import SubmissionError
+from decabench.exchange.foreign_rows import (
+    WHOLE_BYTES,
+    ForeignAnswer,
+    ForeignFile,
+    Places,
+    as_id,
+    decode_json,
+    has_prose,
+    kind_of,
+    lines_of,
+    option_letter,
+    texts_in,
+)
+from decabench.text import printable, quoted
+
+__all__ = ["open_lm_eval"]
+
+
+def open_lm_eval(path: Path, places: Places) -> ForeignFile:
+    """A line for each example and filter: `doc`, `filter`, `arguments`, `resps` and `filtered_resps`."""
+    return ForeignFile(_lm_eval_rows(path, places), is_raw=True)
+
+
+def _lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
+    filters: dict[str, None] = {}
+    for number, record in _lm_eval_records(path):
+        if isinstance(record, ValueError):
+            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
+            continue
+        if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
+            message = "the line is not a sample of lm-eval, which has a 'doc': give a samples_*.jsonl file"
+            yield ForeignAnswer(number, problem=("bad-record", message))
+            continue
+        name = str(record.get("filter", "none"))
+        filters[name] = None
+        if places.choice and name != places.choice:
+            continue
+        if len(filters) > 1 and not places.choice:
+            listed = ", ".join(printable(each) for each in filters)
+            raise SubmissionError(
+                f"{path.name} has the answers of several filters ({listed}): choose one with --filter."
+            )
+        yield _lm_eval_row(number, record, places)
+    if places.choice and places.choice not in filters:
+        listed = ", ".join(printable(each) for each in filters) or "none"
+        raise SubmissionError(
+            f"{path.name} has no answers of the filter {quoted(places.choice)}. It has: {listed}."
+        )
+
+
+def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield each sample with its number, or why it is not JSON. Up to lm-eval 0.4.2, a file is one array of them."""
+    lines = lines_of(path)
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        if raw.lstrip().startswith(b"["):
+            content = raw + b"".join(b"\n" + line for _, line in lines)
+            if len(content) > WHOLE_BYTES:
+                raise SubmissionError(
+                    f"{path.name} is one JSON array of {len(content):,} bytes; at most {WHOLE_BYTES:,} are read: "
+                    "write each of its samples on a line."
+                )
+            try:
+                array = decode_json(content.decode())
+            except ValueError as error:
+                yield number, error
+            else:
+                yield from enumerate(array, 1)
+            return
+        try:
+            yield number, decode_json(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except ValueError as error:  # UnicodeDecodeError is one
+            yield number, error
+
+
+def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> ForeignAnswer:
+    doc, position = record["doc"], record.get("doc_id")
+    id_ = as_id(doc.get(places.id))
+    problem = None
+    if id_ is None:
+        keys = ", ".join(quoted(str(key), 30) for key in list(doc)[:12])
+        message = f"its doc has no id in {quoted(places.id)}: name the field with --id. Its fields: {keys}"
+        problem = ("missing-field", message)
+    requests = _requests(record.get("arguments"))
+    texts = texts_in([value for key, value in doc.items() if key != places.id])
+    if not has_prose(texts):
+        texts += texts_in([request[0] for request in requests[:1]])
+    target = record.get("target")
+    row = ForeignAnswer(
+        number,
+        id_,
+        problem=problem,
+        position=position if type(position) is int else None,
+        texts=texts,
+        golds=() if target is None else (str(target),),
+    )
+    kept = record.get("filtered_resps")
+    first = kept[0] if isinstance(kept, list) and kept else None
+    if isinstance(first, list) and len(first) == 1 and isinstance(first[0], str):
+        first = first[0]  # majority_vote
+    if isinstance(first, str) and len(requests[0] if requests else ("", "")) > 1:
+        whole = record.get("resps")
+        while isinstance(whole, list) and whole:
+            whole = whole[0]
+        first = "" if first == _NO_MATCH else first
+        return row._replace(answer=first, raw=whole if isinstance(whole, str) and whole != first else None)
+    chosen = _choose(kept, requests, record)
+    if isinstance(chosen, str):
+        return row._replace(problem=("non-string-answer", chosen))
+    choices, best, is_tied = chosen
+    answer, golds = choices[best], (*row.golds, *_nth(choices, target))
+    row = row._replace(answer=answer, golds=golds, is_likeliest=True, is_tied=is_tied)
+    if choices == [option_letter(at) for at in range(len(choices))] and (options := _options(doc, choices)):
+        row = row._replace(answer=options[best], letter=answer, golds=(*row.golds, *_nth(options, target)))
+    return row
+
+
+_NO_MATCH = "[invalid]"
+"""What lm-eval's filters leave of a text in which they find no answer."""
+
+
+def _requests(arguments: Any) -> list[Sequence[Any]]:
+    """Return the arguments of each request: `{"gen_args_0": {"arg_0": …}, …}`, or earlier `[[…], …]`."""
+    if isinstance(arguments, Mapping):
+        arguments = [arguments.get(f"gen_args_{at}") for at in range(len(arguments))]
+    if not isinstance(arguments, list):
+        return []
+    found: list[Sequence[Any]] = []
+    for each in arguments:
+        if isinstance(each, Mapping):
+            each = [each.get(f"arg_{at}") for at in range(len(each))]
+        found.append(each if isinstance(each, list) and each else ("",))
+    return found
+
+
+def _choose(
+    kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
+) -> tuple[list[str], int, bool] | str:
+    """Return the choices, the number of the likeliest, and whether it is the first of several, as `acc` takes it.
+
+    If there is none, return why.
+    """
+    if requests and all(len(request) == 1 for request in requests):
+        return (
+            "its only request is the likelihood of a whole text (loglikelihood_rolling), which is no answer"
+        )
+    texts = [request[1].strip() for request in requests if len(request) > 1 and isinstance(request[1], str)]
+    given = kept if isinstance(kept, list) else []
+    scores = [score for score in map(_score, given) if score is not None]
+    if not texts or not len(scores) == len(given) == len(texts) == len(requests):
+        if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
+            return "it has several responses to a request: choose a filter that leaves one, with --filter"
+        response = kind_of(given[0] if given else None)
+        return f"its response is {response}, and no text or choices: only generate_until and multiple_choice are read"
+    if len(texts) == 1:
+        return "its only request is the likelihood of the right answer (loglikelihood), which is no answer"
+    asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
+    choices = [texts[at] for at in asked]
+    # acc_mutual_info asks for each choice again, without a context.
+    alone = [texts[at] for at in range(len(texts)) if at not in asked]
+    if len({json.dumps(requests[at][0]) for at in asked}) > 1 or alone not in ([], choices):
+        return (
+            "its requests have different contexts (multiple inputs), so that what follows them is no answer"
+        )
+    values = [scores[at] for at in asked]
+    for number, value in enumerate(values, 1):
+        if math.isnan(value) or value == math.inf:
+            shown = "NaN" if math.isnan(value) else "infinite"
+            return f"the log-likelihood of its choice {number} is {shown}, so that none is the likeliest"
+    best = values.index(max(values))
+    target = str(record.get("target"))
+    if (
+        target.isdecimal()
+        and record.get("acc") in (0, 1)
+        and (best == int(target[:9])) != bool(record["acc"])
+    ):
+        return (
+            f"its likeliest choice is number {best} and its target number {target}, but its acc is {record['acc']}: "
+            "these are requests of some other kind"
+        )
+    return choices, best, values.count(values[best]) > 1
+
+
+def _score(given: Any) -> float | None:
+    """Return the log-likelihood in `[log-likelihood, is greedy]`, which lm-eval may have turned into texts."""
+    if not isinstance(given, list) or len(given) != 2 or str(given[1]) not in ("True", "False"):
+        return None
+    try:
+        return float(given[0])
+    except (TypeError, ValueError):
+        return None
+
+
+def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
+    """Return the only list of as many texts in a doc: what the letters stand for. Empty if there are more or none."""
+    inner = [value for value in doc.values() if isinstance(value, Mapping)]
+    lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]
+    found = [
+        each
+        for each in lists
+        if len(each) == len(letters) and each != letters and all(isinstance(text, str) for text in each)
+    ]
+    return found[0] if len(found) == 1 else []
+
+
+def _nth(choices: Sequence[str], target: Any) -> tuple[str, ...]:
+    """Return the choice that a target names by its number, from 0."""
+    number = str(target)
+    return (choices[int(number)],) if number.isdecimal() and int(number[:9]) < len(choices) else ()

@@ -1,0 +1,395 @@
+"""Match the rows of another program's file to examples: by their ids, by their order or by their texts.
+
+However rows are matched, the texts that they have must be those of their examples: ids can be another split's, and
+rows can stand in another order. A file with a row that is not the answer to exactly one example is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+from decabench.errors import SubmissionError
+from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile
+from decabench.exchange.text_matching import ExampleTexts, RowWords, TextMatcher, letters_of
+from decabench.submission import Fault, describe_other_form
+from decabench.tasks import Store
+from decabench.text import quoted
+
+__all__ = ["Examples", "MatchedRows", "RefusedImportError", "match_rows"]
+
+_SHOWN = 20
+_CHECK = "Check the task and the split."
+_UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
+_IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
+_IN_QUOTES = (
+    "a quotation mark opens a field here that goes on over what looks like rows: double the quotation marks in it and "
+    "put one before and after it"
+)
+
+
+class RefusedImportError(SubmissionError):
+    """Rows that are not the answer to exactly one example; nothing was imported."""
+
+    def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
+        self.faults = tuple(faults)
+        """Every faulty row."""
+        alike: dict[str, list[Fault]] = {}
+        for fault in faults:
+            alike.setdefault(fault.message, []).append(fault)
+        kinds = list(alike.values())[: 3 if reason else _SHOWN]
+        shown = "".join(
+            f"\n  {kind[0]}" + (f" (and {len(kind) - 1:,} more rows)" if len(kind) > 1 else "")
+            for kind in kinds
+        )
+        rest = len(faults) - sum(map(len, kinds))
+        more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
+        rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
+        why = reason or f"{rows} not the answer to exactly one example"
+        if not reason and any(fault.code == "unknown-id" for fault in faults):
+            advice = _UNKNOWN
+        end = f"\n{advice}" if advice else ""
+        super().__init__(f"{name} was not imported: {why}. Nothing was written.{shown}{more}{end}")
+
+
+class Examples:
+    """The examples of a split, as far as rows are matched to them."""
+
+    def __init__(self, store: Store, task: str, split: str) -> None:
+        self._store, self._key = store, (task, split)
+        self.ids = store.ids(task, split)
+        """Their ids, in order."""
+        self.at = {id_: number for number, id_ in enumerate(self.ids)}
+        """The number of each, from 0, by its id."""
+
+    @cached_property
+    def upstream(self) -> Mapping[str, int]:
+        """The number of each by upstream's id, if ours are others since upstream's tell the answers."""
+        found: dict[str, int] = {}
+        repeated = set()
+        for number, row in enumerate(self._store.read(*self._key, ("meta",))):
+            upstream = row["meta"].get("id")
+            if not isinstance(upstream, str):
+                return {}
+            if found.setdefault(upstream, number) != number:
+                repeated.add(upstream)
+        return {upstream: number for upstream, number in found.items() if upstream not in repeated}
+
+    @cached_property
+    def texts(self) -> list[ExampleTexts]:
+        """Their questions, contexts and answers; no answers if these are hidden, since messages quote them."""
+        is_open = not self._store.hides(*self._key)
+        return [
+            ExampleTexts(row["question"], row["context"], tuple(row["answers"]) if is_open else ())
+            for row in self._store.read(*self._key, ("question", "context", "answers"))
+        ]
+
+    @cached_property
+    def golds(self) -> list[set[str]]:
+        """The right answers to each, letter by letter."""
+        return [set(map(letters_of, example.answers)) for example in self.texts]
+
+    @cached_property
+    def matcher(self) -> TextMatcher:
+        """Finds them by their texts."""
+        return TextMatcher(self.texts)
+
+    def find(self, id_: str | None) -> int | None:
+        """Return the number of the example with an id, ours or upstream's."""
+        if id_ is None or id_ in self.at:
+            return self.at[id_] if id_ is not None else None
+        return self.upstream.get(id_)
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """Rows by the id of their example."""
+
+    rows: Mapping[str, ForeignAnswer]
+    """Id to its row."""
+    left_out: int
+    """Rows without an example."""
+    how: str
+    """How rows were matched, in words."""
+
+
+def match_rows(
+    opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
+) -> MatchedRows:
+    """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
+    return _Matching(opened, name, examples, opened.in_order or in_order, ignore_unknown).match()
+
+
+class _Matching:
+    """The rows of one file on their way to examples."""
+
+    def __init__(
+        self, opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
+    ) -> None:
+        self.opened, self.name, self.examples = opened, name, examples
+        self.in_order, self.ignore_unknown = in_order, ignore_unknown
+        self.faults: list[Fault] = []
+        self.rows = list(self._answers())
+        known = sum(examples.find(row.id) is not None for row in self.rows)
+        self.has_ids = known > 0
+        self.is_by_id = 2 * known > len(self.rows)
+
+    def _answers(self) -> Iterator[ForeignAnswer]:
+        """Yield the rows that have an answer; the problems of others are faults."""
+        most = 1_000_000 + 10 * len(self.examples.ids)
+        for number, row in enumerate(self.opened.rows):
+            if number == most:
+                raise SubmissionError(
+                    f"{self.name} has more than {most:,} rows for {len(self.examples.ids):,} examples."
+                )
+            if row.answer is None and row.problem is not None:
+                self._fault(row, *row.problem)
+            else:
+                yield row
+
+    @cached_property
+    def words(self) -> Mapping[int, RowWords]:
+        """The words of each row that has texts."""
+        texts = {number: row.texts for number, row in enumerate(self.rows) if row.texts}
+        return self.examples.matcher.read(texts) if texts else {}
+
+    def _fault(self, row: ForeignAnswer, code: str, message: str) -> None:
+        self.faults.append(Fault(code, message, self.name, row.line))
+
+    def _refuse(self, reason: str = "", advice: str = "") -> NoReturn:
+        raise RefusedImportError(self.name, self.faults, reason, advice)
+
+    def match(self) -> MatchedRows:
+        """Return the rows by their examples."""
+        for row in self.rows:
+            others = row.ids_in_quotes
+            if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
+                self._fault(row, "bad-record", _IN_QUOTES)
+        if self.in_order:
+            places, how = self._by_order(), "by the order of the data"
+        elif self.is_by_id or not self.words:
+            places, how = self._by_id(), "by id"
+        else:
+            places, how = self._by_text(), "by their texts"
+        found: dict[int, int] = {}
+        for number, example in places.items():
+            if example in found:
+                self._repeated(self.rows[number], self.rows[found[example]], self.examples.ids[example])
+            else:
+                found[example] = number
+        if self.faults:
+            self.faults.sort(key=lambda fault: fault.line or 0)
+            self._refuse()
+        self._refuse_golds(found)
+        if how != "by their texts":
+            how += self._compare({number: example for example, number in sorted(found.items())})
+        ids = self.examples.ids
+        rows = {ids[example]: self.rows[number] for example, number in found.items()}
+        return MatchedRows(rows, len(self.rows) - len(places), how)
+
+    def _repeated(self, row: ForeignAnswer, first: ForeignAnswer, id_: str) -> None:
+        where = f" (first on line {first.line})" if first.line else ""
+        same = "the same answer" if first.answer == row.answer else "another answer"
+        given = row.id if row.id is not None and self.examples.find(row.id) is not None else id_
+        self._fault(row, "duplicate-id", f"the id {quoted(given)} occurs again, with {same}{where}")
+
+    def _by_order(self) -> dict[int, int]:
+        most = len(self.examples.ids)
+        if not self.opened.has_order:
+            raise SubmissionError(
+                f"{self.name} has its samples in the order of their ids, and not the order of its whole dataset: leave "
+                "out --in-order."
+            )
+        size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
+        if size != most:
+            message = f"{size:,} rows for {most:,} examples: matched by order, there must be one for each"
+            self.faults.append(Fault("wrong-count", message, self.name))
+            self._refuse("it has not one row for each example")
+        if self.faults:
+            self._refuse()
+        places = {
+            number: number if row.position is None else row.position for number, row in enumerate(self.rows)
+        }
+        in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
+        if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
+            listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
+            raise SubmissionError(
+                f"{self.name} is not in the order of the data: its ids count the examples, but begin with {listed}. "
+                "Sort its rows by their ids as numbers."
+            )
+        if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a number and a separator at the beginning of every line: import it as csv, with a "
+                "heading and --delimiter, or remove the numbers from lines that are in the order of the data."
+            )
+        for number, place in places.items():
+            row = self.rows[number]
+            if not 0 <= place < most:
+                self._fault(row, "unknown-id", f"it is for example {place:,}, counted from 0, of {most:,}")
+            elif self.is_by_id and self.examples.find(row.id) not in (None, place):
+                id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
+                self._fault(
+                    row, "other-text", f"it has the id {id_}, and the example in its place {expected}"
+                )
+        if self.faults:
+            self._refuse("its rows are not in the order of the data", self._advise())
+        return places
+
+    def _by_id(self) -> dict[int, int]:
+        places = {}
+        for number, row in enumerate(self.rows):
+            example = self.examples.find(row.id)
+            if row.id is None:
+                self._fault(row, *(row.problem or ("missing-field", "it has no id")))
+            elif example is not None:
+                places[number] = example
+            elif not self.ignore_unknown or not self.has_ids:
+                form = describe_other_form(row.id, self.examples.at)
+                self._fault(row, "unknown-id", form or f"no example has the id {quoted(row.id)}")
+        if self.rows and not self.has_ids:
+            self._refuse_all("the id", _are_ascending([row.id or "" for row in self.rows]))
+        return places
+
+    def _by_text(self) -> dict[int, int]:
+        """Match each row to the example whose texts it has.
+
+        Of several examples with the same texts, it is the one in the row's place, if all other rows are in theirs.
+        """
+        found = self.examples.matcher.find(self.words)
+        places = {number: examples[0] for number, examples in found.items() if len(examples) == 1}
+        order = {
+            number: number if row.position is None else row.position for number, row in enumerate(self.rows)
+        }
+        is_ordered = bool(places) and all(order[number] == example for number, example in places.items())
+        for number, row in enumerate(self.rows):
+            examples = found.get(number, [])
+            if is_ordered and order[number] in examples:
+                places[number] = order[number]
+            elif len(examples) > 1:
+                ids = ", ".join(quoted(self.examples.ids[each]) for each in examples[:3])
+                more = f" and {len(examples) - 3:,} more" if len(examples) > 3 else ""
+                self._fault(row, "other-text", f"its text is that of {ids}{more}: give the row the id of one")
+            elif not examples and not self.ignore_unknown:
+                says = quoted(max(row.texts, key=len, default=""))
+                self._fault(row, "unknown-id", f"no example has its id or its text {says}")
+        if not any(found.values()):
+            self._refuse_all("the id or the text", False)
+        return dict(sorted(places.items()))
+
+    def _refuse_all(self, what: str, is_ordered: bool) -> NoReturn:
+        ids = self.examples.ids
+        like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
+        is_ordered = is_ordered and self.opened.has_order and not self.words
+        rows = f"its {len(self.rows):,} rows"
+        self._refuse(
+            f"none of {rows} has {what} of an example ({like})",
+            f"{_CHECK} {_IN_ORDER}" if is_ordered else _CHECK,
+        )
+
+    # Comparing
+
+    def _compare(self, places: Mapping[int, int]) -> str:
+        """Compare what rows say with their examples, and return what to say about that.
+
+        Raises RefusedImportError for other texts, or other right answers of rows that have no texts.
+        """
+        ids = self.examples.ids
+        words = {number: words for number, words in self.words.items() if number in places}
+        compared = self.examples.matcher.compare(words, places) if words else None
+        for each in compared.differences if compared else ():
+            whose = "" if each.other is None else f", which is the text of {quoted(ids[each.other])}"
+            mine = quoted(ids[places[each.row]])
+            message = f"it says {quoted(each.says)}{whose}, but {mine} says {quoted(each.expected)}"
+            self._fault(self.rows[each.row], "other-text", message)
+        rest = {number: place for number, place in places.items() if number not in words}
+        golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
+        differ = bool(self.faults)
+        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
+        for number, gold in () if differ else other:
+            mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
+            message = f"it says that {quoted(gold)} is right, but {mine} says {quoted(own)}"
+            self._fault(self.rows[number], "other-text", message)
+        what = "texts" if differ or (len(words) >= len(rest) and not other) else "right answers"
+        if self.faults:
+            rows = "1 of its rows has" if len(self.faults) == 1 else f"{len(self.faults):,} of its rows have"
+            way = "order" if self.in_order else "id"
+            self._refuse(f"matched by {way}, {rows} other {what} than the examples", self._advise())
+        if what == "texts":
+            return ", and their texts agree" if compared and compared.are_copies else ""
+        return ", and their right answers agree" if golds else ""
+
+    def _advise(self) -> str:
+        if self.in_order and self.is_by_id:
+            return "Leave out --in-order, so that rows are matched by their ids."
+        if self.in_order and self.words:
+            return "Leave out --in-order, so that rows are matched by their texts."
+        return f"{_CHECK} Leave out columns of the file that are not about the examples."
+
+    def _refuse_golds(self, found: Mapping[int, int]) -> None:
+        """Raise SubmissionError for a column of right answers next to one that looks like a model's."""
+        other = self.rows[0].other_output if self.rows else ""
+        if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
+            raise SubmissionError(
+                f"{self.name} has the right answer to every example in the column of answers, and another column "
+                f"{quoted(other)}: name the column that the model wrote with --answer, or leave the other out."
+            )
+
+    def _golds_of_twins(
+        self, words: Mapping[int, RowWords], places: Mapping[int, int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield each row whose right answer is that of another example with its texts, such as one paragraph."""
+        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
+        unknown = {
+            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
+        }
+        for number, examples in self.examples.matcher.find(unknown).items():
+            if places[number] in examples and any(
+                golds[number] & self.examples.golds[example] for example in examples
+            ):
+                yield number, self.rows[number].golds[-1]
+
+    def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
+        """Yield each row with another right answer than its example, in words or in numbers that stand for labels."""
+        answers = self.examples.golds
+        every = set[str]().union(*answers)
+        golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
+        worded = [number for number, given in golds.items() if every.intersection(given)]
+        if 2 * len(worded) < len(golds):  # in other words than ours, such as 1 for positive
+            pairs = {
+                number: (self.rows[number].golds[0].strip(), self.examples.texts[places[number]].answers[0])
+                for number in golds
+            }
+            counts = Counter(pairs.values())
+            theirs, ours = {gold for gold, _ in counts}, {answer for _, answer in counts}
+            if max(len(theirs), len(ours)) <= _MOST_LABELS and len(golds) >= 2 * len(theirs):
+                stands_for = {gold: label for (gold, label), _ in reversed(counts.most_common())}
+                yield from (
+                    (number, gold) for number, (gold, own) in pairs.items() if stands_for[gold] != own
+                )
+            return
+        for number in worded:
+            if not answers[places[number]].intersection(golds[number]):
+                yield number, self.rows[number].golds[-1]
+
+
+_MOST_LABELS = 20
+
+
+def _are_ascending(ids: Sequence[str]) -> bool:
+    """Return whether ids that count the rows, such as q0, q1, q10, q2, do so in order; true for others."""
+    parts = [_NUMBERS.split(id_) for id_ in ids]
+    columns = [set(column) for column in zip(*parts, strict=False)]
+    varied = [at for at, column in enumerate(columns) if len(column) > 1]
+    if len({len(each) for each in parts}) != 1 or len(varied) != 1 or varied[0] % 2 == 0:
+        return True
+    numbers = [int(each[varied[0]]) for each in parts]
+    return numbers == sorted(numbers) or max(numbers) - min(numbers) != len(set(numbers)) - 1
+
+
+_NUMBERS = re.compile(r"([0-9]{1,9})")
+_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
+"""The beginning of lines that `cat -n`, fairseq (`H-0`) and Moses number."""

@@ -1,0 +1,453 @@
+"""Mistakes that show in a file of answers as a whole: another format, another order, another language.
+
+A score near 0 is then no measure of the model. Nothing here changes a score: a sentence says why it is low. One rule
+finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once both are
+decoded. Without gold answers, most answers must be in a format that none is in on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, reduce
+from itertools import compress
+from statistics import fmean, pstdev
+from typing import Any
+
+from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
+from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
+from decabench.tasks import Label, Output, Tags, Text, Tree
+from decabench.text import excerpt
+
+__all__ = ["GivenAnswers", "describe_format"]
+
+_SAMPLE = 100
+"""So many answers are looked at; all of them only to count those in a format."""
+_FEWEST = 5
+"""Fewer answers tell nothing."""
+_LONGEST = 20_000
+"""Characters of an answer that are looked at."""
+_MOST = 0.5
+"""The share of answers that must look alike, if the score does not prove a format."""
+_GAIN = 1.0
+"""Points by which decoding must raise the score, to prove a format."""
+_RIGHT = 95.0
+"""A score from which answers are neither mixed up nor cut."""
+_UNKNOWN = -1e9
+"""The score of what a metric cannot score."""
+
+
+@dataclass(frozen=True)
+class GivenAnswers:
+    """The answers of a file, with their examples."""
+
+    output: Output
+    """The task's output."""
+    metric: Metric
+    """Its headline metric."""
+    places: Sequence[str]
+    """Where each answer is, for the message: `line 3`, or an id."""
+    texts: Sequence[str]
+    """The answers, in the order of the data."""
+    references: Sequence[Item] | None = None
+    """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
+    read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
+    """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
+
+
+def describe_format(given: GivenAnswers) -> str:
+    """Say what most answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
+    if len(written) < _FEWEST:
+        return ""
+    sample = _Sample.of(given, written)
+    if said := _echoes(sample):
+        return said
+    if not _are_labels(sample) and (found := _find_formats(sample, written)):
+        return _describe_formats(given, found)
+    if sample.items is None:
+        return _cut(sample)
+    if sample.score > _RIGHT:
+        return ""
+    return next(filter(None, (detect(sample) for detect in _MIX_UPS)), "")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some of the answers from all over the file, always the same ones, decoded from formats."""
+
+    given: GivenAnswers
+    """All of them."""
+    places: Sequence[int]
+    """Which ones."""
+    found: tuple[Format, ...] = ()
+    """The formats that they, and gold answers that are in them too, are decoded from."""
+
+    @classmethod
+    def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
+        """Draw from the answers in these places."""
+        if len(places) > _SAMPLE:  # without a period: neighbours may be pairs
+            steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
+            places = sorted({places[int(len(places) * step)] for step in steps})
+        return cls(given, places, found)
+
+    def decode(self, text: str) -> str:
+        """Decode a text from the formats."""
+        return reduce(lambda text, format: format.decode(text), self.found, text[:_LONGEST])
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The answers."""
+        return [self.decode(self.given.texts[at]) for at in self.places]
+
+    @cached_property
+    def items(self) -> list[Item] | None:
+        """Their examples, if these are known."""
+        if self.given.references is None:
+            return None
+        items = [self.given.references[at] for at in self.places]
+        return [replace(item, answers=tuple(map(self.decode, item.answers))) for item in items]
+
+    @cached_property
+    def golds(self) -> Sequence[str]:
+        """The first gold answer of each; the labels of the task if these are unknown; empty if nothing is known."""
+        if self.items is None:
+            return self.given.output.names if isinstance(self.given.output, Label) else ()
+        return [item.answers[0] for item in self.items]
+
+    @cached_property
+    def score(self) -> float:
+        """The score of these answers, higher is better; 0 if their examples are unknown."""
+        return _score(self.given.metric, self.texts, self.items) if self.items is not None else 0.0
+
+    def without(self, format: Format) -> _Sample:
+        """Return the sample decoded from one more format."""
+        return replace(self, found=(*self.found, format))
+
+    def ignores(self, decoded: _Sample) -> bool:
+        """Tell whether the metric takes these answers for the same as the decoded ones."""
+        items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
+        given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
+        if wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better:  # it reads more than an answer
+            return self.score == decoded.score > 0
+        return given >= wanted - 0.02 * abs(wanted) > _UNKNOWN
+
+    @property
+    def is_worded(self) -> bool:
+        """Whether answers are free text."""
+        return isinstance(self.given.output, Text)
+
+    def read(self, text: str) -> frozenset[Any]:
+        """Return the words of a text, or its items with their places."""
+        is_listed = isinstance(self.given.output, Tags | Tree)
+        return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
+
+    def resemble(self, golds: Sequence[str]) -> list[float]:
+        """Return how much each answer resembles a text, 0-1."""
+        pairs = zip(map(self.read, self.texts), map(self.read, golds), strict=True)
+        return [2 * len(words & others) / ((len(words) + len(others)) or 1) for words, others in pairs]
+
+    def say(self, seen: Sequence[bool], sentence: str) -> str:
+        """Return a sentence about some of the answers, of which one is shown."""
+        whole = len(self.texts) == len(self.given.texts)
+        of, at = f"{len(self.texts):,} answers{'' if whole else ' from all over the file'}", seen.index(True)
+        shown = f"{self.given.places[self.places[at]]} has {excerpt(self.texts[at], 60)!r}"
+        return f"{sum(seen):,} of {of} {sentence}; {shown}"
+
+
+def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> float:
+    try:
+        metric = metric.for_data(items)
+        value = score_rows(metric, metric.statistics(texts, items)).value
+    except Exception:  # it may be anybody's code, or need more of an example than its answer
+        return _UNKNOWN
+    return value if metric.higher_is_better else -value
+
+
+# Formats that can be decoded
+
+
+def _are_labels(sample: _Sample) -> bool:
+    """Tell whether all answers are labels of the task, and so in no other format."""
+    names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
+    return set(map(fold_label, sample.texts)) <= set(names)
+
+
+def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
+    """Return the formats of the answers, each of which is seen once those before it are decoded."""
+    find, fewest = _finder(sample.given.texts, written), max(_FEWEST, 0.005 * len(written))
+    texts = sample.given.texts
+    for format in FORMATS:
+        marked = sample
+        if format.marks:
+            places = sorted(set[int]().union(*map(find, format.marks)))
+            if len(places) < fewest:
+                continue
+            marked = _Sample.of(sample.given, places, sample.found)
+        if _is_found(format, sample, marked):
+            sample = sample.without(format)
+            texts = list(map(format.decode, texts))
+            find = _finder(texts, written)
+    affixes = _affixes(sample)
+    return (*sample.found, affixes) if affixes and _is_found(affixes, sample, sample) else sample.found
+
+
+def _finder(texts: Sequence[str], written: Sequence[int]) -> Callable[[str], list[int]]:
+    """Return a function that returns the places of the texts with a mark."""
+    joined = "".join(texts)
+
+    @cache
+    def find(mark: str) -> list[int]:
+        if mark == BEYOND_ASCII:
+            return [] if joined.isascii() else [at for at in written if not texts[at].isascii()]
+        return [at for at in written if mark in texts[at]] if mark in joined else []
+
+    return find
+
+
+def _is_found(format: Format, sample: _Sample, marked: _Sample) -> bool:
+    """Tell whether answers are in a format; `marked` are those that may be."""
+    share = fmean(map(format.is_seen, marked.texts))
+    if format.marks and share * len(marked.texts) < _FEWEST:
+        return False
+    of_gold = fmean(map(format.is_seen, marked.golds)) if marked.golds else 0.0
+    if max(share, of_gold) * len(marked.texts) < _FEWEST or 2 * min(share, of_gold) > max(share, of_gold):
+        return False
+    decoded = marked.without(format)
+    gain = decoded.score - marked.score
+    if gain >= _GAIN or gain <= -_GAIN or not format.marks:
+        return gain >= _GAIN
+    return fmean(map(format.is_seen, sample.texts)) > _MOST and not marked.ignores(decoded)
+
+
+def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
+    main, total = found[0], len(given.texts)
+    phrase = " and ".join(dict.fromkeys(format.phrase for format in found))
+    seen = [at for at, text in enumerate(given.texts) if main.is_seen(text)]
+    sample, whose = _Sample.of(given, range(total)), "answers"
+    if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
+        said = f"most gold answers {phrase}, unlike {total - len(seen):,} of {total:,} answers: write answers like them"
+    else:
+        sample, whose = _Sample.of(given, seen), "of these"
+        text, plain = sample.texts[0], replace(sample, found=found).texts[0]
+        begin = next((at for at, pair in enumerate(zip(text, plain, strict=False)) if pair[0] != pair[1]), 0)
+        cut = slice(max(begin - 20, 0), None)
+        written, read = (("…" if cut.start else "") + excerpt(each[cut], 50) for each in (text, plain))
+        reads = f", which reads {read!r}" if main.looks is None and main.marks and plain else ""
+        advice = "; ".join(dict.fromkeys(format.advice for format in found))
+        shown = f"{given.places[sample.places[0]]} has {written!r}{reads}"
+        said = f"{len(seen):,} of {total:,} answers {phrase}: {advice}; {shown}"
+    decoded = replace(sample, found=found)
+    if decoded.score - sample.score < _GAIN:
+        return said
+    scores = f"{abs(decoded.score):.2f} in {given.metric.headline} instead of {abs(sample.score):.2f}"
+    return f"{said}. Without that, {len(sample.texts)} {whose} score {scores}"
+
+
+# What most answers begin or end with
+
+_LEAD_IN = (
+    r"\W*(?:(?:the|my|final|correct|best|predicted)\s+)*(?:answer|label|output|response|prediction|predicted|summary"
+    r"|translation|class|sentiment|category|result|query|sql|state|change|assistant|model|bot|a)\b.*[:=\s]"
+)
+
+
+def _affixes(sample: _Sample) -> Format | None:
+    """Return the format of answers that begin or end alike; None if they do not."""
+    start = _affix(sample.texts, sample.golds)
+    end = _affix([text[::-1] for text in sample.texts], [gold[::-1] for gold in sample.golds])[::-1]
+    ends = ((verb, affix) for verb, affix in (("begin", start), ("end", end)) if affix)
+    if not (phrase := " and ".join(f"{verb} with {excerpt(affix, 40)!r}" for verb, affix in ends)):
+        return None
+
+    def looks(text: str) -> bool:
+        return text.startswith(start) and text.endswith(end)
+
+    def decode(text: str) -> str:
+        return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
+
+    is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
+    return Format(phrase, "leave it out", decode, start[:1] if is_lead_in else "", looks)
+
+
+def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
+    """Return the whole words that answers begin with, without those that gold answers begin with too."""
+    start, of_gold = _shared_start(texts), _shared_start(golds)
+    start = next((start[:end] for end in range(len(start)) if of_gold.startswith(start[end:])), start)
+    start = re.sub(r"[^\W_]+$", "", start)
+    return start if start.strip() else ""
+
+
+def _shared_start(texts: Sequence[str]) -> str:
+    """Return what nearly all, or else most, of the texts begin with before they differ."""
+    if not texts:
+        return ""
+    middle = sorted(texts)[len(texts) // 2]  # sorted texts with one beginning follow each other
+    for share in (0.95, _MOST):
+
+        def is_rare(end: int, share: float = share) -> bool:
+            return sum(text.startswith(middle[:end]) for text in texts) <= share * len(texts)
+
+        end = bisect_left(range(81), True, key=is_rare) - 1
+        if end > 0 and len({text[end:] for text in texts if text.startswith(middle[:end])}) > 1:
+            return middle[:end]
+    return ""
+
+
+# Mistakes that cannot be decoded: prompts in front, another order or language. Each function says one, or nothing.
+
+
+def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
+    """Tell whether most answers look like something, and gold answers do not."""
+    return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
+
+
+def _echoes(sample: _Sample) -> str:
+    """Find answers that begin with their id, question or context; a context alone is what a baseline gives."""
+    if sample.items is None:
+        return ""
+    theirs = {"id": [item.id for item in sample.items]}
+    is_long = sum(map(len, sample.texts)) > 1.7 * sum(map(len, sample.golds))
+    if sample.given.read_prompts is not None and (
+        is_long or sum("?" in text for text in sample.texts) > _FEWEST
+    ):
+        prompts = sample.given.read_prompts()
+        for which, name in enumerate(("question", "context")):
+            theirs[name] = [prompts.get(item.id, ("", ""))[which] for item in sample.items]
+    for name, sources in theirs.items():
+        wanted = [f"{' '.join(source.split())}{' ' * (name != 'question')}" for source in sources]
+        seen, of_gold = (
+            [
+                bool(own.strip()) and " ".join(text.split()).startswith(own)
+                for text, own in zip(each, wanted, strict=True)
+            ]
+            for each in (sample.texts, sample.golds)
+        )
+        if _are_most(seen, of_gold):
+            return sample.say(seen, f"begin with their {name}: write only what follows")
+    return ""
+
+
+def _order(sample: _Sample) -> str:
+    """Find answers that are for other examples: they resemble the gold answers of these more than their own."""
+    references, places = sample.given.references or (), sample.places
+    own = sample.resemble(sample.golds)
+    by_text = sorted(range(len(references)), key=[item.id for item in references].__getitem__)
+    orders = {
+        "of the example 1 place further down": [at + 1 for at in places],
+        "of the example 1 place further up": [at - 1 for at in places],
+        "of the example 2 places further down": [at + 2 for at in places],
+        "of the example 2 places further up": [at - 2 for at in places],
+        "in their place from the end": [len(references) - 1 - at for at in places],
+        "in their place once ids are sorted as texts": [by_text[at] for at in places],
+    }
+    advice = "they are in another order, so write each with the id of its example"
+    for name, others in orders.items():
+        theirs = sample.resemble([references[at % len(references)].answers[0] for at in others])
+        gains = [there - here for there, here in zip(theirs, own, strict=True)]
+        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than chance allows
+            seen = [gain > 0 for gain in gains]
+            return sample.say(seen, f"resemble the gold answer {name} more than their own: {advice}")
+    times = Counter(item.answers[0] for item in references)
+    known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
+    moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
+    if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
+        return sample.say(moved, f"are the gold answer of another example: {advice}")
+    return ""
+
+
+def _swapped(sample: _Sample) -> str:
+    """Find labels that stand for each other: each is mostly the answer where one other is right."""
+    if not isinstance(sample.given.output, Label):
+        return ""
+    texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
+    pairs = Counter(zip(texts, golds, strict=True))
+    meant = {given: max((pairs[given, gold], gold) for gold in golds)[1] for given in texts}
+    seen = [meant[text] == gold != text for text, gold in zip(texts, golds, strict=True)]
+    right = sum(text == gold != meant[text] for text, gold in zip(texts, golds, strict=True))
+    if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
+        return ""
+    listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
+    return sample.say(
+        seen, f"would be right with labels swapped ({listed}): check which label each number means"
+    )
+
+
+_NUMBERS = {
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels: write the labels",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, as of tokens: decode them with the model's tokenizer",
+}
+
+
+def _numbers(sample: _Sample) -> str:
+    for pattern, sentence in _NUMBERS.items():
+        seen, of_gold = (
+            [re.fullmatch(pattern, text) is not None for text in each]
+            for each in (sample.texts, sample.golds)
+        )
+        if _are_most(seen, of_gold):
+            return sample.say(seen, f"are {sentence}")
+    return ""
+
+
+def _language(sample: _Sample) -> str:
+    """Find answers in another script than gold answers, or sentences without the commonest words of these."""
+    if not sample.is_worded or sample.score > 50:
+        return ""
+    everywhere = [True] * len(sample.texts)
+    script, of_gold = _script(sample.texts), _script(sample.golds)
+    if script and of_gold and script != of_gold:
+        return sample.say(
+            everywhere, f"are mostly {script}, and gold answers are not: use the language of the task"
+        )
+    texts, golds = ([sample.read(text) for text in each] for each in (sample.texts, sample.golds))
+    counts = Counter(word for words in golds for word in words)
+    common = {word for word, count in counts.items() if count >= max(0.1 * len(golds), 3)}
+    share, gold_share = (
+        fmean(len(words & common) / (len(words) or 1) for words in each) for each in (texts, golds)
+    )
+    is_short = fmean(map(len, golds)) < _FEWEST or fmean(map(len, texts)) < 3
+    if (
+        is_short
+        or gold_share <= 0.15
+        or share >= 0.3 * gold_share
+        or fmean(sample.resemble(sample.golds)) > 0.3
+    ):
+        return ""
+    commonest = ", ".join(
+        word for word, _ in Counter(word for words in texts for word in words).most_common(4)
+    )
+    sentence = f"have hardly any words that are common in gold answers; their own commonest are {commonest}"
+    return sample.say(everywhere, f"{sentence}: are they in another language?")
+
+
+def _script(texts: Sequence[str]) -> str:
+    """Return the script of most letters: `Latin`."""
+    names = [
+        unicodedata.name(char, "").partition(" ")[0] for text in texts for char in text[:50] if char.isalpha()
+    ]
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    return name.capitalize() if count > 0.8 * len(names) else ""
+
+
+def _cut(sample: _Sample) -> str:
+    """Find answers of which many are as long as the longest, and gold answers are longer."""
+    for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
+        lengths, of_gold = (
+            [len(text if unit == "characters" else text.split()) for text in each]
+            for each in (sample.texts, sample.golds)
+        )
+        longest, share = max(lengths), many if of_gold else _MOST
+        seen = [length == longest >= least for length in lengths]
+        is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
+        differ = len(set(compress(sample.texts, seen))) >= _FEWEST
+        if sample.is_worded and differ and fmean(seen) > share and is_longer:
+            return sample.say(seen, f"have {longest:,} {unit}, and none has more: were they cut?")
+    return ""
+
+
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _language, _cut)

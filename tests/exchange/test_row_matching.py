@@ -1,0 +1,445 @@
+"""Rows find their examples by id, by order or by texts, and a file whose texts are others is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench import import_answers
+from decabench.errors import SubmissionError
+from decabench.exchange import ImportSettings, Places, RefusedImportError
+from decabench.submission import read_answers
+
+BY_TEXT = "32 of 32 examples matched by their texts; answers taken as they are."
+BY_ID = "32 of 32 examples matched by id, and their texts agree; answers taken as they are."
+BY_ORDER = (
+    "32 of 32 examples matched by the order of the data, and their texts agree; answers taken as they are."
+)
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def write_samples(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """A file of lm-eval; a row has its doc, its answer and other keys."""
+    lines = [
+        {"doc_id": at, "resps": [[row["answer"]]], "filtered_resps": [row["answer"]], "filter": "none", **row}
+        for at, row in enumerate(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def sorted_as_text(rows: list[Any]) -> list[Any]:
+    return [rows[at] for at in sorted(range(len(rows)), key=str)]
+
+
+def moved(rows: list[Any]) -> list[Any]:
+    return [*rows[1:], rows[0]]
+
+
+COLUMNS: dict[str, Any] = {
+    "sentence": lambda example: {"sentence": example.context.lower()},
+    "two columns": lambda example: {"question": example.question, "context": example.context},
+    "prompt": lambda example: {"prompt": f"Rate this review.\n{example.context}\nRating:"},
+    "chat": lambda example: {"messages": json.dumps([{"role": "user", "content": example.context}])},
+}
+
+
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
+def test_a_table_without_known_ids_is_matched_by_texts(bring, score, examples, tmp_path, columns):
+    """Whatever the order; and --in-order holds only in the order of the data."""
+    rows = [{**columns(each), "answer": each.answers[0]} for each in examples("sst")]
+    path = tmp_path / "answers.csv"
+    done = bring(write_table(path, sorted_as_text(rows)), "sst", "csv")
+    assert (done.words, score(done)) == (BY_TEXT, 100.0)
+    numbered = [{"id": str(at), **row} for at, row in enumerate(rows)]
+    done = bring(write_table(path, moved(numbered)), "sst", "csv", force=True)
+    assert (done.words, score(done)) == (BY_TEXT, 100.0)
+    done = bring(write_table(path, rows), "sst", "csv", force=True, in_order=True)
+    assert (done.words, score(done)) == (BY_ORDER, 100.0)
+    with pytest.raises(
+        RefusedImportError, match="matched by order, 32 of its rows have other texts"
+    ) as caught:
+        bring(write_table(path, moved(rows)), "sst", "csv", force=True, in_order=True)
+    said = str(caught.value)
+    assert len(caught.value.faults) == 32
+    assert said.count("which is the text of 'sst.validation.") == 3
+    assert said.endswith("Leave out --in-order, so that rows are matched by their texts.")
+
+
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
+def test_ids_do_not_stand_for_other_texts(bring, score, examples, tmp_path, columns):
+    data = examples("sst")
+    texts = [columns(each) for each in data]
+    path = tmp_path / "answers.csv"
+
+    def rows(texts: list[dict[str, str]]) -> list[dict[str, str]]:
+        return [
+            {"id": each.id, **text, "answer": each.answers[0]} for each, text in zip(data, texts, strict=True)
+        ]
+
+    done = bring(write_table(path, rows(texts)[::-1]), "sst", "csv")
+    assert (done.words, score(done)) == (BY_ID, 100.0)
+    for wrong, count in ((moved(texts), 32), ([texts[1], texts[0], *texts[2:]], 2)):
+        with pytest.raises(
+            RefusedImportError, match=r"matched by id, .* other texts than the examples"
+        ) as caught:
+            bring(write_table(path, rows(wrong)), "sst", "csv", force=True)
+        assert [fault.code for fault in caught.value.faults] == ["other-text"] * count
+        assert "--in-order" not in str(caught.value)
+
+
+def test_a_question_tells_which_of_a_paragraphs_examples_is_meant(bring, score, examples, tmp_path):
+    data = examples("squad")
+    rows = [{"context": each.context, "question": each.question, "answer": each.answers[0]} for each in data]
+    table = {key: [row[key] for row in rows[::-1]] for key in rows[0]}
+    done = bring(table, "squad")
+    assert (done.words, score(done)) == (BY_TEXT, 100.0)
+    with pytest.raises(RefusedImportError, match="matched by order"):
+        bring(
+            {key: column[:2][::-1] + column[2:] for key, column in ((k, v[::-1]) for k, v in table.items())},
+            "squad",
+            force=True,
+            in_order=True,
+        )
+    del table["question"]
+    with pytest.raises(
+        RefusedImportError, match=r"its text is that of '56beb7fd.* and 1 more: give the row the id"
+    ):
+        bring(table, "squad", force=True)
+
+
+def test_hidden_right_answers_are_not_compared(tmp_path):
+    """Messages would quote them."""
+    from decabench import prepare
+
+    rows = [
+        {"number": at, "text": f"The word number {at} is {'ab'[at % 2]}{at}", "answer": f"secret{at % 2}"}
+        for at in range(8)
+    ]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    toml = tmp_path / "own.toml"
+    toml.write_text(
+        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nanswer = "answer"\nid = "number"\n'
+        'question = "Is it?"\ncontext = "{text}"\nhidden = ["test"]\n[files]\ntest = "test.jsonl"\n'
+    )
+    prepare(["own"], home=tmp_path / "home", include=[toml])
+
+    def call(table: dict[str, list[str]], **settings: Any) -> Any:
+        made = ImportSettings(force=True, **settings)
+        return import_answers(
+            table, "own", tmp_path / "out", "x", "test", "", made, tmp_path / "home", [toml]
+        )
+
+    table = {"answer": ["secret1"] * 8, "gold": ["secret1", "secret0"] * 4}
+    assert "right answers" not in call(table, in_order=True).words
+    table = {**table, "text": moved([row["text"] for row in rows])}
+    with pytest.raises(RefusedImportError, match="other texts than the examples") as caught:
+        call(table, in_order=True)
+    assert "secret0" not in str(caught.value)
+
+
+def test_texts_of_no_example_are_not_matched(bring, examples, tmp_path):
+    others = [each.context[::-1] for each in examples("sst")]
+    rows = [{"id": str(at), "text": text, "answer": "positive"} for at, text in enumerate(others)]
+    path = write_table(tmp_path / "other.csv", rows)
+    with pytest.raises(
+        RefusedImportError, match="none of its 32 rows has the id or the text of an example"
+    ) as caught:
+        bring(path, "sst", "csv")
+    assert str(caught.value).endswith("Check the task and the split.")
+    with pytest.raises(
+        RefusedImportError, match="32 of its rows have other texts than the examples"
+    ) as caught:
+        bring(path, "sst", "csv", in_order=True)
+
+
+def test_a_right_label_does_not_stand_for_a_text(bring, examples):
+    data = examples("sst")
+    texts = [each.context for each in data]
+    table = {"id": [each.id for each in data], "answer": ["positive"] * 32}
+    table = {**table, "text": texts, "label": [each.answers[0] for each in data]}
+    assert "their texts agree" in bring(table, "sst").words
+    table["text"] = [*texts[:9], "Seventeen gardeners repaired a bridge across Lake Victoria.", *texts[10:]]
+    with pytest.raises(RefusedImportError, match=r"1 of its rows has other texts .*\n.*Seventeen gardeners"):
+        bring(table, "sst", force=True)
+
+
+def test_numbers_are_the_ids_of_whichever_split_has_the_texts(home, tmp_path):
+    """An own task whose examples are numbered: another split's file has the same ids."""
+    rows = [
+        {"number": at, "text": f"{word} is a word of the list", "answer": "yes"}
+        for at, word in enumerate("alpha bravo charlie delta echo foxtrot golf hotel india juliett".split())
+    ]
+    others = [{**row, "text": f"{row['text'][::-1]} {row['number']}"} for row in rows]
+    for name, part in (("validation", rows), ("test", others)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    (tmp_path / "own.toml").write_text(
+        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nanswer = "answer"\nid = "number"\n'
+        'question = "Is it?"\ncontext = "{text}"\n[files]\nvalidation = "validation.jsonl"\ntest = "test.jsonl"\n'
+    )
+    from decabench import prepare
+
+    prepare(["own"], home=tmp_path / "home", include=[tmp_path / "own.toml"])
+    for name, part in (("validation", rows), ("test", others)):
+        path = write_samples(
+            tmp_path / f"{name}.samples.jsonl", [{"doc": row, "answer": "yes"} for row in part]
+        )
+
+        def call(split: str, path: Path = path, name: str = name) -> Any:
+            settings = ImportSettings(Places("number"))
+            return import_answers(
+                path,
+                "own",
+                tmp_path / f"{name}-{split}",
+                "x",
+                split,
+                "lm-eval",
+                settings,
+                tmp_path / "home",
+                [tmp_path / "own.toml"],
+            )
+
+        other = {"validation": "test", "test": "validation"}[name]
+        assert "by id, and their texts agree" in call(name).words
+        with pytest.raises(RefusedImportError, match="matched by id, 10 of its rows have other texts"):
+            call(other)
+
+
+# Files without texts
+
+
+GOLDS: dict[str, Any] = {
+    "words": lambda label: label.title(),
+    "numbers": lambda label: str(int(label == "positive")),
+    "signs": lambda label: {"positive": "+", "negative": "-"}[label] + "1",
+}
+
+
+@pytest.mark.parametrize("word", GOLDS.values(), ids=GOLDS)
+@pytest.mark.parametrize("column", ["gold", "label", "target"])
+def test_right_answers_are_compared_where_there_are_no_texts(bring, examples, tmp_path, word, column):
+    data = examples("sst")
+    golds = [word(each.answers[0]) for each in data]
+    table = {"id": [str(at) for at in range(32)], column: golds, "answer": ["positive"] * 32}
+    done = bring(table, "sst", in_order=True)
+    assert done.words.startswith(
+        "32 of 32 examples matched by the order of the data, and their right answers agree"
+    )
+    two = next(at for at in range(31) if golds[at] != golds[at + 1])
+    for wrong in (sorted_as_text(golds), [*golds[:two], golds[two + 1], golds[two], *golds[two + 2 :]]):
+        with pytest.raises(RefusedImportError, match="other right answers than the examples"):
+            bring({**table, column: wrong}, "sst", in_order=True, force=True)
+
+
+def test_labels_in_another_order_are_noticed(bring, score, examples, tmp_path):
+    """Such as those of MNLI, which models count in different orders: the score was 0 for a perfect file."""
+    names = {"negative": "positive", "positive": "negative"}
+    rows = [{"doc": {"text": row.context}, "answer": names[row.answers[0]]} for row in examples("sst")]
+    path = write_samples(tmp_path / "samples.jsonl", [{**row, "target": row["answer"]} for row in rows])
+    with pytest.raises(SubmissionError, match="another right answer than the example in each of its 32 rows"):
+        bring(path, "sst", "lm-eval")
+    assert score(bring(path, "sst", "lm-eval", labels=names)) == 100.0
+
+
+@pytest.mark.parametrize("task", ["squad", "srl"])
+def test_right_answers_tell_rows_of_one_paragraph_apart(bring, examples, tmp_path, task):
+    data = examples(task)
+    rows = [{"doc": {"text": each.context}, "answer": "x", "target": each.answers[-1]} for each in data]
+    path = write_samples(tmp_path / "samples.jsonl", rows)
+    assert (
+        "by the order of the data, and their texts agree" in bring(path, task, "lm-eval", in_order=True).words
+    )
+    assert data[0].context == data[1].context
+    write_samples(path, [rows[1], rows[0], *rows[2:]])
+    with pytest.raises(RefusedImportError, match="2 of its rows have other right answers than the examples"):
+        bring(path, task, "lm-eval", in_order=True, force=True)
+
+
+def test_a_text_of_one_word_is_a_text(bring, examples):
+    data = examples("iwslt.en.de")[::-1]
+    assert data[-1].context == "Preamble"
+    table = {"source": [each.context for each in data], "answer": [each.answers[0] for each in data]}
+    assert "17 of 17 examples matched by their texts" in bring(table, "iwslt.en.de").words
+
+
+def test_references_of_one_or_two_words_are_right_answers(bring, examples, tmp_path):
+    data = examples("squad")
+    table = {
+        "id": [each.id for each in data],
+        "answer": ["x"] * 32,
+        "reference": [each.answers[-1] for each in data],
+    }
+    assert "by id, and their right answers agree" in bring(table, "squad").words
+    table["reference"] = moved(table["reference"])
+    with pytest.raises(RefusedImportError, match=r"other (texts|right answers) than the examples"):
+        bring(table, "squad", force=True)
+
+
+@pytest.mark.parametrize("form", ["{}", "dev-{}", "{}.0", "sst2_{}.txt", "[{}]", " {} "])
+def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, form):
+    """10 after 1: the file was sorted by its ids as texts, and so was no file that is in the order of the data."""
+    ids = [form.format(at) for at in range(1, 33)]
+    table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
+    with pytest.raises(RefusedImportError, match="match them with --in-order"):
+        bring(table, "sst")
+    assert "by the order of the data;" in bring(table, "sst", in_order=True).words
+    table = {key: sorted_as_text(column) for key, column in table.items()}
+    with pytest.raises(RefusedImportError, match="none of its 32 rows has the id of an example") as caught:
+        bring(table, "sst", force=True)
+    assert "--in-order" not in str(caught.value)
+    with pytest.raises(SubmissionError, match="Sort its rows by their ids as numbers"):
+        bring(table, "sst", force=True, in_order=True)
+
+
+@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
+def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))
+    with pytest.raises(SubmissionError, match="a number and a separator at the beginning of every line"):
+        bring(path, "squad", "text")
+
+
+def test_ids_of_examples_say_in_which_order_rows_are(bring, examples, tmp_path):
+    data = examples("sst")[::-1]
+    table = {"id": [each.id for each in data], "answer": [each.answers[0] for each in data]}
+    with pytest.raises(RefusedImportError, match="its rows are not in the order of the data") as caught:
+        bring(table, "sst", in_order=True)
+    assert str(caught.value).endswith("Leave out --in-order, so that rows are matched by their ids.")
+
+
+@pytest.mark.parametrize("column", ["prediction", "model_output", "Response"])
+def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
+    """Files with the columns `answer` and `prediction` scored 100."""
+    data = examples("sst")
+    table = {
+        "id": [each.id for each in data],
+        "answer": [each.answers[0] for each in data],
+        column: ["negative"] * 32,
+    }
+    with pytest.raises(
+        SubmissionError, match=f"another column '{column}': name the column that the model wrote"
+    ):
+        bring(table, "sst")
+    done = bring(table, "sst", places=Places(answer=column))
+    assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
+
+
+def test_words_in_lists_are_a_text(bring, score, examples):
+    """As datasets of tags have them."""
+    data = examples("sst")
+    table = {
+        "tokens": [each.context.split() for each in data][::-1],
+        "answer": [each.answers[0] for each in data][::-1],
+    }
+    done = bring(table, "sst")
+    assert (done.words, score(done)) == (BY_TEXT, 100.0)
+    table["id"] = [each.id for each in data]
+    with pytest.raises(RefusedImportError, match="other texts than the examples"):
+        bring(table, "sst", force=True)
+
+
+# What is wrong with a file
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda id_: f" {id_}", "no example has the id ' sst.validation.0'"),
+        (lambda id_: id_.upper(), "no example has the id 'SST.VALIDATION.0'"),
+        (lambda id_: f"{id_}.0", "no example has the id 'sst.validation.0.0'"),
+        (lambda id_: id_.replace("0", "00"), "no example has the id 'sst.validation.00'"),
+    ],
+)
+def test_ids_in_another_form_are_other_ids(bring, examples, tmp_path, change, says):
+    rows = [{"id": change(each.id), "answer": each.answers[0]} for each in examples("sst")]
+    with pytest.raises(RefusedImportError, match=says):
+        bring(write_table(tmp_path / "answers.csv", rows), "sst", "csv")
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "says"),
+    [
+        ("csv", b"\xef\xbb\xbf%s\r\n\r\n", ""),
+        ("csv", b"%s", ""),
+        ("csv (\\r)", b"%s", ""),
+        ("text", b"\xef\xbb\xbf%s", ""),
+        ("text", b"%s\n", ""),
+        ("text (\\r)", b"%s", "1 rows for 32 examples"),
+        ("text", b"%s\n\n", "33 rows for 32 examples"),
+        ("squad", b"\xef\xbb\xbf%s\n\n", ""),
+    ],
+)
+def test_ends_of_files_and_lines(bring, score, examples, tmp_path, format, content, says):
+    data = examples("sst")
+    format, _, end = format.partition(" ")
+    lines = [f"{each.id},{each.answers[0]}" if format == "csv" else each.answers[0] for each in data]
+    text = ("\r" if end else "\n").join(["id,answer", *lines] if format == "csv" else lines)
+    if format == "squad":
+        text = json.dumps({each.id: each.answers[0] for each in data})
+    path = tmp_path / "answers"
+    path.write_bytes(content % text.encode())
+    if says:
+        with pytest.raises(RefusedImportError, match=says):
+            bring(path, "sst", format)
+    else:
+        assert score(bring(path, "sst", format)) == 100.0
+
+
+QUOTES: dict[str, tuple[str, str, str]] = {
+    "inch marks around rows": ('5"', '"11', '1508"'),
+    "one that never ends": ('"11', "x", "y"),
+    "one that ends early": ('"11" and more', "x", "y"),
+    "blank lines between": ('"11', "x\n\n", '1508"'),
+}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize("name", QUOTES)
+def test_stray_quotation_marks_never_merge_rows(bring, examples, tmp_path, name, suffix):
+    ids = [each.id for each in examples("squad")]
+    comma = {"csv": ",", "tsv": "\t"}[suffix]
+    answers = [*QUOTES[name], *["z"] * 29]
+    path = tmp_path / f"answers.{suffix}"
+    path.write_text(
+        f"id{comma}answer\n" + "".join(f"{i}{comma}{a}\n" for i, a in zip(ids, answers, strict=True))
+    )
+    with pytest.raises(SubmissionError, match=rf"answers\.{suffix}:[23]: .*quotation mark"):
+        bring(path, "squad", "csv")
+
+
+def test_quotation_marks_and_line_ends_that_belong_to_answers(bring, examples, tmp_path):
+    """Each line of the second answer could be a row, but `No` is the id of no example."""
+    answers = ["5 inches", "Yes\nNo, thanks", 'a "quoted" word', "it's", '5" pipe', *["z"] * 27]
+    ids = [each.id for each in examples("squad")]
+    path = write_table(
+        tmp_path / "a.csv", [{"id": i, "answer": a} for i, a in zip(ids, answers, strict=True)]
+    )
+    done = bring(path, "squad", "csv")
+    assert list(read_answers(done.folder / "predictions" / "squad.validation.jsonl").values()) == answers
+    path.write_text(
+        "id,answer\n" + "".join(f"{i},{a}\n" for i, a in zip(ids, ['5" pipe', "it's"], strict=False))
+    )
+    done = bring(path, "squad", "csv", force=True, partial=True)
+    assert list(read_answers(done.folder / "predictions" / "squad.validation.jsonl").values()) == [
+        '5" pipe',
+        "it's",
+    ]
+
+
+def test_the_same_fault_of_many_rows_is_one_line(bring, examples, tmp_path):
+    rows = [{"doc": {"text": "?"}, "answer": "x"} for _ in range(32)]
+    with pytest.raises(RefusedImportError) as caught:
+        bring(write_samples(tmp_path / "samples.jsonl", rows), "sst", "lm-eval")
+    assert "Its fields: 'text' (and 31 more rows)" in str(caught.value)
+    assert len(caught.value.faults) == 32

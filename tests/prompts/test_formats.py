@@ -1,0 +1,210 @@
+"""What a file of answers looks like: gold answers are given back in another form, or for another example.
+
+Right is what an example's own gold answer scores: every number in a message is the metric's for gold answers.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from decabench.metrics import METRICS, Item
+from decabench.prompts import GivenAnswers, describe_format
+from decabench.tasks import TASKS, Label, Store, Text, read_references
+from decabench.tasks.preparation import sample_sources
+
+Answers = Callable[[str], Sequence[Item]]
+
+
+@pytest.fixture
+def items(home: Path) -> Answers:
+    return lambda task: list(read_references(Store(home), task, "validation"))
+
+
+def describe(
+    task: str, references: Sequence[Item], texts: Sequence[str], metric: str = "", known: bool = True
+) -> str:
+    places = [f"line {number}" for number in range(1, len(texts) + 1)]
+    measure = METRICS[metric or TASKS[task].metric]
+    return describe_format(
+        GivenAnswers(TASKS[task].output, measure, places, texts, references if known else None)
+    )
+
+
+def golds(references: Sequence[Item]) -> list[str]:
+    return [item.answers[0] for item in references]
+
+
+@pytest.mark.parametrize(
+    "task", [name for name, task in TASKS.items() if task.files_folder in sample_sources()]
+)
+@pytest.mark.parametrize("which", [0, -1])
+def test_gold_answers_look_like_themselves(task: str, which: int, home: Path, items: Answers) -> None:
+    references = items(task) if "validation" in Store(home).records(task) else ()
+    texts = [item.answers[which] for item in references]
+    if len(set(texts)) > 1:
+        assert describe(task, references, texts) == ""
+        assert describe(task, references, texts, known=False) == ""
+
+
+PLAIN = str.maketrans("äöüÄÖÜ", "aouAOU")
+GREEK = {ord("A") + at: ord("\u03b1") + at % 17 for at in range(60)}
+
+
+def pieces(text: str) -> str:
+    return "\u2581" + text.replace(" ", " \u2581")
+
+
+def tokenized(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"([^\w\s])", r" \1 ", text)).strip()
+
+
+WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
+    "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "SentencePiece pieces"),
+    "tokens": ("iwslt.en.de", "", lambda text: f"<s> {text} </s>", "special tokens or tags"),
+    "entities": ("iwslt.en.de", "", lambda text: text.encode("ascii", "xmlcharrefreplace").decode(), "HTML entities"),
+    "escapes": ("iwslt.en.de", "", lambda text: json.dumps(text)[1:-1], "backslash escapes"),
+    "mojibake": ("iwslt.en.de", "", lambda text: text.encode().decode("latin-1"), "UTF-8 read in another encoding"),
+    "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "special tokens or tags and are Sent"),
+    "no umlauts": ("iwslt.en.de", "", lambda text: text.translate(PLAIN), "gold answers have accents"),
+    "lower case": ("iwslt.en.de", "chrf2", str.lower, "are lower-cased"),
+    "capitals": ("iwslt.en.de", "chrf2", str.upper, "are in capital letters"),
+    "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
+    "bytes": ("squad", "", lambda text: repr(text.encode()), "are JSON or Python values"),
+    "a prefix": ("squad", "", lambda text: f"The answer is {text}", "begin with 'The answer is'"),
+    "a suffix": ("squad", "", lambda text: f"{text} (sure)", "end with '(sure)'"),
+    "both": ("squad", "", lambda text: f"Well: {text} I think", "begin with 'Well:' and end with 'I think'"),
+    "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
+    "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
+    "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
+    "a URL": ("squad", "", lambda text: text.replace(" ", "%20"), "are URL-encoded"),
+    "spaces": ("squad", "", lambda text: text.replace(" ", "_"), "other marks in place of spaces"),
+    "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
+    "heads": ("ud.dep", "", tokenized, "are tokenized"),
+    "fastText": ("sst", "", lambda text: f"__label__{text}", "begin with '__label__'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_format_is_named_with_the_score_without_it(case: str, items: Answers) -> None:
+    task, metric, write, phrase = WRITTEN[case]
+    references = items(task)
+    said = describe(task, references, [write(text) for text in golds(references)], metric)
+    assert phrase in said
+    before, after = re.findall(r"score (\d+\.\d+) in \w+ instead of (\d+\.\d+)", said)[0][::-1]
+    assert float(after) - float(before) >= 1
+    assert case in ("heads", "SQL", "no umlauts", "spaces", "a URL", "tokenized") or float(after) > 99
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "write"),
+    [
+        ("iwslt.en.de", "", str.lower),  # BLEU is of lower-cased texts
+        ("iwslt.en.de", "", lambda text: html.escape(text, quote=False)),  # and resolves these
+        ("squad", "", str.upper),  # nF1 ignores case
+        ("squad", "", lambda text: f'"{text}"'),  # and marks
+        ("squad", "", lambda text: f"**{text}**"),
+        ("cnn_dailymail", "", lambda text: text.replace(" ", "  ")),
+        ("sst", "", str.title),
+    ],
+)
+def test_no_word_of_what_the_metric_ignores(
+    task: str, metric: str, write: Callable[[str], str], items: Answers
+) -> None:
+    references = items(task)
+    assert describe(task, references, [write(text) for text in golds(references)], metric) == ""
+
+
+def test_a_format_that_shows_in_few_answers(items: Answers) -> None:
+    references = items("squad") * 20
+    texts = [text.replace("0", "&#48;") if at % 9 == 0 else text for at, text in enumerate(golds(references))]
+    texts = [f"Caf{'&eacute;' if at % 40 == 0 else 'é'} {text}" for at, text in enumerate(texts)]
+    references = [Item((f"Café {item.answers[0]}",), id=f"{at}") for at, item in enumerate(references)]
+    said = describe("squad", references, texts)
+    assert re.match(
+        r"\d\d of 640 answers have HTML entities: write the characters themselves; line 1 has", said
+    )
+
+
+def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers) -> None:
+    references = items("squad")
+    written = list(map(pieces, golds(references)))
+    assert describe("squad", references, written, known=False).startswith(
+        "32 of 32 answers are SentencePiece pieces (\u2581): decode them with the model's tokenizer; "
+        "line 1 has "
+    )
+    assert describe("squad", references, written[:4], known=False) == ""
+    assert describe("squad", references, [f"I say {text}" for text in golds(references)], known=False) == ""
+    assert "'Answer:'" in describe(
+        "squad", references, [f"Answer: {text}" for text in golds(references)], known=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "phrase"),
+    [
+        (lambda texts: texts[1:] + texts[:1], "of the example 1 place further down"),
+        (lambda texts: texts[-1:] + texts[:-1], "of the example 1 place further up"),
+        (lambda texts: texts[::-1], "in their place from the end"),
+        (lambda texts: sorted(texts, key=len), "of another example"),
+        (lambda texts: [text[:20] for text in texts], "have 20 characters, and none has more"),
+        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, as of tokens"),
+        (lambda texts: [text.translate(GREEK) for text in texts], "are mostly Greek"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_decoded(
+    change: Callable[[list[str]], list[str]], phrase: str, items: Answers
+) -> None:
+    references = items("wikisql")
+    said = describe("wikisql", references, change(golds(references)))
+    assert phrase in said
+    assert not any(gold in said for gold in golds(references) if gold not in change(golds(references)))
+
+
+def test_copies_and_another_language(home: Path, items: Answers) -> None:
+    store, references = Store(home), items("iwslt.en.de")
+    prompts = {
+        row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
+    }
+    for texts, phrase in (
+        (
+            [f"{prompts[item.id][0]} {item.answers[0]}" for item in references],
+            "begin with 'Translate from English to German'",
+        ),
+        ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
+        ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),
+    ):
+        given = GivenAnswers(Text(), METRICS["bleu"], golds(references), texts, references, lambda: prompts)
+        assert phrase in describe_format(given)
+    english = [prompts[item.id][1] for item in references]
+    assert "another language?" in describe("iwslt.en.de", references, english)
+
+
+@pytest.mark.parametrize(("right", "said"), [(0.9, True), (0.5, False)])
+def test_swapped_labels(right: float, said: bool) -> None:
+    names = ("entailment", "neutral", "contradiction")
+    golds = [names[at * at % 11 % 3] for at in range(300)]
+    other = {"entailment": "contradiction", "contradiction": "entailment"}
+    texts = [other.get(gold, gold) if at % 10 < 10 * right else gold for at, gold in enumerate(golds)]
+    references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
+    given = GivenAnswers(Label(names), METRICS["em"], [*map(str, range(300))], texts, references)
+    assert ("with labels swapped (contradiction, entailment)" in describe_format(given)) is said
+
+
+def test_a_metric_that_fails_is_no_error() -> None:
+    from dataclasses import replace
+
+    def fail(*_: object) -> list[tuple[float, ...]]:
+        raise ValueError("no")
+
+    metric = replace(METRICS["em"], statistics=fail)
+    references = [Item((f"a {at}",), id=str(at)) for at in range(9)]
+    texts = [f"a {at}</s>" for at in range(9)]
+    given = GivenAnswers(Text(), metric, texts, texts, references)
+    assert describe_format(given).startswith("9 of 9 answers have special tokens or tags")
