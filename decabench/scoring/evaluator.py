@@ -212,7 +212,12 @@ def evaluate(
 def _examples_of(
     submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
-    """Return the scored examples of a task. Raises DataError if it has no score."""
+    """Return the scored examples of a task. Raises DataError if it has no score, or hidden labels."""
+    if scored[name].hidden:
+        raise DataError(
+            f"The labels of {name}, {options.split}, are hidden, and examples would give them away: "
+            "decabench.scoring.find_examples shows them with hidden=True, where nobody else reads the output."
+        )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
     with open_with_remade(submission, options.remade) as opened:

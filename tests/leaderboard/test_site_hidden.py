@@ -21,6 +21,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
+from decabench.errors import DataError
+from decabench.scoring import evaluate
 from decabench.submission import SubmissionInfo, write_id_list, write_submission
 from decabench.tasks import Store, fingerprint_line
 
@@ -367,6 +369,31 @@ def test_the_site_has_no_digest_of_the_answers_of_a_good_system(kept: Keeper) ->
     site = b"".join(files_below(kept.board(), "static/").values())
     digests = re.findall(rb'"predictions": "sha256:(\w+)"', b"".join(files_below(kept.submissions).values()))
     assert len(set(digests)) >= 10 and not [each for each in digests if each[:12] in site]
+
+
+def test_no_command_prints_the_digest_of_the_answers_of_a_good_system(kept: Keeper, tmp_path: Path) -> None:
+    """It is that of the labels, and guesses at few of few classes can all be tried."""
+    sent = shutil.copytree(kept.submissions / "knows", tmp_path / "knows")
+    path = sent / "results" / "test-own" / "results.json"
+    pattern = r'"predictions": "(sha256:\w+)"'
+    digests = set(re.findall(pattern, path.read_text()))
+    test = ("--split", "test", "--suite", "own")
+    said = kept.run("evaluate", sent, *test, "--json").stdout
+    said += kept.run("evaluate", sent, *test, "--tasks", "own.label", "--json").stdout
+    path.write_text(re.sub(pattern, f'"predictions": "sha256:{"0" * 64}"', path.read_text()))
+    for json_ in ((), ("--json",)):
+        found = kept.run("verify", sent, "--results", path, *json_, code=1).stdout
+        assert "the answers have changed" in found
+        said += found
+    assert len(digests) == 5 and not [each for each in digests if each[:19] in said]
+
+
+def test_python_shows_no_example_either(kept: Keeper) -> None:
+    found = evaluate(
+        kept.submissions / "half", "test", ["own.text"], kept.home, include=kept.include, suite="own"
+    )
+    with pytest.raises(DataError, match=r"The labels of own\.text, test, are hidden"):
+        found.examples("own.text")
 
 
 def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
