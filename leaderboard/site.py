@@ -243,7 +243,8 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 def _guarded(entry: Entry, evidence: Evidence) -> Entry:
     """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels.
 
-    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked.
+    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked. So
+    does a fingerprint from before the labels were hidden, which has no secret in it.
     """
     hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
     if not hidden:
@@ -267,6 +268,9 @@ def _guarded(entry: Entry, evidence: Evidence) -> Entry:
             scores={key: round(score, _decimals([name], score)) for key, score in task.scores.items()},
             interval=cut_ends(task.interval, name),
             predictions="",
+            fingerprint=task.fingerprint
+            if evidence.has_secret(name, entry.split, task.fingerprint)
+            else "withheld",
         )
         for name, task in hidden.items()
     }

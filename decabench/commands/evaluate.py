@@ -125,6 +125,7 @@ def evaluate(
         results_folder,
         score_submission,
         sign_manifest,
+        without_digests,
     )
     from decabench.tasks import select_suite
 
@@ -158,7 +159,7 @@ def evaluate(
 
         print_json(
             EvaluationDocument(
-                results=json.loads(_without_digests(recorded.results, options).to_json()),
+                results=json.loads(without_digests(recorded.results, home, include).to_json()),
                 path=str(recorded.path),
                 scored=list(results.tasks),
                 missing=missing,
@@ -186,20 +187,6 @@ def evaluate(
         echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
-
-
-def _without_digests(results: Results, options: ScoringOptions) -> Results:
-    """Return results to print, without digests of answers to hidden splits: that of good ones is that of the labels."""
-    from decabench.tasks import Store, home_folder, known_tasks
-
-    known, store = known_tasks(options.include), Store(home_folder(options.home))
-    tasks = dict(results.tasks)
-    for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
-        variants = tasks[name].variants
-        tasks[name] = replace(
-            tasks[name], predictions="", variants=variants and replace(variants, predictions={})
-        )
-    return replace(results, tasks=tasks)
 
 
 def _print_record(recorded: Recorded) -> None:

@@ -13,6 +13,7 @@ from decabench.scoring.evaluator import (
     score_submission,
     score_task,
     shown_ids,
+    without_digests,
     write_statistics,
 )
 from decabench.scoring.inspection import Inspected, find_examples
@@ -192,6 +193,7 @@ __all__ = [
     "total_interval",
     "verify",
     "verify_file",
+    "without_digests",
     "write_results_file",
     "write_statistics",
 ]

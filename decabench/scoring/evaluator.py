@@ -112,6 +112,7 @@ __all__ = [
     "score_submission",
     "score_task",
     "shown_ids",
+    "without_digests",
     "worker_pool",
     "write_statistics",
 ]
@@ -359,6 +360,18 @@ def digest_answers(submission: Submission, task: str, split: str) -> dict[str, s
         except OSError:
             continue
     return found
+
+
+def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
+    """Return results to print, without digests of answers to hidden splits: that of good ones is that of the labels."""
+    known, store = known_tasks(include), Store(home_folder(home))
+    tasks = dict(results.tasks)
+    for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
+        variants = tasks[name].variants
+        tasks[name] = replace(
+            tasks[name], predictions="", variants=variants and replace(variants, predictions={})
+        )
+    return replace(results, tasks=tasks)
 
 
 def add_intervals(

@@ -677,13 +677,21 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
     code.write_text(META)
     done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
     assert "was prepared before its labels were hidden: run decabench prepare own." in done.stderr
+
+    def is_published(fingerprint: str) -> bool:
+        files = files_below(keeper.board("--examples", "all"), "static/").values()
+        return any(fingerprint.encode() in raw for raw in files)
+
+    assert not is_published(before.fingerprint)  # of results from before it was marked
     keeper.run("prepare", "own.text", "own.meta")
     assert Store(keeper.home).record("own.meta", "test").salt
     after = Store(keeper.home).record("own.text", "test")
     assert after.salt and after.fingerprint != before.fingerprint
+    assert not is_published(before.fingerprint)
     keeper.run("prepare", "own.text", "--force")
     assert Store(keeper.home).record("own.text", "test") == after  # the secret stays, and so do results
     keeper.evaluate("half")
+    assert is_published(after.fingerprint)
     statistics = keeper.submissions / "half" / "results" / "test-own"
     assert not (statistics / "statistics" / "own.text.parquet").exists()
     assert not (statistics / "examples" / "own.text.jsonl.gz").exists()
