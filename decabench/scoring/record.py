@@ -195,7 +195,8 @@ def _record(
         both = {**{name: found.result for name, found in kept.items()}, **merged.tasks}
         samples = {name: held.sample for name, held in kept.items() if held.sample}
         samples |= {name: found.sample for name, found in scored.items() if found.sample}
-        tasks, ends = add_intervals(both, samples, results.suite)
+        hidden = {name for name, found in scored.items() if found.hidden}
+        tasks, ends = add_intervals(both, samples, results.suite, hidden)
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
     signed = (root / MANIFEST).read_bytes() if earlier.manifest else None

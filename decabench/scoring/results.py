@@ -47,6 +47,7 @@ __all__ = [
     "TaskResult",
     "VariantScores",
     "describe_partial",
+    "hidden_decimals",
     "parse_record",
     "parse_task",
     "plain_record",
@@ -327,7 +328,7 @@ class Results:
 
         Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and each statistic as
         `statistics.<name>`. Raises UnknownNameError for a task without results, MissingDataError if there are no rows
-        beside the results.
+        beside the results, DataError for hidden labels.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -425,6 +426,20 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
     """Return how many decimals to print of a headline: `least` for long scales, 3 for short and unbounded ones."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
+
+
+def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
+    """Return how many decimals scores on hidden labels have, in files too: all digits of an error tell several labels.
+
+    They are those that commands print and, with `least` 1, those that pages show. On a scale without an end, the
+    largest of the values has four digits: an answer of 1e9 would otherwise carry its label into the digits before the
+    point.
+    """
+    low, high = span
+    if 20 <= high - low < math.inf:
+        return least
+    largest = max(map(abs, values), default=0.0)
+    return min(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
