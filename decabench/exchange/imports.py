@@ -144,7 +144,7 @@ def import_answers(
     fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
     _occupant(folder, name)  # before anything is read
     given = _open(source, format, chosen, settings)
-    examples = Examples(store, chosen.name, split)
+    examples = Examples(store, chosen, split)
     ids = examples.ids
     try:
         matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)

@@ -7,6 +7,7 @@ import json
 import os
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,9 @@ def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
     path.write_text(json.dumps({**gold, examples[0].id: "x"}))
     with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' occurs again, with another answer"):
         bring(path, "squad2", "squad", force=True)
+    hidden = replace(TASKS["squad2"], hidden=("validation",))  # then an id that is accepted would tell
+    with pytest.raises(RefusedImportError, match="32 rows are not the answer to exactly one example"):
+        bring(path, hidden, "squad", force=True)
 
 
 def test_a_table_with_commas_quotes_and_line_ends(bring, golds, tmp_path):
