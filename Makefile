@@ -21,7 +21,7 @@ SBOM = dist/sbom-tool/bin/cyclonedx-py environment --pyproject pyproject.toml --
 UV := 0.13.9
 LOCK = locks/venv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes --no-header --no-annotate
 
-.PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom locks clean
+.PHONY: demo docs notebook test lint unit test-heavy test-faults test-cluster test-simulation release-check sbom locks clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -45,6 +45,14 @@ unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only
 
 test-heavy: $(VENV)/heavy.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup
+
+# Kills and refusals of the system at calls that change files, and damaged files: some minutes. Best with strace.
+test-faults: export DECABENCH_KILLS ?= 12
+test-faults: export DECABENCH_REFUSALS ?= 600
+test-faults: export DECABENCH_FUZZ ?= 40
+test-faults: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'heavy or not heavy' -n 2 --dist loadgroup \
+	  tests/commands/test_kills.py tests/test_files_refusals.py tests/test_untrusted_fuzz.py
 
 test-cluster: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m cluster

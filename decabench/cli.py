@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import faulthandler
+import io
 import os
 import sys
 import time
@@ -15,12 +15,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from keyword import iskeyword
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import click
 
 import decabench
 from decabench.text import describe_error, fold, terminal_safe
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["cli", "main"]
 
@@ -50,10 +53,10 @@ _INTERRUPTED = 130
 _BUG = 70
 _PIPE_CLOSED = 141
 """As the shell has it for a program that the signal of a closed pipe ended."""
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_OUTPUT = "standard output"
 _EPILOG = (
-    "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
-    "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
+    "Exit codes: 0 done; 1 faults found; 2 wrong usage; 3 data missing or damaged, or no disk or "
+    "memory for it; 4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
 
@@ -139,7 +142,7 @@ def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -
     sys.stdout = sys.stderr
     try:
         if whole.fileno() == 1:
-            own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+            own = _stream(_Output(os.dup(1), "w"), "utf-8")
             os.dup2(sys.stderr.fileno(), 1)
             context.meta["decabench.stdout"] = own
     except (OSError, ValueError):
@@ -182,6 +185,8 @@ class _Cli(click.Group):
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
             _fail_as(_with_place(error, self, before), meta)
+        except (OSError, MemoryError) as error:  # of what --help and --version print
+            _fail_unexpected(error, meta)
         context.meta.update({**meta, **context.meta})
         return context
 
@@ -202,26 +207,44 @@ class _Cli(click.Group):
             _fail_as(error, ctx.meta)
         except (click.exceptions.Exit, click.Abort):
             raise
-        except (
-            BrokenPipeError
-        ):  # whoever read the output has enough of it; click would say 1, which is for faults
-            with suppress(OSError, ValueError):  # so that Python does not complain when it flushes at its end
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(_PIPE_CLOSED)
         except Exception as error:
-            from decabench.errors import DecabenchError, StorageError
+            _fail_unexpected(error, ctx.meta)
 
-            if isinstance(error, OSError) and error.filename is None and error.errno in _NO_SPACE:
-                sentence = f"Standard output cannot be written ({error.strerror}): send it elsewhere."
-                _fail(sentence, StorageError.exit_code, ctx.meta, error)
-            if isinstance(error, DecabenchError):
-                _fail(str(error), error.exit_code, ctx.meta, error)
-            _fail(
-                f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report the traceback.",
-                _BUG,
-                ctx.meta,
-                error,
-            )
+
+def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
+    """Fail with an error that is not click's."""
+    is_output = isinstance(error, BrokenPipeError) or getattr(error, "filename", "") == _OUTPUT
+    if is_output:  # Python, which flushes it at its end, should complain no more
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), (meta.get("decabench.stdout") or sys.stdout).fileno())
+    if isinstance(error, BrokenPipeError):  # the reader of the output has closed it; 1 is for faults
+        raise click.exceptions.Exit(_PIPE_CLOSED)
+    sentence, code = _describe_failure(error)
+    _fail(sentence, code, meta, error)
+
+
+def _describe_failure(error: Exception) -> tuple[str, int]:
+    """Return a sentence about an error, and the exit code."""
+    from decabench.errors import DecabenchError, StorageError
+
+    if isinstance(error, DecabenchError):
+        return str(error), error.exit_code
+    if isinstance(error, MemoryError):
+        sentence = f"There is not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
+        return sentence, StorageError.exit_code
+    if isinstance(error, OSError) and error.errno:
+        from decabench.files import explain_refusal
+
+        if error.filename == _OUTPUT:
+            sentence = f"Standard output cannot be written ({error.strerror}): send it elsewhere."
+        else:
+            sentence = explain_refusal(error)
+        return sentence, StorageError.exit_code
+    bug = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report the traceback."
+    return bug, _BUG
+
+
+_LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or a machine with more memory"
 
 
 @contextmanager
@@ -403,8 +426,55 @@ def cli() -> None:
 cli.params += _shared_options()
 
 
+# Standard output and standard error
+
+
+class _Output(io.FileIO):
+    """Standard output, whose errors say that they are about it."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _OUTPUT) from None
+
+
+class _Messages(io.FileIO):
+    """Standard error, whose errors end no command: on a full disk, messages are lost and results are not."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _stream(file: io.FileIO, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedWriter(file), encoding, errors, line_buffering=True)
+
+
+def _open_streams() -> None:
+    """Make standard output and standard error streams of these kinds; one that is closed is nobody's by then."""
+    is_closed = sys.stdout is None
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # nor may the next file that is opened pass for standard output
+    os.close(spare)
+    for name, number, kind in (("stdout", 1, _Output), ("stderr", 2, _Messages)):
+        old = getattr(sys, name)
+        encoding, errors = (old.encoding, old.errors) if old is not None else ("utf-8", "backslashreplace")
+        if old is not None:
+            old.flush()
+        setattr(sys, name, _stream(kind(number, "w", closefd=False), encoding, errors))
+    if is_closed:
+        click.echo("Error: Standard output is closed: send it to a file, or to /dev/null.", err=True)
+        raise SystemExit(3)
+
+
 def main() -> None:
     """Run the console script."""
+    _open_streams()
     os.environ.pop("DECABENCH_DEBUG", None)
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
         faulthandler.enable()  # where a library crashed, hours into a run, is otherwise not known

@@ -1,24 +1,34 @@
-"""Atomic writes, digests of files, and canonical JSON."""
+"""Atomic writes, temporary files and locks, refusals of the system in words, digests of files, canonical JSON.
+
+Temporary files and folders are called `.decabench-<name>.<8 characters>.tmp`. Their writer keeps them locked. A process
+that can lock one knows that its writer was killed, and may remove it. Without locks, its age decides.
+"""
 
 from __future__ import annotations
 
 import errno
 import gzip
 import hashlib
+import io
 import json
+import math
 import os
 import re
+import shutil
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from decabench.errors import DecabenchError, StorageError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = [
     "SUFFIXES",
@@ -30,20 +40,27 @@ __all__ = [
     "by_dotted_key",
     "canonical_json",
     "canonical_texts",
+    "explain_refusal",
     "file_digest",
     "file_digests",
     "fingerprint",
-    "holds_lock",
     "import_zstd",
     "is_refused_write",
+    "is_temporary",
     "is_within",
     "lock_file",
     "make_folder",
+    "names_in",
+    "new_folder",
+    "read_errors",
     "remove_file",
+    "require_machine",
+    "require_new",
     "require_within",
     "shown_path",
     "storage_errors",
     "sweep_temporary",
+    "temporary_folder",
     "try_lock",
     "wait_for_lock",
 ]
@@ -57,9 +74,6 @@ Compression = Literal["gz", "zst"] | None
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
 """What each compression adds to a file's name."""
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
-
 
 class Writable(Protocol):
     """The part of a file that a writer of lines uses."""
@@ -72,9 +86,64 @@ def as_paths(given: Paths) -> list[Path]:
     return [Path(path) for path in ([given] if isinstance(given, (str, Path)) else given)]
 
 
+# Refusals of the operating system
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What file systems answer that cannot do something."""
+
+_ADVICE: Mapping[int | None, str] = {
+    errno.EMFILE: "allow more open files with ulimit -n, or use fewer --jobs or --workers",
+    errno.ENFILE: "close other programs, or allow the machine more open files",
+    errno.ENOMEM: "close other programs, or use a machine with more memory",
+    errno.EIO: "the disk or its connection failed, so look at the system's log and use another disk",
+    errno.ESTALE: "the network file system has lost it, so run the same command again",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "remove the links that lead in a circle",
+    errno.ETXTBSY: "end the program that is running from it",
+    errno.EBUSY: "end the program that is using it",
+    errno.EXDEV: "give a folder that is on one file system",
+    errno.ENOLCK: "give a folder on a file system with locks",
+}
+"""What to do about refusals that another place for the file would not change, or not any place."""
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
+_REFUSALS = {*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE}
+_REFUSALS |= {
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    errno.ENXIO,
+    errno.ENODEV,
+    errno.EBADF,
+}
+"""The system's errors about files; all others are about networks and processes."""
+
+
 def is_refused_write(error: BaseException) -> bool:
     """Tell whether the operating system refused to write: no space, or no permission."""
     return isinstance(error, OSError) and error.errno in (*_NO_SPACE, *_NO_PERMISSION)
+
+
+def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
+    """Say in a sentence which file the operating system refused, why, and what to do.
+
+    `path` is the file that was worked on; an error that names another one is about that. `elsewhere` is the advice for
+    refusals that another place would not meet.
+    """
+    named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
+    for part in (named, *named.parents) if named else ():
+        if is_temporary(part.name):  # which says nothing to a user
+            named = path if path is not None and part.parent in (path, path.parent) else part.parent
+    if named is None or path is None or (path not in (named, *named.parents) and named not in path.parents):
+        verb, elsewhere = "used", ""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _NO_SPACE and named is not None:
+        return f"No space left to write {named} ({reason}): free some{elsewhere and f', or {elsewhere}'}."
+    remedy = _ADVICE.get(error.errno) or elsewhere or "check the path and its permissions"
+    return f"{named or 'A file'} cannot be {verb} ({reason}): {remedy}."
 
 
 @contextmanager
@@ -84,38 +153,39 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
     `option` names the one that says where to write, as `--html`. With `creates`, nothing is read: a path that is not
     found is then one that cannot be made, as in `/proc`.
     """
-    elsewhere = (
-        f"choose another place with {option}" if option else "choose another folder (--home or --output)"
-    )
-    refusals = (*_NO_PERMISSION, errno.ENOTDIR, errno.EEXIST, *([errno.ENOENT] if creates else []))
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise StorageError(f"No space left to write {path}: free some, or {elsewhere}.") from error
-        if error.errno in refusals:
-            raise StorageError(f"{path} cannot be written ({error.strerror}): {elsewhere}.") from error
-        raise
+        if error.errno not in _REFUSALS and not (creates and error.errno in _MISSING):
+            raise
+        elsewhere = f"another place with {option}" if option else "another folder (--home or --output)"
+        raise StorageError(explain_refusal(error, "written", path, f"choose {elsewhere}")) from error
 
 
 @contextmanager
-def lock_file(path: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock that one process at a time can have. Raises DecabenchError, of `refusal`, if another has it.
+def read_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals to read `path` into a StorageError, so that it is not called damaged.
 
-    Raises ImportError without filelock, which everything but a bundle on a borrowed machine has.
+    A missing file is still a FileNotFoundError, and a library's errors about the content are left to the caller.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(make_folder(path.parent) / path.name)
-    try:
-        with storage_errors(path.parent):
-            lock.acquire(timeout=0)
-    except Timeout:
-        raise DecabenchError(refusal) from None
     try:
         yield
-    finally:
-        lock.release()
+    except OSError as error:
+        if error.errno not in _REFUSALS or error.errno in _MISSING:
+            raise
+        raise StorageError(explain_refusal(error, "read", path)) from error
+
+
+def require_machine(error: BaseException, path: Path) -> None:
+    """Raise StorageError if a file was not read for want of memory or open files, or since the disk failed.
+
+    For those who tell all else that may be wrong with the file as its fault.
+    """
+    if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+        raise StorageError(explain_refusal(error, "read", path)) from error
+
+
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 
 
 def remove_file(path: Path) -> None:
@@ -158,36 +228,72 @@ def atomic_file(
 ) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError. A compressed file can be written but not seeked; `level` is gzip's, and `option` is as in
-    `storage_errors`.
+    Raises StorageError for what the system refuses of this file alone, not of others that the block reads or writes. A
+    compressed file can be written but not seeked; `level` is gzip's, and `option` is as in `storage_errors`.
     """
     make_folder(path.parent, option)
+    _sweep_once(path.parent)
     with storage_errors(path, option, creates=True):
         handle, temporary = _make_temporary(path)
-    with storage_errors(path, option):
-        try:
-            with os.fdopen(handle, "wb") as file:
-                with _compressing(file, compress, level) as writer:
-                    yield writer
+    try:
+        with io.BufferedWriter(_Target(handle, path, option), _BUFFER) as file:
+            with _compressing(file, compress, level) as writer:
+                yield writer
+            with storage_errors(path, option, creates=True):
                 file.flush()
-                os.fsync(file.fileno())
-                os.chmod(temporary, 0o666 & ~_umask())
+                _sync(handle)
+                with suppress(PermissionError):  # a file system without modes
+                    os.chmod(temporary, 0o666 & ~_umask())
                 if os.name == "posix":  # while it is locked, so that no sweep removes it just before
                     os.replace(temporary, path)
+        with storage_errors(path, option, creates=True):
             if os.name != "posix":  # where open files cannot be renamed
                 os.replace(temporary, path)
             _sync_folder(path.parent)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno in _NO_SPACE and error.filename is None:
+            with storage_errors(path, option):  # of a library that writes past Python
+                raise
+        raise
 
+
+_BUFFER = 1 << 17
+
+
+class _Target(io.FileIO):
+    """A temporary file whose errors name the file that it becomes."""
+
+    def __init__(self, handle: int, path: Path, option: str) -> None:
+        super().__init__(handle, "wb")
+        self._path, self._option = path, option
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with storage_errors(self._path, self._option):
+            return os.write(self.fileno(), data)
+
+
+# Temporary files and folders
 
 _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
-"""The names of what `atomic_file` has not finished: `.decabench-results.json.k3_x9a2b.tmp`."""
+
+_LONGEST_NAME = 200
+"""Bytes of a file's name in that of its temporary file, which may have 255."""
 
 _OLD_SECONDS = 24 * 3600
 """Where files cannot be locked, a temporary file of this age belongs to nobody."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is that of a temporary file or folder of decabench: `.decabench-results.json.k3_x9a2b.tmp`."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def _prefix_of(name: str) -> str:
+    short = os.fsencode(name)[:_LONGEST_NAME].decode("utf-8", "ignore")
+    return f"{_PREFIX}{short or 'file'}."
 
 
 def _make_temporary(path: Path) -> tuple[int, str]:
@@ -195,66 +301,179 @@ def _make_temporary(path: Path) -> tuple[int, str]:
     import tempfile
 
     while True:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
-        if holds_lock(handle):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix_of(path.name), suffix=_SUFFIX)
+        if _holds_lock(handle, temporary):
             return handle, temporary
         os.close(handle)  # a sweep came between creating and locking
 
 
-def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
-    """Remove the temporary files that killed processes left in a folder, and return their paths.
+@contextmanager
+def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterator[Path]:
+    """Provide a folder for as long as the block lasts, in `parent` or where the system has temporary files.
 
-    Only files with the names that `atomic_file` gives are touched, and only if no process is writing them. Links are
-    neither removed nor followed. What cannot be removed stays.
+    One that a killed process left is removed by the next that makes one there. Raises StorageError.
+    """
+    import tempfile
+
+    with storage_errors(Path(os.environ.get("TMPDIR", "/tmp")), "TMPDIR", creates=True):
+        parent = Path(tempfile.gettempdir()) if parent is None else parent
+    sweep_temporary(parent)
+    while True:
+        with storage_errors(parent, creates=True):
+            made = tempfile.mkdtemp(dir=parent, prefix=_prefix_of(name), suffix=_SUFFIX)
+        with _opened(made, os.O_RDONLY) as descriptor:
+            if descriptor is not None and not _holds_lock(descriptor, made):
+                continue  # a sweep came between creating and locking
+            try:
+                yield Path(made)
+                return
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
+    """Open a file or folder that is no link, without waiting; None if that is impossible."""
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names in a folder without temporary files, of which those of killed writers are removed.
+
+    Whatever asks whether a folder is empty, or holds files of others, asks this. Without a folder, there are none.
+    """
+    sweep_temporary(folder)
+    with read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
+        return {name for name in os.listdir(folder) if not is_temporary(name)}
+    return set()
+
+
+_UNFINISHED = ".unfinished"
+
+
+def require_new(folder: Path, written: Sequence[str]) -> None:
+    """Raise DecabenchError unless a folder is new or empty, or a killed process was filling it.
+
+    `written` are the names of what is written there, as patterns: other files are somebody's, and stay.
+    """
+    names = names_in(folder)
+    others = [name for name in names if not any(fnmatch(name, each) for each in (*written, _UNFINISHED))]
+    if others or (names and _UNFINISHED not in names):
+        raise DecabenchError(f"{folder} is not empty: name another folder.")
+
+
+@contextmanager
+def new_folder(folder: Path, written: Sequence[str]) -> Iterator[None]:
+    """Fill a folder as `require_new` wants it; if the block fails, it is empty again. Raises DecabenchError too.
+
+    Until the block has succeeded, the folder has a mark that says so.
+    """
+    mark = folder / _UNFINISHED
+    with lock_file(mark, f"Another process is writing to {folder}: wait for it, or name another folder."):
+        require_new(folder, written)
+        with storage_errors(folder):
+            mark.touch()
+            _empty(folder)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                _empty(folder)
+                mark.unlink()
+            raise
+        remove_file(mark)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != _UNFINISHED and not is_temporary(path.name):
+            path.unlink()
+
+
+def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
+    """Remove the temporary files and folders that killed processes left in a folder, and return their paths.
+
+    Only what has the names that this module gives is touched, and only if no process holds it. Links are neither
+    removed nor followed. Files that cannot be removed stay.
     """
     swept = []
     for here, folders, names in os.walk(folder, followlinks=False):
-        folders[:] = sorted(folders) if recursive else []
-        for name in sorted(names):
+        for name in sorted(filter(is_temporary, (*folders, *names))):
             path = Path(here, name)
-            if _TEMPORARY.fullmatch(name) and not path.is_symlink() and path.is_file() and _sweep(path):
+            if not path.is_symlink() and _sweep(path):
                 swept.append(path)
+        folders[:] = sorted(name for name in folders if not is_temporary(name)) if recursive else []
     return swept
 
 
+_swept: set[Path] = set()
+
+
+def _sweep_once(folder: Path) -> None:
+    """Sweep a folder before this process first writes to it."""
+    folder = folder.absolute()
+    if folder not in _swept:
+        _swept.add(folder)
+        sweep_temporary(folder)
+
+
 def _sweep(path: Path) -> bool:
-    """Remove a temporary file unless a process holds it, and return whether it was removed."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except OSError:
+    """Remove a temporary file or folder unless a process holds it, and return whether it was removed."""
+    is_folder = path.is_dir()
+    if not is_folder and not path.is_file():
         return False
-    try:
+    with _opened(path, os.O_RDONLY if is_folder else os.O_RDWR) as descriptor:
+        if descriptor is None:
+            return False
         locked = try_lock(descriptor)
-        if locked is None:
-            locked = time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
-        if locked:
-            path.unlink(missing_ok=True)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+        try:
+            if locked is None:
+                locked = time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
+            if locked and is_folder:
+                shutil.rmtree(path)
+            elif locked:
+                path.unlink(missing_ok=True)
+        except OSError:
+            return False
     return locked
 
 
+# Locks
+
+
 def try_lock(descriptor: int) -> bool | None:
-    """Lock a file until it is closed, its process killed included; None where files cannot be locked."""
+    """Lock a file or folder until it is closed, its process killed included; None where that is impossible."""
     if os.name != "posix":
         return None
     import fcntl
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):
         return False
     except OSError:
         return None
     return True
 
 
-def holds_lock(descriptor: int) -> bool:
-    """Lock an open file, and tell whether it still has a name: one that was removed meanwhile locks nothing."""
+def _holds_lock(descriptor: int, path: str | Path) -> bool:
+    """Lock an open file, and tell whether it still has its name: one that was removed meanwhile locks nothing."""
+    if try_lock(descriptor) is False:
+        return False
     try:
-        return try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink > 0
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
     except OSError as error:
         if error.errno != errno.ESTALE:  # it was removed, on a network file system
             raise
@@ -262,45 +481,80 @@ def holds_lock(descriptor: int) -> bool:
 
 
 _WAIT_SECONDS = 0.1
-_WAITS_IN_SILENCE = 20
+_SILENT_SECONDS = 2.0
+
+
+@contextmanager
+def lock_file(path: Path, refusal: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
+    """Hold the lock of what is written at and around `path`, which one process at a time can have.
+
+    Raises DecabenchError, of `refusal`, if another has it for `patience` seconds, StorageError if none can be made.
+    `option` is as in `storage_errors`.
+    """
+    with _lock_beside(path, "", option, patience) as is_held:
+        if not is_held:
+            raise DecabenchError(refusal)
+        yield
 
 
 @contextmanager
 def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
-    """Hold a lock for what is written at and around `path`; wait for a process that has it. Raises StorageError.
+    """Hold the same lock after waiting for a process that has it. Raises StorageError.
 
     `option` is as in `storage_errors`. A wait of some seconds is told as the warning `notice`.
+    """
+    with _lock_beside(path, notice, option, math.inf):
+        yield
+
+
+@contextmanager
+def _lock_beside(path: Path, notice: str, option: str, patience: float) -> Iterator[bool]:
+    """Hold a lock beside `path`, and say whether it was free within `patience` seconds.
+
     The lock is named as temporary files are, so that a sweep removes that of a killed process.
     """
     if os.name != "posix":  # where files cannot be locked, nobody waits
-        yield
+        yield True
         return
-    lock = path.with_name(f"{_PREFIX}{path.name}.recorded{_SUFFIX}")
+    make_folder(path.parent, option)
+    lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")
     require_within(path.parent, lock)
     if lock.is_dir():
         raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
-    for waits in count():
+    begun, is_told = time.monotonic(), not notice
+    while True:
         with storage_errors(path.parent, option, creates=True):
+            descriptor = _open_lock(lock)
             try:
-                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-            except PermissionError as error:
-                try:
-                    descriptor = os.open(
-                        lock, os.O_RDONLY
-                    )  # another user's, which can be locked all the same
-                except FileNotFoundError:  # there is none, and none can be made here
-                    raise error from None
-        if holds_lock(descriptor):
+                is_held = _holds_lock(descriptor, lock)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        waited = time.monotonic() - begun
+        if is_held or waited >= patience:
             break
         os.close(descriptor)
-        if waits == _WAITS_IN_SILENCE:
-            warnings.warn(notice, stacklevel=2)
+        if waited > _SILENT_SECONDS and not is_told:
+            warnings.warn(notice, stacklevel=4)
+            is_told = True
         time.sleep(_WAIT_SECONDS)
     try:
-        yield
+        yield is_held
     finally:
-        lock.unlink(missing_ok=True)  # while it is locked, so that nobody's new lock is removed
+        if is_held:
+            with suppress(OSError):  # another user's folder
+                lock.unlink(missing_ok=True)  # while it is locked, so that no new lock is removed
         os.close(descriptor)
+
+
+def _open_lock(lock: Path) -> int:
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError as error:
+        try:
+            return os.open(lock, os.O_RDONLY)  # another user's, which can be locked all the same
+        except FileNotFoundError:  # there is none, and none can be made here
+            raise error from None
 
 
 @contextmanager
@@ -339,14 +593,20 @@ def _umask() -> int:
     return mask
 
 
+def _sync(descriptor: int) -> None:
+    """Write a file or folder to the disk, where the file system can do that at once."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the rename itself durable; where folders cannot be opened (Windows), the system does that."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with _opened(folder, os.O_RDONLY) as descriptor:
+        if descriptor is not None:
+            _sync(descriptor)
 
 
 def file_digest(*paths: Path) -> str:
@@ -370,10 +630,14 @@ def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
 
 def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
     digests = list(digests)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            for digest in digests:
-                digest.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                for digest in digests:
+                    digest.update(block)
+    except OSError as error:
+        error.filename = str(path)  # which a failing disk does not say
+        raise
 
 
 def by_dotted_key(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:

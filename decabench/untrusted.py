@@ -1,6 +1,7 @@
 """Read JSON, TOML, CSV, parquet and xz that a stranger may have written: strictly, and in bounded time and memory.
 
-Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
+Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do. Those
+that read a file raise FileNotFoundError too, and StorageError if the operating system refuses to read it.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ import csv
 import json
 import lzma
 import math
+import os
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from decabench.files import read_errors
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = [
     "CELL_LIMIT",
@@ -29,6 +35,7 @@ __all__ = [
     "BrokenCsvError",
     "check_columns",
     "csv_rows",
+    "open_parquet",
     "parse_json",
     "parse_toml",
     "read_batches",
@@ -205,8 +212,8 @@ _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
 
 
 def read_text(path: Path, limit: int) -> str:
-    """Read a UTF-8 file of at most `limit` bytes, without a byte order mark. Raises OSError too."""
-    with path.open("rb") as file:
+    """Read a UTF-8 file of at most `limit` bytes, without a byte order mark."""
+    with read_errors(path), path.open("rb") as file:
         raw = file.read(limit + 1)
     if len(raw) > limit:
         raise ValueError(f"it is larger than {limit:,} bytes")
@@ -218,7 +225,7 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:
-    """Read a JSON object, which must state `format` if one is given. Raises OSError too."""
+    """Read a JSON object, which must state `format` if one is given."""
     content = parse_json(read_text(path, limit))
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
@@ -228,7 +235,7 @@ def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file. Raises OSError too."""
+    """Read a TOML file."""
     return parse_toml(read_text(path, TOML_LIMIT))
 
 
@@ -237,10 +244,11 @@ _XZ_MEMORY = 1 << 26  # for the dictionary: xz -9 has 64 MiB
 
 
 def read_xz(path: Path) -> bytes:
-    """Read a file compressed by xz, which may expand to 50 times its size, or to 16 MiB. Raises OSError too."""
+    """Read a file compressed by xz, which may expand to 50 times its size, or to 16 MiB."""
     if not path.is_file():  # nor does a device or a pipe end
         raise FileNotFoundError(f"there is no file {path.name}")
-    raw = path.read_bytes()
+    with read_errors(path):
+        raw = path.read_bytes()
     most = max(_XZ_LEAST, _XZ_TIMES * len(raw))
     try:
         stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY + (1 << 20))
@@ -323,13 +331,24 @@ _FITS: Mapping[str, Any] = {
 }
 
 
-def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Iterator[pa.RecordBatch]:
-    """Stream these columns of a parquet file, `size` rows at a time. Raises FileNotFoundError too."""
+@contextmanager
+def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
+    """Open a parquet file; `settings` are pyarrow's, which raises ArrowException and OSError if it is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with read_errors(path):
+        # As bytes, since pyarrow opens no path that is not UTF-8.
+        with pa.OSFile(os.fsencode(path)) as source, pq.ParquetFile(source, **settings) as file:
+            yield file
+
+
+def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Iterator[pa.RecordBatch]:
+    """Stream these columns of a parquet file, `size` rows at a time."""
+    import pyarrow as pa
+
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with open_parquet(path, buffer_size=1 << 20, pre_buffer=False) as file:
             check_columns(file.schema_arrow, kinds)
             for batch in file.iter_batches(size, columns=list(kinds)):
                 batch.validate(full=True)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from multiprocessing import active_children, get_context
-from threading import Thread, active_count
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread, active_count, main_thread
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -38,14 +38,14 @@ def collection_paused() -> Iterator[None]:
 
 @contextmanager
 def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Start a pool of `jobs` spawned processes; terminate them if the block fails or is interrupted.
+    """Start a pool of `jobs` spawned processes; terminate them if the block fails, is interrupted or is killed.
 
     A terminated worker runs its `finally` clauses and prints nothing.
     """
     others = active_children()
     with ExitStack() as stack:
         with _own_code_only():
-            pool = stack.enter_context(_Pool(jobs, get_context("spawn"), _exit_on_sigterm))
+            pool = stack.enter_context(_Pool(jobs, get_context("spawn"), _end_when_told))
         try:
             yield pool
         except BaseException:
@@ -82,7 +82,9 @@ def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         _in_function = False
 
 
-def _exit_on_sigterm() -> None:
+def _end_when_told() -> None:
+    """Make this worker end on SIGTERM, and soon after its parent, which may have been killed."""
+
     def exit_once(signum: int, frame: FrameType | None) -> None:
         if not _in_function:  # an exception would be a result for the pool, which goes on
             os._exit(_TERMINATED)
@@ -90,6 +92,20 @@ def _exit_on_sigterm() -> None:
         sys.exit(_TERMINATED)
 
     signal.signal(signal.SIGTERM, exit_once)
+    Thread(target=_end_after_parent, daemon=True).start()
+
+
+_CLEANING_SECONDS = 5.0
+
+
+def _end_after_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        if main := main_thread().ident:  # whose wait is to be interrupted, and not that of this thread
+            signal.pthread_kill(main, signal.SIGTERM)
+        time.sleep(_CLEANING_SECONDS)
+        os._exit(_TERMINATED)
 
 
 @contextmanager

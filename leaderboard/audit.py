@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import decabench
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, StorageError
 from decabench.files import file_digest
 from decabench.leaderboard.entries import (
     Check,
@@ -117,7 +117,11 @@ def audit(
             if fault := manifests.find_fault(entry) or _differs_from_metadata(entry, submissions):
                 raise ContradictionError(fault)
             return _audit_entry(entry, evidence, submissions, data)
-        except (ContradictionError, OSError) as error:  # one unreadable file must not end the board of all
+        except (
+            ContradictionError,
+            StorageError,
+            OSError,
+        ) as error:  # one unreadable file must not end the board of all
             return Refusal(entry.path, refusal_reason(error, submissions))
 
     with ThreadPoolExecutor(threads) as pool:  # files are read, unpacked and added up without Python's lock
@@ -132,9 +136,11 @@ def audit(
 
 def refusal_reason(error: Exception, submissions: Path) -> str:
     """Say why an entry is refused, in one line; of a file that cannot be read, without the folders above."""
+    if isinstance(error, StorageError) and isinstance(error.__cause__, OSError):
+        error = error.__cause__
     if isinstance(error, OSError):
         name = os.path.relpath(os.fsdecode(error.filename), submissions) if error.filename else "a file"
-        return printable_line(f"{name} cannot be read: {error.strerror or error}", 300)
+        return printable_line(f"{name} cannot be read: {os.strerror(error.errno or 0)}", 300)
     return printable_line(str(error), 300)
 
 
@@ -439,6 +445,8 @@ def _read(name: str, metric: Metric, path: Path) -> tuple[Metric, Array, Array]:
     try:
         metric = stored_metric(metric, path)
         return metric, *read_rows(path, metric.columns)
+    except StorageError:
+        raise
     except Exception as error:  # a damaged file can fail in many ways
         raise ContradictionError(
             f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"

@@ -17,7 +17,7 @@ from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.places import find_verdicts
 from decabench.leaderboard.ranking import Board, Column, Row, Standings
-from decabench.scoring import PairTests
+from decabench.scoring import PairTests, hidden_decimals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,13 +60,24 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
 # The comparison of two submissions
 
 
-def compare_data(boards: Sequence[Board], pages: Mapping[str, str]) -> dict[str, Any]:
+def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
     """Return every table of every suite, with its rows and the tests of all differences."""
-    return {"tables": [_compared(board, table, pages) for board in boards for table in board.tables]}
+    return {
+        "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
+    }
 
 
-def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[str, Any]:
+def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
     rows = table.compared_rows
+    hidden = {
+        column.name: (column.low, column.high)
+        for column in board.columns
+        if evidence.hides(column.name, table.split)
+    }
+    values = {
+        column.name: [row.cells[at].value or 0.0 for row in rows] for at, column in enumerate(board.columns)
+    }
+    totals = [row.value or 0.0 for row in rows]
     return {
         "id": table.id,
         "suite": board.suite.title,
@@ -92,8 +103,11 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[
         ],
         "rows": [_compared_row(row, pages) for row in rows],
         "tests": {
-            "total": _describe_tests(table.tests.total, len(rows)),
-            "tasks": {name: _describe_tests(tests, len(rows)) for name, tests in table.tests.tasks.items()},
+            "total": _describe_tests(table.tests.total, totals, list(hidden.values())),
+            "tasks": {
+                name: _describe_tests(tests, values[name], [hidden[name]] if name in hidden else [])
+                for name, tests in table.tests.tasks.items()
+            },
         },
     }
 
@@ -117,17 +131,21 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _describe_tests(tests: PairTests | None, count: int) -> dict[str, list[Any]] | None:
+def _describe_tests(
+    tests: PairTests | None, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
+) -> dict[str, list[Any]] | None:
     """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
 
     `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
     `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same` pairs have
-    no interval, as nothing differs.
+    no interval, as nothing differs. `hidden` are the scales of scores on hidden labels: intervals are as rounded as
+    these are.
     """
     if tests is None:
         return None
     import numpy as np
 
+    count = len(scores)
     later, earlier = np.tril_indices(count, -1)
     pairs = earlier, later
     tested = tests.tested[pairs]
@@ -142,9 +160,20 @@ def _describe_tests(tests: PairTests | None, count: int) -> dict[str, list[Any]]
         for found in (tests.p, tests.adjusted)
     )
     verdicts = find_verdicts(tests)
+
+    def cut(ends: Sequence[float]) -> list[float | None]:
+        decimals = (
+            min((hidden_decimals(span, scores[a], scores[b], least=1) for span in hidden), default=None)
+            for a, b in zip(earlier.tolist(), later.tolist(), strict=True)
+        )
+        return [
+            None if math.isnan(end) else _round_end(end) if places is None else round(end, places)
+            for end, places in zip(ends, decimals, strict=True)
+        ]
+
     return {
-        "low": [None if math.isnan(end) else _round_end(end) for end in low],
-        "high": [None if math.isnan(end) else _round_end(end) for end in high],
+        "low": cut(low),
+        "high": cut(high),
         "p": p,
         "same": (tested & (tests.sizes[pairs] == 0)).tolist(),
         "adjusted": adjusted,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, StorageError
 from decabench.files import is_within
 from decabench.metrics import METRICS
 from decabench.scoring import (
@@ -328,6 +328,10 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES, on
                 evaluated.add(home)
                 refused.append(Refusal(_printable(shown), printable_line(error.reason, 300)))
             continue
+        except StorageError as error:
+            reason = os.strerror(getattr(error.__cause__, "errno", 0))
+            refused.append(Refusal(_printable(shown), f"it cannot be read ({reason})"))
+            continue
         evaluated.add(home)
         if (home, text) not in seen:
             seen.add((home, text))
@@ -485,6 +489,8 @@ def _is_results_file(path: Path, shown: str) -> bool:
         Results.from_json(read_bounded(path), shown)
     except InvalidResultsError as error:
         return error.kind.startswith("decabench.results/")
+    except StorageError:
+        pass  # it is reported when it is read
     return True
 
 

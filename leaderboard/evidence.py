@@ -89,6 +89,16 @@ class Evidence:
             self._hidden[key] = self._find_hidden(task, split)
         return self._hidden[key]
 
+    def has_secret(self, task: str, split: str, fingerprint: str) -> bool:
+        """Return whether a fingerprint is that of data prepared here with a secret; an earlier one has none."""
+        if self._store is None or not is_task_name(task):
+            return False
+        try:
+            record = self._store.records(task).get(split)
+        except DecabenchError:
+            return False
+        return record is not None and bool(record.salt) and record.fingerprint == fingerprint
+
     def _find_hidden(self, task: str, split: str) -> bool:
         if self._store is None or not is_task_name(task):
             return False

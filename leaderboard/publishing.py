@@ -14,28 +14,31 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError, StorageError
-from decabench.files import file_digest, holds_lock, make_folder, storage_errors, try_lock
+from decabench.files import (
+    file_digest,
+    is_temporary,
+    make_folder,
+    storage_errors,
+    temporary_folder,
+    try_lock,
+)
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
-__all__ = ["MARKER", "SITE_FORMAT", "publish", "sweep_builds"]
+__all__ = ["MARKER", "SITE_FORMAT", "publish"]
 
 SITE_FORMAT = "decabench.site/2"
 
 MARKER = "site.json"
 """The file that makes a folder a site."""
 
-_LOCK = "building"
-"""The file that a build keeps locked in its temporary folder."""
-
 _BEFORE = "site.before"
-"""The site before in that folder, while two renames exchange it with the new one."""
+"""The site before in a build's temporary folder, while two renames exchange it with the new one."""
 
 _LARGEST_MARKER = 16 << 20
 
@@ -60,8 +63,9 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
         if site.parent.exists() and not site.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
     make_folder(site.parent, "--output")
-    sweep_builds(site)
-    with storage_errors(site), _temporary_folder(site) as temporary:
+    with storage_errors(site):
+        _restore(site)
+    with temporary_folder(site.parent, site.name) as temporary, storage_errors(site):
         built = temporary / "site"
         built.mkdir()
         _write(built, files)
@@ -267,70 +271,16 @@ def _kernel_exchange() -> Callable[[bytes, bytes], bool] | None:
     return swap
 
 
-# Temporary folders
-
-
-@contextmanager
-def _temporary_folder(site: Path) -> Iterator[Path]:
-    """Provide a folder beside the site, locked for as long as the block lasts, and remove it with all that is in it."""
-    for _ in range(_ATTEMPTS):
-        with storage_errors(site, "--output", creates=True):
-            temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
-        with ExitStack() as stack:
+def _restore(site: Path) -> None:
+    """Put a site back whose exchange was killed between its two renames, before the folder that holds it is swept."""
+    for folder in sorted(site.parent.glob(".decabench-*.tmp")):
+        before = folder / _BEFORE
+        if os.path.lexists(site) or not is_temporary(folder.name) or not before.is_dir():
+            continue
+        if folder.name.startswith(f".decabench-{site.name}.") and not folder.is_symlink():
+            handle = os.open(folder, os.O_RDONLY)
             try:
-                lock = stack.enter_context(open(temporary / _LOCK, "xb"))
-                is_ours = holds_lock(
-                    lock.fileno()
-                )  # until here another build may take it for one that was killed
-            except OSError:
-                if not temporary.exists():
-                    continue
-                _remove_build(temporary)
-                raise
-            if not is_ours:
-                continue
-            try:
-                os.chmod(temporary, 0o755)
-                yield temporary
-                return
+                if try_lock(handle) is not False:
+                    os.rename(before, site)
             finally:
-                _remove_build(temporary)
-    raise LeaderboardError(
-        f"Other builds keep removing the temporary folders of {site}: build one at a time."
-    )
-
-
-def sweep_builds(site: Path) -> list[Path]:
-    """Remove the temporary folders that killed builds of a site have left, and return their paths."""
-    pattern = re.compile(rf"\.{re.escape(site.name)}\.[a-z0-9_]{{8}}\.build")
-    swept = []
-    for folder in sorted(site.parent.iterdir()):
-        if not pattern.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
-            continue
-        lock = folder / _LOCK
-        try:
-            if not os.path.lexists(lock):  # killed before it had made one, or as it removed its folder
-                folder.rmdir()  # which fails if there is anything in it
-                swept.append(folder)
-            elif lock.is_file() and not lock.is_symlink():
-                with open(lock, "rb") as file:
-                    if try_lock(file.fileno()):
-                        if (folder / _BEFORE).exists() and not os.path.lexists(site):
-                            os.rename(folder / _BEFORE, site)  # killed between the two renames of an exchange
-                        _remove_build(folder)
-                        swept.append(folder)
-        except OSError:
-            continue
-    return swept
-
-
-def _remove_build(folder: Path) -> None:
-    """Remove the folder of a build, its lock last: what is left of a removal that is killed can still be swept."""
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name != _LOCK:
-            with suppress(OSError):
-                path.unlink()
-    if {path.name for path in folder.iterdir()} <= {_LOCK}:
-        shutil.rmtree(folder, ignore_errors=True)
+                os.close(handle)

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 import decabench
-from decabench.errors import DecabenchError, SubmissionError
+from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.files import atomic_file
 from decabench.leaderboard.audit import (
     ContradictionError,
@@ -95,7 +95,7 @@ def verify_entries(found: Entries, submissions: Path, evidence: Evidence, option
     for entry in found.entries:
         try:
             kept.append(_verify_entry(entry, submissions, evidence, options))
-        except (ContradictionError, OSError) as error:
+        except (ContradictionError, StorageError, OSError) as error:
             refused.append(Refusal(entry.path, refusal_reason(error, submissions)))
     return replace(
         found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.ranking import Board, rank_suite
 from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import Sample, find_metric, score_digits
+from decabench.scoring import Sample, find_metric, hidden_decimals
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
 __all__ = ["BoardOptions", "Site", "build_leaderboard", "open_server", "write_leaderboard"]
@@ -62,6 +63,8 @@ class Site:
     """The folder that paths of results begin in: the one given, or that above a single submission."""
     too_deep: Sequence[str] = ()
     """Folders whose results lie too deep, and were not read."""
+    not_evaluated: Sequence[str] = ()
+    """Folders of submissions that have not been scored yet."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,9 @@ def build_leaderboard(
     )
     publish(_site_files(pages, evidence), Path(output))
     kinds = Counter(row.entry.standing for row in rows)
-    return Site(Path(output) / "index.html", kinds, found.refused, folder, found.too_deep)
+    return Site(
+        Path(output) / "index.html", kinds, found.refused, folder, found.too_deep, found.not_evaluated
+    )
 
 
 def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:
@@ -242,35 +247,47 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 def _guarded(entry: Entry, evidence: Evidence) -> Entry:
     """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels.
 
-    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked.
+    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked. So
+    does a fingerprint from before the labels were hidden, which has no secret in it.
     """
     hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
     if not hidden:
         return entry
-    digits = {name: score_digits(name, task.metric) for name, task in entry.tasks.items()}
+    spans = {name: _span(evidence.metrics.get(task.metric)) for name, task in hidden.items()}
 
-    def cut(value: float | None, name: str) -> float | None:
-        return None if value is None else round(value, digits[name])
+    def cut(value: float | None, *names: str) -> float | None:
+        return value if value is None else round(value, _decimals(names, value))
 
-    def cut_ends(ends: tuple[float, float] | None, count: int) -> tuple[float, float] | None:
-        return ends and (round(ends[0], count), round(ends[1], count))
+    def cut_ends(ends: tuple[float, float] | None, *names: str) -> tuple[float, float] | None:
+        return ends and (round(ends[0], _decimals(names, *ends)), round(ends[1], _decimals(names, *ends)))
+
+    def _decimals(names: Sequence[str], *values: float) -> int:
+        return min(hidden_decimals(spans[name], *values, least=1) for name in names)
 
     tasks = {
         name: replace(
             task,
             score=cut(task.score, name),
             limited_score=cut(task.limited_score, name),
-            scores={key: round(score, digits[name]) for key, score in task.scores.items()},
-            interval=cut_ends(task.interval, digits[name]),
+            scores={key: round(score, _decimals([name], score)) for key, score in task.scores.items()},
+            interval=cut_ends(task.interval, name),
             predictions="",
+            fingerprint=task.fingerprint
+            if evidence.has_secret(name, entry.split, task.fingerprint)
+            else "withheld",
         )
         for name, task in hidden.items()
     }
-    most = max(digits.values())
-    total = None if entry.total is None else round(entry.total, most)
     return replace(
-        entry, tasks={**entry.tasks, **tasks}, total=total, interval=cut_ends(entry.interval, most)
+        entry,
+        tasks={**entry.tasks, **tasks},
+        total=cut(entry.total, *hidden),
+        interval=cut_ends(entry.interval, *hidden),
     )
+
+
+def _span(metric: Metric | None) -> tuple[float, float]:
+    return metric.range if metric else (-math.inf, math.inf)
 
 
 def _rank_suites(suites: Sequence[Suite], found: Entries, evidence: Evidence) -> list[Board]:
@@ -307,7 +324,7 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, evidence)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
-    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names))
+    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, evidence))
     yield "compare.html", pages.render_compare()
     for board in pages.boards:
         files = pages.board_files[board.suite.name]

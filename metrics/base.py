@@ -119,14 +119,14 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 
 
 class GroupState(NamedTuple):
-    """What the answers of a group until one example come to, which is compared in place of that answer."""
+    """The state that a group's answers add up to at one example, which is compared in place of that answer."""
 
     place: int
     """The place of the example."""
     predicted: str
-    """What the predictions come to."""
+    """The state by the predictions."""
     gold: str
-    """What the gold answers come to."""
+    """The state by the gold answers."""
 
 
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:

@@ -56,8 +56,8 @@ def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
     Text with any other number of semicolons than one (`none` among them) changes nothing, and so does a lone
-    semicolon; a part of the goal with any other number of colons than one is skipped. A refused answer is a slot of its
-    own, which no gold answer has.
+    semicolon; a part of the goal with any other number of colons than one is skipped. A refused answer is a slot that
+    no gold answer has.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))

@@ -188,7 +188,7 @@ def _listed(names: Sequence[str]) -> str:
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
     """Say why a gold answer is not itself when it is read and written again; empty if all answers are.
 
-    What a metric ignores, such as case and spaces, does not count. `metrics` are the names of the task's, the headline
+    Differences that the metric ignores, such as case and spaces, do not count. `metrics` are the task's, the headline
     first. Raises MetricError if one needs more than the example has.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]

@@ -25,9 +25,10 @@ from decabench.files import (
     atomic_file,
     canonical_texts,
     make_folder,
-    storage_errors,
     sweep_temporary,
+    wait_for_lock,
 )
+from decabench.metrics import METRICS, MetricError, Reference
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import find_alike, find_fault
 from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
@@ -483,15 +484,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time prepare a task; others wait."""
-    from filelock import FileLock
-
-    lock = FileLock(folder.parent / f".{folder.name}.lock")
-    with storage_errors(folder):
-        lock.acquire()
-    try:
+    with wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home"):
         yield
-    finally:
-        lock.release()
 
 
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
@@ -585,7 +579,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     # A run that is killed from here on must not look finished, but the place stays on record.
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
-    examples = _check_levels(task, source.read(opened.files, split))
+    examples = _check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
     if task.origin == "user" and task.definition is None:
         examples = _check_answers(task, split, examples)
     if request.origin == "upstream" and task.folder is None and not is_verified:
@@ -627,7 +621,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 class _Asked:
-    """What everybody may know of a hidden split."""
+    """The public facts about a hidden split."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
@@ -700,6 +694,27 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
                 f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
             )
         yield example
+
+
+def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield examples. Raises DataError if they have more classes than a metric can score, before anybody predicts."""
+    finders = [find for name in (task.metric, *task.secondary) if (find := _class_finder(name)) is not None]
+    firsts: list[dict[str, Example]] = [{} for _ in finders]
+    for example in examples:
+        if example.answers:
+            for find, first in zip(finders, firsts, strict=True):
+                for name in find([example]):
+                    first.setdefault(name, example)
+        yield example
+    for find, first in zip(finders, firsts, strict=True):
+        try:
+            find(list(first.values()))
+        except MetricError as error:
+            raise DataError(f"{task.name}, {split}: {error}") from error
+
+
+def _class_finder(metric: str) -> Callable[[Sequence[Reference]], Sequence[str]] | None:
+    return METRICS[metric].find_classes if metric in METRICS else None
 
 
 def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:

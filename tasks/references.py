@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from decabench.errors import DataError, DecabenchError, StorageError
-from decabench.files import atomic_file, file_digest, file_digests
+from decabench.files import atomic_file, file_digest, file_digests, read_errors
 from decabench.metrics import Item
 from decabench.tasks.store import (
     SplitRecord,
@@ -30,7 +30,7 @@ from decabench.tasks.store import (
     units_line,
 )
 from decabench.tasks.task import Task
-from decabench.untrusted import read_json
+from decabench.untrusted import open_parquet, read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,8 @@ def read_references(store: Store, task: str, split: str) -> References:
     """
     record = store.record(task, split)
     try:
-        facts = _facts(store, task, split, record)
+        with read_errors(store.path(task, split)):
+            facts = _facts(store, task, split, record)
     except OSError as error:
         raise DataError(f"The prepared data of {task}, {split}, cannot be read ({error}).") from error
     found = _read_kept(store, task, split, facts)
@@ -191,7 +192,7 @@ def _write(store: Store, task: str, split: str, facts: dict[str, str]) -> None:
     import pyarrow.parquet as pq
 
     path = _path(store, task, split)
-    with pq.ParquetFile(store.path(task, split)) as source, atomic_file(path) as file:
+    with open_parquet(store.path(task, split)) as source, atomic_file(path) as file:
         schema = source.schema_arrow
         kept = schema.empty_table().select(_COLUMNS).schema.with_metadata(facts)
         with pq.ParquetWriter(file, kept, compression="zstd", write_page_checksum=True) as writer:
@@ -215,9 +216,8 @@ def _read_kept(store: Store, task: str, split: str, facts: dict[str, str]) -> Re
 
 def _read_columns(path: Path) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with open_parquet(path, page_checksum_verification=True) as file:
         table = file.read(_COLUMNS, use_threads=False)
     pa.default_memory_pool().release_unused()  # what reading took beyond the columns
     return table

@@ -22,7 +22,7 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task, available_splits, describe_absent
 from decabench.text import quoted, short_list
-from decabench.untrusted import parse_json, read_batches, read_json
+from decabench.untrusted import open_parquet, parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
     import datasets
@@ -83,9 +83,9 @@ class SplitRecord:
     units_digest: str = ""
     """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
     salt: str = ""
-    """Of a hidden split: a secret that its fingerprint begins with, so that nobody can guess labels and compare."""
+    """For a hidden split, a secret at the start of its fingerprint, so that guessed labels cannot be checked."""
     questions: str = ""
-    """Of a hidden split: `sha256:…` over ids, questions and contexts in order, without a label."""
+    """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
     labelled: bool = True
     """Whether its labels are here; those of a hidden split may be with its keeper alone."""
 
@@ -478,10 +478,9 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
 
 def _write_arrow(source: Path, target: Path, remedy: str) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(source) as file, atomic_file(target) as sink:
+        with open_parquet(source) as file, atomic_file(target) as sink:
             with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)

@@ -345,7 +345,7 @@ def available_splits(task: Task) -> tuple[str, ...]:
 
 
 def _kept_elsewhere(task: Task, split: str) -> list[str]:
-    """Return the files of a hidden split of a task of one's own that are not here."""
+    """Return the files of a hidden split of a user's task that are not here."""
     if task.folder is None or split not in task.hidden:
         return []
     names = (file.name for source in task.sources for file in source.files.get(split, ()))

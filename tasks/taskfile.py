@@ -271,7 +271,7 @@ class _Columns:
     hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        # Of a hidden split, others than its keeper have a table without the column of answers.
+        # Only the keeper of a hidden split has a table with the column of answers.
         is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
         found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]

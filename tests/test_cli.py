@@ -580,7 +580,7 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
 
 @pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])
 def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
-    """Code 1 would say that what was checked has faults; rich ends with it by itself (found by a reader)."""
+    """Code 1 would mean faults; rich ends with it by itself (found by a reader)."""
     code = f"{sys.executable} -m decabench {command} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", f"(sleep 0.2; {code})"],

@@ -116,8 +116,8 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_another_error_passes(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError), storage_errors(tmp_path):
-        raise IsADirectoryError(errno.EISDIR, "a folder")
+    with pytest.raises(ConnectionRefusedError), storage_errors(tmp_path):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "a server")
 
 
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
@@ -247,11 +247,12 @@ def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     (inner / ours[0]).write_text("x")
     (inner / ".decabench-link.abcdef12.tmp").symlink_to(tmp_path / others[0])
-    (tmp_path / ".decabench-folder.abcdef12.tmp").mkdir()
-    assert [path.name for path in sweep_temporary(tmp_path)] == ours
+    folder = tmp_path / ".decabench-folder.abcdef12.tmp"
+    (folder / "more").mkdir(parents=True)
+    assert {path.name for path in sweep_temporary(tmp_path)} == {*ours, folder.name}
     assert (inner / ours[0]).exists()
     assert sweep_temporary(tmp_path, recursive=True) == [inner / ours[0]]
-    assert {path.name for path in tmp_path.iterdir()} == {*others, "inner", ".decabench-folder.abcdef12.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "inner"}
     assert (inner / ".decabench-link.abcdef12.tmp").is_symlink()
     assert sweep_temporary(tmp_path / "missing") == []
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from decabench.workers import collection_paused, process_pool
+from tests.processes import is_running, wait_until
+from tests.sources import ROOT
 
 
 def hears_ctrl_c(seconds: float) -> tuple[int, bool]:
@@ -30,10 +34,10 @@ def test_no_worker_hears_of_ctrl_c() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def work_and_clean_up(folder: Path) -> None:
+def work_and_clean_up(folder: Path, seconds: float = 60.0) -> None:
     (folder / f"begun.{os.getpid()}").touch()
     try:
-        time.sleep(60)
+        time.sleep(seconds)
     finally:
         (folder / f"ended.{os.getpid()}").touch()
 
@@ -52,6 +56,36 @@ def test_workers_clean_up_where_the_block_fails(tmp_path: Path, capfd: pytest.Ca
         time.sleep(0.02)
     assert len(list(tmp_path.glob("begun.*"))) == 2
     assert capfd.readouterr() == ("", "")
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from decabench.workers import process_pool
+from tests.test_workers import work_and_clean_up
+if __name__ == "__main__":
+    with process_pool(2) as pool:
+        for _ in range(2):
+            pool.submit(work_and_clean_up, Path(sys.argv[1]), float(sys.argv[2]))
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60.0], ids=["idle", "at work"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_workers_end_after_their_parent(tmp_path: Path, number: int, seconds: float) -> None:
+    """They waited for work for ever, since each keeps the pipe of all open."""
+    (tmp_path / "parent.py").write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "parent.py", tmp_path, str(seconds)], env=environment
+    )
+    wait_until(lambda: len(list(tmp_path.glob("begun.*" if seconds > 1 else "ended.*"))) == 2)
+    parent.send_signal(number)
+    parent.wait(60)
+    wait_until(lambda: len(list(tmp_path.glob("ended.*"))) == 2)  # they have cleaned up
+    workers = [int(path.suffix[1:]) for path in tmp_path.glob("begun.*")]
+    wait_until(lambda: not any(map(is_running, workers)))
 
 
 def test_an_error_of_a_worker_is_the_result() -> None:

@@ -171,6 +171,8 @@ class BoardDocument:
     """Files that were left off, with the reasons."""
     too_deep: Sequence[str]
     """Folders whose results lie too deep, and were not read."""
+    not_evaluated: Sequence[str]
+    """Folders of submissions that have not been scored yet."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -239,7 +239,7 @@ class ShownExample(AnswerFields):
     references: Sequence[str]
     """All references."""
     course: CourseFields = MISSING
-    """What the answers of its group until it come to, if the metric compares that, as joint_goal_em does."""
+    """The state that the answers of its group add up to, if the metric compares states, as joint_goal_em does."""
     wordings: Mapping[str, AnswerFields] = MISSING
     """The answers to other wordings, by their number."""
     against: AnswerFields = MISSING

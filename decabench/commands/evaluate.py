@@ -125,6 +125,7 @@ def evaluate(
         results_folder,
         score_submission,
         sign_manifest,
+        without_digests,
     )
     from decabench.tasks import select_suite
 
@@ -158,7 +159,7 @@ def evaluate(
 
         print_json(
             EvaluationDocument(
-                results=json.loads(recorded.results.to_json()),
+                results=json.loads(without_digests(recorded.results, home, include).to_json()),
                 path=str(recorded.path),
                 scored=list(results.tasks),
                 missing=missing,
@@ -232,6 +233,11 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             yield (
                 f"Not in the data of {name}, {options.split}: {len(found.unknown):,} of the {listed:,} ids to leave "
                 f"out: {shown_ids(found.unknown)}"
+            )
+        if found.hidden and options.without.get(name):
+            yield (
+                f"The labels of {name} are hidden, so it has no score without some examples: beside that of all, it "
+                "would tell which of them are right."
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"

@@ -113,6 +113,7 @@ def leaderboard(
                 kinds=dict(site.kinds),
                 refused=[RefusedFile(path=each.path, reason=each.reason) for each in site.refused],
                 too_deep=list(site.too_deep),
+                not_evaluated=list(site.not_evaluated),
             )
         )
     else:
@@ -134,6 +135,12 @@ def _print_evidence(site: Site) -> None:
     for folder in dict.fromkeys(refusal.submission for refusal in site.refused):
         again = f"decabench evaluate --submission {site.submissions / folder}"
         echo(f"If its answers are at hand, score it again: {again}", err=True)
+    if left := [str(site.submissions / folder) for folder in site.not_evaluated]:
+        more = f", and {len(left) - 3:,} more" if len(left) > 3 else ""
+        echo(
+            f"Not scored yet: {', '.join(left[:3])}{more}. To add the first: decabench evaluate --submission {left[0]}",
+            err=True,
+        )
     for folder in site.too_deep:
         path = site.submissions / folder
         echo(

@@ -78,7 +78,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
     with show_progress() as progress:
         done = run_experiment(experiment, progress, note, record=record)
-    write_json(_to_json(done)) if is_set("json") else _print(experiment, done)
+    write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done)
     context.exit(done.exit_code)
 
 
@@ -101,13 +101,16 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
         )
 
 
-def _to_json(done: Outcome) -> str:
+def _to_json(experiment: Experiment, done: Outcome) -> str:
     import json
 
+    from decabench.scoring import without_digests
+
+    results = without_digests(done.results, experiment.home, experiment.include)
     content = {
         "format": "decabench.outcome/1",
         "submission": str(done.folder),
-        "results": json.loads(done.results.to_json()),
+        "results": json.loads(results.to_json()),
         "comparisons": {name: json.loads(each.to_json()) for name, each in done.comparisons.items()},
         "not_compared": dict(done.not_compared),
         "faults": done.check.exit_code != 0,

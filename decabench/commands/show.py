@@ -369,13 +369,13 @@ def _write_page(
     shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int, state: str
 ) -> None:
     """Write the page and serve it if asked to; `state` is the end of its address."""
-    import tempfile
     import webbrowser
 
+    from decabench.files import temporary_folder
     from decabench.leaderboard import open_server, write_example_pages
 
-    with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
-        folder = output or Path(temporary) / "page"
+    with temporary_folder() as temporary:
+        folder = output or temporary / "page"
         index = write_example_pages(shown, folder, other)
         page = index.resolve().as_uri() + state if output is not None else None
         if page is not None:

@@ -112,8 +112,7 @@ def train(
     from dataclasses import replace
     from shlex import quote
 
-    folder = output or bundle
-    if folder is None:
+    if output is None and bundle is None:
         raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
     if output and bundle:
         raise click.UsageError("--output and --bundle exclude each other: give one of the two.")
@@ -126,8 +125,10 @@ def train(
     from decabench.tasks import DECATHLON
     from decabench.training import plan_training, require_free, run_training, show_score, write_bundle
 
+    folder = output or Path()
     if bundle is not None:
         require_free(bundle)
+        folder = bundle / "run"  # which is not written
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:

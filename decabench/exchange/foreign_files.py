@@ -23,6 +23,7 @@ from decabench.exchange.foreign_rows import (
 from decabench.exchange.foreign_tables import open_csv
 from decabench.exchange.inspect_logs import open_inspect
 from decabench.exchange.lm_eval_samples import open_lm_eval
+from decabench.files import require_machine
 from decabench.text import quoted
 
 __all__ = ["FORMATS", "open_foreign"]
@@ -36,6 +37,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         if not path.is_file():
             raise SubmissionError(f"{path} is not a regular file: give a file of answers.")
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     most, advice = FILE_BYTES, "split it"
     if format == "squad":
@@ -97,6 +99,7 @@ def _read_start(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(_FIRST_LINE)
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
@@ -109,6 +112,7 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
         text = path.read_bytes().decode("utf-8-sig")
         content = decode_json(text, pairs=_Pairs)
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error

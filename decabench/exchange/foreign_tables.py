@@ -20,6 +20,7 @@ from decabench.exchange.foreign_rows import (
     kind_of,
     texts_in,
 )
+from decabench.files import require_machine
 from decabench.text import quoted
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
@@ -51,6 +52,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     )
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except OSError as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error

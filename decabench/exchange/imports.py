@@ -10,7 +10,6 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import decabench
@@ -20,7 +19,15 @@ from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingE
 from decabench.exchange.foreign_tables import frame_answers
 from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
 from decabench.exchange.text_matching import letters_of
-from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
+from decabench.files import (
+    Paths,
+    atomic_file,
+    file_digest,
+    names_in,
+    remove_file,
+    require_within,
+    temporary_folder,
+)
 from decabench.prompts import (
     EXTRACTION_VERSION,
     ReasoningTags,
@@ -40,6 +47,7 @@ from decabench.submission import (
     changed_answers,
     check_submission,
     find_predictions,
+    lock_submission,
     read_metadata,
     render_metadata,
     write_predictions,
@@ -51,6 +59,9 @@ __all__ = ["ImportReport", "ImportSettings", "RefusedImportError", "import_answe
 
 IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
+
+_PATIENCE = 60.0
+"""Seconds to wait for another process that writes to the folder, which most often is another import."""
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
@@ -121,7 +132,7 @@ def import_answers(
     `source` is a file in one of the formats (`squad`, `csv`, `text`, `lm-eval`, `inspect`), or a table in memory: a
     DataFrame, a `datasets.Dataset` or a mapping of columns. `name` names a new submission. Raises RefusedImportError
     with every faulty row, SubmissionError if the file or folder cannot be used, MissingDataError if the split is not
-    prepared.
+    prepared. The same import again changes nothing.
     """
     known = known_tasks(include)
     chosen = task if isinstance(task, Task) else get_task(task, known)
@@ -131,9 +142,9 @@ def import_answers(
     _check_settings(settings, chosen)
     store.require([chosen], split)
     fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
-    info = _occupant(folder, name, key, settings.force)
+    _occupant(folder, name)  # before anything is read
     given = _open(source, format, chosen, settings)
-    examples = Examples(store, chosen.name, split)
+    examples = Examples(store, chosen, split)
     ids = examples.ids
     try:
         matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)
@@ -158,19 +169,25 @@ def import_answers(
     if faults := list(_unwritable(lines, given.title, matched.rows)):
         raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings, replaced)
-    earlier = info.predictor.get("imports")
-    imports = {
-        **(earlier if isinstance(earlier, Mapping) else {}),
-        key: _describe(given, matched, words, settings),
-    }
-    before = info
-    info = replace(
-        info,
-        predictor={"name": IMPORTED, "imports": imports},
-        data={**info.data, key: fingerprint},
-        partial=_partial(info, key, len(matched.rows), len(ids), settings.partial),
-    )
-    removed = _write(folder, before, info, chosen.name, split, lines)
+    about = _describe(given, matched, words, settings)
+    with lock_submission(folder, _PATIENCE):
+        before = _occupant(folder, name)  # with what other processes have imported meanwhile
+        earlier = _imports(before)
+        info = replace(
+            before,
+            predictor={"name": IMPORTED, "imports": {**earlier, key: about}},
+            data={**before.data, key: fingerprint},
+            partial=_partial(before, key, len(matched.rows), len(ids), settings.partial),
+        )
+        pair = (chosen.name, split)
+        changed = _changed(folder, before, info, pair, lines)
+        is_there = pair in find_predictions(folder)[0]
+        is_repeated = is_there and not changed and _is_same(earlier.get(key), about)
+        if is_there and not is_repeated and not settings.force:
+            raise SubmissionError(
+                f"{folder} has other answers for {chosen.name}, {split}, already: replace them with --force."
+            )
+        removed = () if is_repeated else _write(folder, info, pair, lines, changed)
     report = check_submission(
         folder,
         {(chosen.name, split): ids},
@@ -231,6 +248,17 @@ def _describe(given: _Source, matched: MatchedRows, words: str, settings: Import
     }
 
 
+def _imports(info: SubmissionInfo) -> Mapping[str, Any]:
+    """Return what a submission keeps of its imports, by task and split."""
+    found = info.predictor.get("imports")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _is_same(earlier: Any, about: Mapping[str, Any]) -> bool:
+    """Whether an import is an earlier one again, by whatever version."""
+    return isinstance(earlier, Mapping) and {**earlier, "decabench": ""} == {**about, "decabench": ""}
+
+
 def _partial(
     info: SubmissionInfo, key: str, answered: int, whole: int, is_partial: bool
 ) -> dict[str, Mapping[str, Any]]:
@@ -254,14 +282,16 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
         )
 
 
-def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
-    """Return the description in a folder's submission, or that of a new one. Raises SubmissionError."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+def _occupant(folder: Path, name: str) -> SubmissionInfo:
+    """Return what a folder's submission says of itself, or that of a new one. Raises SubmissionError."""
+    if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
+        raise SubmissionError(f"{folder} is neither empty nor a submission: give another folder.")
+    if folder.exists() and not folder.is_dir():
+        raise SubmissionError(f"{folder} is a file: give a folder.")
+    if not (folder / METADATA_NAME).exists():
         if not name:
             raise DecabenchError(f"{folder} is a new submission: name it with --name.")
         return SubmissionInfo(name)
-    if not folder.is_dir() or not (folder / METADATA_NAME).exists():
-        raise SubmissionError(f"{folder} is neither empty nor a submission: give another folder.")
     info, faults = read_metadata(folder)
     if info is None:
         raise SubmissionError(f"{folder} holds a submission that cannot be read: {faults[0]}.")
@@ -272,11 +302,6 @@ def _occupant(folder: Path, name: str, key: str, force: bool) -> SubmissionInfo:
     if name and name != info.name:
         raise SubmissionError(
             f"{folder} holds {quoted(info.name)}: leave out --name, or give another folder."
-        )
-    task, _, split = key.rpartition(".")
-    if (task, split) in find_predictions(folder)[0] and not force:
-        raise SubmissionError(
-            f"{folder} has answers for {task}, {split}, already: replace them with --force."
         )
     return info
 
@@ -406,30 +431,38 @@ def _unwritable(
                 yield Fault("too-large", message, name, row)
 
 
-def _write(
+def _changed(
     folder: Path,
     before: SubmissionInfo,
     info: SubmissionInfo,
-    task: str,
-    split: str,
+    pair: tuple[str, str],
     lines: Sequence[Mapping[str, Any]],
+) -> set[tuple[str, str]]:
+    """Return the pair if these lines differ from what is there for it, and nothing if they are the same."""
+    with temporary_folder() as made:
+        write_predictions(made, {pair: lines})
+        return changed_answers((folder, before), (made, info), [pair])
+
+
+def _write(
+    folder: Path,
+    info: SubmissionInfo,
+    pair: tuple[str, str],
+    lines: Sequence[Mapping[str, Any]],
+    changed: set[tuple[str, str]],
 ) -> tuple[str, ...]:
     """Write submission.toml and the answers; return which results that removed.
 
     What an earlier import left for the split goes first, with its results if the answers change.
     """
     metadata = render_metadata(info)
-    old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
+    old = find_predictions(folder)[0].get(pair)
     if old is not None:
         require_within(folder, old.path)
-    with TemporaryDirectory() as made:
-        write_predictions(Path(made), {(task, split): lines})
-        changed = changed_answers((folder, before), (Path(made), info), [(task, split)])
     removed = drop_results(folder, changed, info)
-    with storage_errors(folder):
-        if old is not None:
-            old.path.unlink(missing_ok=True)
+    if old is not None:
+        remove_file(old.path)
     with atomic_file(folder / METADATA_NAME) as file:
         file.write(metadata)
-    write_predictions(folder, {(task, split): lines})
+    write_predictions(folder, {pair: lines})
     return removed

@@ -19,6 +19,7 @@ from decabench.exchange.foreign_rows import (
     option_letter,
     texts_in,
 )
+from decabench.files import require_machine
 from decabench.text import printable, quoted
 
 __all__ = ["open_inspect"]
@@ -92,6 +93,7 @@ def _bound_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
     except (OSError, zipfile.BadZipFile) as error:
+        require_machine(error, path)
         raise SubmissionError(f"{path.name} is damaged: {error}.") from error
     if size > FILE_BYTES:
         raise SubmissionError(f"{path.name} unpacks to {size:,} bytes; at most {FILE_BYTES:,} are read.")

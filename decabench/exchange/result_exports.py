@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DataError, DecabenchError, require_name
+from decabench.errors import DataError, DecabenchError, StorageError, require_name
 from decabench.exchange.yaml_text import dump_yaml
 from decabench.files import is_within
 from decabench.metrics import METRICS
@@ -95,6 +95,8 @@ def _statistics_faults(folder: Path, results: Results) -> Iterator[str]:
             continue
         try:
             sample = _sample_of(folder, name, task)
+        except StorageError:
+            raise
         except DataError as error:
             yield f"{name}: {str(error).rstrip('.')}"
             continue
@@ -116,6 +118,8 @@ def _sample_of(folder: Path, name: str, task: TaskResult) -> Sample | None:
     path = statistics_path(folder, name)
     try:
         head = read_head(path)
+    except StorageError:
+        raise
     except Exception as error:  # a damaged file can fail in many ways
         raise DataError(f"its statistics are damaged ({type(error).__name__})") from error
     if head.rows != task.n:

@@ -17,7 +17,7 @@ from decabench.errors import SubmissionError
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile
 from decabench.exchange.text_matching import ExampleTexts, RowWords, TextMatcher, letters_of
 from decabench.submission import Fault, describe_other_form
-from decabench.tasks import Store
+from decabench.tasks import Store, Task
 from decabench.text import quoted
 
 __all__ = ["Examples", "MatchedRows", "RefusedImportError", "match_rows"]
@@ -59,16 +59,22 @@ class RefusedImportError(SubmissionError):
 class Examples:
     """The examples of a split, as far as rows are matched to them."""
 
-    def __init__(self, store: Store, task: str, split: str) -> None:
-        self._store, self._key = store, (task, split)
-        self.ids = store.ids(task, split)
+    def __init__(self, store: Store, task: Task, split: str) -> None:
+        self._store, self._key = store, (task.name, split)
+        self._is_hidden = store.hides(task, split)
+        self.ids = store.ids(task.name, split)
         """Their ids, in order."""
         self.at = {id_: number for number, id_ in enumerate(self.ids)}
         """The number of each, from 0, by its id."""
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """The number of each by upstream's id, if ours are others since upstream's tell the answers."""
+        """The number of each by upstream's id, if ours are others since upstream's tell the answers.
+
+        Where answers are hidden there is none: an id that is accepted would confirm a guess.
+        """
+        if self._is_hidden:
+            return {}
         found: dict[str, int] = {}
         repeated = set()
         for number, row in enumerate(self._store.read(*self._key, ("meta",))):
@@ -82,9 +88,8 @@ class Examples:
     @cached_property
     def texts(self) -> list[ExampleTexts]:
         """Their questions, contexts and answers; no answers if these are hidden, since messages quote them."""
-        is_open = not self._store.hides(*self._key)
         return [
-            ExampleTexts(row["question"], row["context"], tuple(row["answers"]) if is_open else ())
+            ExampleTexts(row["question"], row["context"], () if self._is_hidden else tuple(row["answers"]))
             for row in self._store.read(*self._key, ("question", "context", "answers"))
         ]
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import decabench
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.exchange.yaml_text import Tagged, dump_yaml
-from decabench.files import atomic_file, make_folder, require_within
+from decabench.files import atomic_file, is_temporary, make_folder, require_within, sweep_temporary
 from decabench.metrics import Item
 from decabench.prompts import (
     Prompting,
@@ -234,8 +234,10 @@ def _require_own(folder: Path, names: set[str]) -> None:
     """Raise DecabenchError if a folder holds anything but an earlier export of the same tasks."""
     if folder.exists() and not folder.is_dir():
         raise DecabenchError(f"{folder} is a file: give a folder.")
+    sweep_temporary(folder, recursive=True)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-    if others := sorted(name for name in found - names if "__pycache__" not in name):
+    found = {name for name in found if "__pycache__" not in name and not is_temporary(PurePath(name).name)}
+    if others := sorted(found - names):
         raise DecabenchError(
             f"{folder} holds other files ({excerpt(', '.join(others), 100)}): give a folder for these tasks alone."
         )

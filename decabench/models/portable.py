@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.files import atomic_file, new_folder, require_new
 from decabench.models.checkpoint import (
     RECORD,
     VOCABULARY,
@@ -53,8 +53,6 @@ __all__ = [
     "write_vectors",
 ]
 
-_UNFINISHED = ".unfinished"
-"""The file that an export writes first and removes last: without it, the files of a folder are somebody's."""
 _WRITTEN = (
     "vectors*.npy",
     "vectors*.txt",
@@ -111,56 +109,37 @@ def export_checkpoint(
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
         )
-    _check_is_free(output)
+    require_new(output, _WRITTEN)
     checkpoint.check_files()
-    _begin(output)
-    vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
-    if not copy_vectors:
-        names = tuple(short_name(name) if is_contextual(name) else name for name in checkpoint.vectors)
-        made = PortableVectors(names, checkpoint.record.vectors, 0)
-    elif has_vectors:
-        vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
-        made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
-        if isinstance(vectors, JoinedVectors) and vectors.contextual:
-            names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
-            made = replace(
-                made,
-                names=names,
-                digest="+".join((made.digest, *(each.digest for each in vectors.contextual))),
-            )
-    else:
-        made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
-    trained = {
-        "vectors": dict(
-            zip(map(short_name, checkpoint.vectors), checkpoint.record.vectors.split("+"), strict=False)
-        ),
-        "weights": checkpoint.digest(),
-        "files": checkpoint.file_digests(),
-    }
-    record = replace(checkpoint.record, state=None, exported_from=trained)
-    weights = load_weights(checkpoint.folder)
-    lexicon.write(output / VOCABULARY)
-    shards = write_portable(output, record, weights, made, half, shard)
-    (output / _UNFINISHED).unlink()
+    with new_folder(output, _WRITTEN):
+        vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
+        if not copy_vectors:
+            names = tuple(short_name(name) if is_contextual(name) else name for name in checkpoint.vectors)
+            made = PortableVectors(names, checkpoint.record.vectors, 0)
+        elif has_vectors:
+            vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
+            made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
+            if isinstance(vectors, JoinedVectors) and vectors.contextual:
+                names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
+                made = replace(
+                    made,
+                    names=names,
+                    digest="+".join((made.digest, *(each.digest for each in vectors.contextual))),
+                )
+        else:
+            made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
+        trained = {
+            "vectors": dict(
+                zip(map(short_name, checkpoint.vectors), checkpoint.record.vectors.split("+"), strict=False)
+            ),
+            "weights": checkpoint.digest(),
+            "files": checkpoint.file_digests(),
+        }
+        record = replace(checkpoint.record, state=None, exported_from=trained)
+        weights = load_weights(checkpoint.folder)
+        lexicon.write(output / VOCABULARY)
+        shards = write_portable(output, record, weights, made, half, shard)
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
-
-
-def _check_is_free(output: Path) -> None:
-    """Refuse a folder with other files than those of an export that was interrupted."""
-    found = {path.name for path in output.iterdir()} if output.exists() else set()
-    others = [name for name in found if not any(PurePath(name).match(pattern) for pattern in _WRITTEN)]
-    if found and (_UNFINISHED not in found or others != [_UNFINISHED]):
-        raise DecabenchError(f"{output} is not empty: name another folder.")
-
-
-def _begin(output: Path) -> None:
-    """Make a folder that is marked as unfinished, without the files of an export that was interrupted."""
-    make_folder(output)
-    with storage_errors(output):
-        for path in output.iterdir():
-            if path.name != _UNFINISHED:
-                path.unlink()
-        (output / _UNFINISHED).touch()
 
 
 def _is_installed(name: str) -> bool:

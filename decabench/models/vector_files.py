@@ -22,11 +22,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
-from decabench.files import atomic_file, file_digest
+from decabench.files import atomic_file, file_digest, read_errors
 from decabench.models.contextual import is_contextual, open_contextual, split_name
 from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
-from decabench.untrusted import parse_json, read_batches
+from decabench.untrusted import open_parquet, parse_json, read_batches
 
 __all__ = [
     "PACKAGES",
@@ -88,16 +88,21 @@ def open_vectors(name: str) -> Vectors:
             raise MissingDataError(f"There is no file of word vectors {name!r} here: give {kinds}.{made}")
         raise MissingDataError(f"Unknown word vectors {name!r}: give {kinds}.")
     try:
-        if path.suffix == ".npy":
-            return _read_matrix(path, _find_index(path))
-        if path.suffix == ".json":
-            return _read_wink(path)
-        if path.suffix == ".safetensors":
-            return _read_ngrams(path)
-        kind = NgramVectors if path.name.startswith("charNgram") else WordVectors
-        return kind(*_read_text(path), file_digest(path))
+        with read_errors(path):
+            return _read_vectors(path)
     except (ValueError, KeyError, OSError, EOFError, OverflowError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
+
+
+def _read_vectors(path: Path) -> Vectors:
+    if path.suffix == ".npy":
+        return _read_matrix(path, _find_index(path))
+    if path.suffix == ".json":
+        return _read_wink(path)
+    if path.suffix == ".safetensors":
+        return _read_ngrams(path)
+    kind = NgramVectors if path.name.startswith("charNgram") else WordVectors
+    return kind(*_read_text(path), file_digest(path))
 
 
 def short_name(name: str) -> str:
@@ -339,10 +344,10 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
 def _read_index(path: Path) -> list[str]:
     """Read the words of a matrix from the first column of a parquet file. Raises ValueError."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        first = pq.read_schema(path).names[:1]
+        with open_parquet(path) as file:
+            first = file.schema_arrow.names[:1]
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a complete parquet file") from error
     return [

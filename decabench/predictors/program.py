@@ -350,23 +350,40 @@ class StalledError(Exception):
 
 
 class Process:
-    """A program in a process group of its own, so that it ends with its children; leaving the block ends it."""
+    """A program that ends with this process, however that ends, as its children do; leaving the block ends it.
+
+    It is the child of a supervisor, in a process group of its own.
+    """
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
+        life, self._life = os.pipe()  # which ends with this process, or with the block
+        report, reported = os.pipe()
+        supervisor = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
         try:
             self._process = subprocess.Popen(
-                arguments,
+                (*supervisor, str(life), str(reported), str(GRACE), *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=environment,
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
+                pass_fds=(life, reported),
             )
         except OSError as error:
+            os.close(self._life)
+            raise ModelError(f"{arguments[0]} cannot be started ({error.strerror or error}).") from error
+        finally:
+            os.close(life)
+            os.close(reported)
+        with open(report, "rb") as reports:
+            refused = reports.read()
+        if refused:
+            self._process.communicate()
+            os.close(self._life)
             raise ModelError(
-                f"{arguments[0]} cannot be started ({error.strerror or error}): check the program and what runs it."
-            ) from None
+                f"{arguments[0]} cannot be started ({os.strerror(int(refused))}): check the program and what runs it."
+            )
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""
         self._unsent = b""
@@ -475,22 +492,16 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """End the program and its children, gently first."""
+        """End the program and its children, gently first: the supervisor does that once its pipe is closed."""
         try:
-            if self._process.poll() is None:
-                self._signal(signal.SIGTERM)
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(GRACE)
+            os.close(self._life)
+            self._process.wait()
         finally:  # also after a second Ctrl-C
-            self._signal(signal.SIGKILL)
+            self._process.kill()  # with which the program ends, and which does nothing if it has ended
             self._process.wait()
             self._selector.close()
             for pipe in self._pipes:
                 pipe.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:

@@ -40,9 +40,9 @@ class AnswerForms:
     advice: str
     """What to write instead."""
     fault: str = "in another form, which counts as wrong"
-    """What is wrong with those that are counted."""
+    """The fault of the answers that are counted."""
     between: str = " for "
-    """What stands between an example and what is meant by it."""
+    """The words between an example and its meaning."""
     answers: int = 0
     """Answers that were looked at."""
     forms: Counter[str] = field(default_factory=Counter)

@@ -213,7 +213,7 @@ _BEFORE = 120
 _AFTER = 200
 """Characters after a label that are looked at."""
 _LONGEST = 10_000
-"""A longer line asserts no label: to read all that it says of them would take minutes."""
+"""A longer line asserts no label: reading all its mentions of labels would take minutes."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import decabench
 from decabench.errors import DecabenchError
-from decabench.files import fingerprint
+from decabench.files import fingerprint, read_errors
 from decabench.predictors import (
     Backend,
     ModelOptions,
@@ -72,7 +72,8 @@ def read_ids(path: str | Path) -> frozenset[str]:
     if path.name.endswith((".json", ".json.gz")):
         return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        with read_errors(path):
+            lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError as error:
         raise DecabenchError(f"There is no file {path}: give a list of ids, one per line.") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from decabench.errors import DataError, MissingDataError
 from decabench.predictors import OracleSetting, Setting
 from decabench.prompts import Prompting
 from decabench.tasks import Question, Store, Task, available_splits, describe_absent
+from decabench.untrusted import open_parquet
 
 __all__ = ["ORACLE", "make_setting", "reveal_gold"]
 
@@ -98,10 +99,9 @@ def _open(made: TrainingAnswers | TrainingExamples) -> Path:
 def _read_columns(path: Path, names: tuple[str, ...]) -> Any:
     """Return columns as a table, read as a whole: a file that stays open would say where it is."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             return file.read(columns=list(names)).select(names)
     except (pa.ArrowException, OSError) as error:
         raise DataError(

@@ -18,10 +18,11 @@ from decabench.errors import DecabenchError
 from decabench.files import (
     Paths,
     atomic_file,
-    lock_file,
     make_folder,
+    names_in,
     require_within,
     storage_errors,
+    sweep_temporary,
 )
 from decabench.metrics import METRICS
 from decabench.predictors import Answer
@@ -57,6 +58,7 @@ from decabench.submission import (
     SubmissionInfo,
     changed_answers,
     file_name,
+    lock_submission,
     read_metadata,
     remove_if_empty,
     remove_results,
@@ -99,6 +101,9 @@ HALF_WRITTEN = ".partial"
 
 RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
+
+_OLD_LOCK = ".lock"
+"""The lock in the folder of journals that earlier versions left."""
 
 _MOST_SERVED = 10
 """Models of a task that submission.toml lists; a server with more of them names none that means anything."""
@@ -184,17 +189,13 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
 def _locked(folder: Path) -> Iterator[None]:
     """Let one run at a time write to a folder; clean up after a run without any outcome."""
     _require_own_files(folder)
-    is_new = not folder.exists()
-    journals = make_folder(folder / JOURNAL, "--output")
-    refusal = f"Another run is writing to {folder}: wait for it, or give this run another --output."
-    with lock_file(journals / ".lock", refusal):
+    with lock_submission(folder):
+        sweep_temporary(folder, recursive=True)
+        (folder / JOURNAL / _OLD_LOCK).unlink(missing_ok=True)
         try:
             yield
         finally:
-            if {path.name for path in journals.iterdir()} <= {".lock"}:
-                shutil.rmtree(journals)
-                if is_new and not any(folder.iterdir()):
-                    folder.rmdir()
+            remove_if_empty(folder / JOURNAL)
 
 
 def _require_own_files(folder: Path) -> None:
@@ -243,7 +244,7 @@ def occupied_by(plan: Plan) -> str:
     Raises DecabenchError for a folder of other files, which is never replaced.
     """
     output = plan.run.output
-    found = {path.name for path in output.iterdir()} if output.exists() else set()
+    found = names_in(output)
     if METADATA_NAME in found:
         old, _ = read_metadata(output)
         if old is None:

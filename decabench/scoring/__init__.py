@@ -13,6 +13,7 @@ from decabench.scoring.evaluator import (
     score_submission,
     score_task,
     shown_ids,
+    without_digests,
     write_statistics,
 )
 from decabench.scoring.inspection import Inspected, find_examples
@@ -50,6 +51,7 @@ from decabench.scoring.results import (
     TaskResult,
     VariantScores,
     describe_partial,
+    hidden_decimals,
     read_bounded,
     read_results,
     read_results_file,
@@ -154,6 +156,7 @@ __all__ = [
     "find_examples",
     "find_metric",
     "flip_signs",
+    "hidden_decimals",
     "is_version_of",
     "manifest_root",
     "numbers_agree",
@@ -190,6 +193,7 @@ __all__ = [
     "total_interval",
     "verify",
     "verify_file",
+    "without_digests",
     "write_results_file",
     "write_statistics",
 ]

@@ -52,9 +52,9 @@ class Browsed:
     other: ScoredExample | None = None
     """The answer of the submission that it is held against."""
     course: Course | None = None
-    """What the answers of its group until it come to, if that is what its metric compares."""
+    """The state that the answers of its group add up to, if its metric compares states."""
     before: tuple[str, ...] = ()
-    """The contexts of the examples before it in its group, in order: the dialogue so far."""
+    """The contexts of the examples before it in its group, in order: the earlier turns of a dialogue."""
     parted: str = ""
     """Where its course parted from gold, and by which answer; `here` if that is its own."""
 

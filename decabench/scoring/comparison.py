@@ -21,7 +21,13 @@ from decabench.scoring.pairs import (
     flip_signs,
     holm,
 )
-from decabench.scoring.results import Results, describe_partial, plain_record, score_digits
+from decabench.scoring.results import (
+    Results,
+    describe_partial,
+    hidden_decimals,
+    plain_record,
+    score_digits,
+)
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
@@ -248,7 +254,12 @@ def compare(
             )
             for task in common
         },
-        total=_compare_totals(results_a, results_b, flipped),
+        total=_compare_totals(
+            results_a,
+            results_b,
+            flipped,
+            [_sample(scored_a[task]) for task in common if scored_a[task].hidden],
+        ),
         not_compared=left_out,
         seed=seed,
         suite=options.suite,
@@ -289,7 +300,7 @@ def _compare_task(
     ]
     texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
     return replace(
-        _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm),
+        _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm, [_sample(a)] if hidden else []),
         a_wins=None if gains is None else int(np.sum(gains < -_NOTHING)),
         b_wins=None if gains is None else int(np.sum(gains > _NOTHING)),
         worst=tuple(
@@ -345,14 +356,22 @@ def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, 
     return {row["id"]: row for row in rows if row["id"] in ids}
 
 
-def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) -> Compared | None:
+def _compare_totals(
+    a: Results, b: Results, flipped: Mapping[str, FlippedTask], hidden: Sequence[Sample]
+) -> Compared | None:
     suite, total_a, total_b = a.suite, a.total, b.total
     if total_a.score is None or total_b.score is None or not (total_a.complete and total_b.complete):
         return None
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
     return replace(
-        _compared(total_a.score, total_b.score, test, None),
+        _compared(
+            total_a.score,
+            total_b.score,
+            test,
+            None,
+            [sample for sample in hidden if sample.name in suite.tasks],
+        ),
         a_wins=None,  # an example has a score on its task alone
         b_wins=None,
         higher_is_better=directions != {False},
@@ -360,17 +379,27 @@ def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) 
     )
 
 
-def _compared(a: float, b: float, test: PairTests, p_holm: float | None) -> Compared:
+def _compared(
+    a: float, b: float, test: PairTests, p_holm: float | None, hidden: Sequence[Sample]
+) -> Compared:
+    """Say how B differs from A; what rests on the `hidden` labels of samples is as rounded as their scores."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
+    decimals = min((hidden_decimals(sample.metric.range, a, b) for sample in hidden), default=None)
+    difference, ends = float(test.differences[0, 1]), interval.ends if interval else None
+    needed = examples_for_one_point(test, 0, 1) if is_tested else None
+    if decimals is not None:
+        difference = round(difference, decimals)
+        ends = ends and (round(ends[0], decimals), round(ends[1], decimals))
+        needed = needed and round(needed, 2 - len(str(needed)))
     return Compared(
         a=a,
         b=b,
-        difference=float(test.differences[0, 1]),
-        interval=interval.ends if interval else None,
+        difference=difference,
+        interval=ends,
         p=float(test.p[0, 1]) if is_tested else None,
         p_holm=p_holm,
         examples=test.examples,
-        examples_for_one_point=examples_for_one_point(test, 0, 1) if is_tested else None,
+        examples_for_one_point=needed,
         same=is_tested and test.is_same(0, 1),
     )

@@ -22,7 +22,7 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
-from decabench.files import Paths, file_digest
+from decabench.files import Paths, file_digest, require_machine
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import (
@@ -43,6 +43,7 @@ from decabench.scoring.results import (
     ScoresWithout,
     TaskResult,
     VariantScores,
+    hidden_decimals,
     statistics_path,
 )
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
@@ -111,6 +112,7 @@ __all__ = [
     "score_submission",
     "score_task",
     "shown_ids",
+    "without_digests",
     "worker_pool",
     "write_statistics",
 ]
@@ -211,7 +213,12 @@ def evaluate(
 def _examples_of(
     submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
-    """Return the scored examples of a task. Raises DataError if it has no score."""
+    """Return the scored examples of a task. Raises DataError if it has no score, or hidden labels."""
+    if scored[name].hidden:
+        raise DataError(
+            f"The labels of {name}, {options.split}, are hidden, and examples would give them away: "
+            "decabench.scoring.find_examples shows them with hidden=True, where nobody else reads the output."
+        )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
     with open_with_remade(submission, options.remade) as opened:
@@ -277,8 +284,9 @@ def score_submission(
         withheld = opened.withheld_tasks(options.split)
         unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
+    hidden = {name for name, found in scored.items() if found.hidden}
     results, ends = add_intervals(
-        {name: found.result for name, found in scored.items()}, samples, options.suite
+        {name: found.result for name, found in scored.items()}, samples, options.suite, hidden
     )
     return (
         Results(
@@ -349,25 +357,54 @@ def digest_answers(submission: Submission, task: str, split: str) -> dict[str, s
             found[name] = file_digest(path)
         except FileNotFoundError:
             raise
-        except OSError:
-            continue
+        except OSError as error:
+            require_machine(error, path)
     return found
 
 
+def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
+    """Return results to print, without digests of answers to hidden splits: that of good ones is that of the labels."""
+    known, store = known_tasks(include), Store(home_folder(home))
+    tasks = dict(results.tasks)
+    for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
+        variants = tasks[name].variants
+        tasks[name] = replace(
+            tasks[name], predictions="", variants=variants and replace(variants, predictions={})
+        )
+    return replace(results, tasks=tasks)
+
+
 def add_intervals(
-    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+    results: Mapping[str, TaskResult],
+    samples: Mapping[str, Sample],
+    suite: Suite,
+    hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total.
+
+    Those that rest on hidden labels are rounded as the scores are.
+    """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
+    spans = {name: samples[name].metric.range for name in samples if name in hidden}
+
+    def cut(ends: tuple[float, float], *of: tuple[float, float]) -> tuple[float, float]:
+        if not of:
+            return ends
+        decimals = min(hidden_decimals(span, *ends) for span in of)
+        return round(ends[0], decimals), round(ends[1], decimals)
+
     found = {
-        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
+        name: replace(result, interval=cut(interval.ends, *([spans[name]] if name in spans else [])))
+        if (interval := intervals.get(name))
+        else result
         for name, result in results.items()
     }
     whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return found, None
     total = total_interval(whole, suite.total)
-    return found, total.ends if total else None
+    within = [span for name, span in spans.items() if name in suite.tasks]
+    return found, cut(total.ends, *within) if total else None
 
 
 @contextmanager
@@ -498,18 +535,21 @@ class _Job:
         references: Sequence[Item],
         pool: Executor | None,
     ) -> TaskScores:
-        """Do what `score_task` does; where labels are hidden, no error quotes one."""
+        """Do what `score_task` does; where labels are hidden, no error quotes one, and scores are rounded."""
         texts = aligned.texts(self.answers)
         refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
             return score_task(metrics, texts, references, pool, refused)
+        span = find_metric(self.task.metric).range
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
             f"{name} --split {split} --hidden says why, where nobody else reads the output."
         )
         with unquoted(True, instead):
-            return score_task(metrics, texts, references, pool, refused)
+            found = score_task(metrics, texts, references, pool, refused)
+        cut = {name: round(score, hidden_decimals(span, score)) for name, score in found.scores.items()}
+        return replace(found, scores=cut)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read answers. Raises _FaultyFileError."""
@@ -651,8 +691,11 @@ def _score_without(
 ) -> ScoresWithout | None:
     """Score the answers again without some examples; None if none is among the references.
 
-    Raises DataError if no example is left.
+    None also for hidden labels, whatever a results file that came with the answers asks for: the score of all but one
+    is that of one. Raises DataError if no example is left.
     """
+    if job.hidden:
+        return None
     unwanted = set(job.without)
     ids = ids_of(references) if unwanted else []
     left_out = [id_ for id_ in ids if id_ in unwanted]
@@ -725,10 +768,15 @@ def _count_forms(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[st
 
 
 def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
-    """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
+    """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split.
+
+    Of hidden labels, nothing counts but how many there are, which is the number of words: no tag is unknown.
+    """
     golds = {item.id: item.answers[0] for item in job.references}
-    known = {tag for gold in golds.values() for tag in gold.lower().split()}
-    tags = known if isinstance(job.task.output, Tags) and not job.hidden else None
+    if job.hidden:
+        golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
+    known = {tag for text in (texts if job.hidden else golds.values()) for tag in text.lower().split()}
+    tags = known if isinstance(job.task.output, Tags) else None
     counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
     for id_, text in zip(ids, texts, strict=True):
         faults = count_faults(text, golds[id_], tags)

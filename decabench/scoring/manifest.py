@@ -14,7 +14,7 @@ from typing import Literal
 
 import decabench
 from decabench.errors import DataError, SubmissionError
-from decabench.files import atomic_file, file_digest, is_within
+from decabench.files import atomic_file, file_digest, is_within, require_machine
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -87,6 +87,8 @@ class BoundResults:
     """The sha256 of `results.json`."""
     tasks: Mapping[str, BoundTask]
     """By name."""
+    replaced: str = ""
+    """The sha256 of the `results.json` that this one is replacing: only a killed process leaves it."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Manifest:
             "decabench": self.decabench,
             "results": {
                 folder: {
-                    **asdict(bound),
+                    **{key: value for key, value in asdict(bound).items() if value or key != "replaced"},
                     "tasks": {
                         name: {key: value for key, value in asdict(task).items() if value}
                         for name, task in bound.tasks.items()
@@ -162,6 +164,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             raise InvalidManifestError(path, f"its format is not {FORMAT!r}")
         manifest = msgspec.convert({key: record.get(key) for key in ("results", "decabench")}, Manifest)
     except OSError as error:
+        require_machine(error, path)
         raise InvalidManifestError(path, f"it cannot be read ({error.strerror})") from error
     except (msgspec.ValidationError, ValueError) as error:
         raise InvalidManifestError(path, printable(str(error))) from error
@@ -180,7 +183,8 @@ def _invalid_parts(manifest: Manifest) -> Iterator[str]:
             if not is_task_name(name):
                 yield f"it names {quoted(name)}, which cannot be the name of a task"
         tasks = bound.tasks.values()
-        digests = [bound.results, *(task.statistics for task in tasks if task.statistics)]
+        optional = (bound.replaced, *(task.statistics for task in tasks))
+        digests = [bound.results, *(digest for digest in optional if digest)]
         for digest in (*digests, *(digest for task in tasks for digest in task.predictions.values())):
             if not _DIGEST.fullmatch(digest):
                 yield f"it has {printable(digest[:80])!r} in place of a digest"
@@ -237,13 +241,14 @@ def _check_folder(
         yield ManifestFault(name, "", f"its results.json is missing, but {MANIFEST} has its digest")
         return
     try:
-        if digest(path) != bound.results:
+        if digest(path) not in (bound.results, bound.replaced):
             yield ManifestFault(name, "", f"its results.json is not the one whose digest is in {MANIFEST}")
         results = read_results_file(path)
     except InvalidResultsError as error:
         yield ManifestFault(name, "", error.reason, in_results=True)
         return
     except OSError as error:
+        require_machine(error, path)
         yield ManifestFault(name, "", f"its results.json cannot be read: {error.strerror}")
         return
     for task in sorted({*results.tasks, *bound.tasks}):
@@ -286,6 +291,7 @@ def _check_task(
             elif digest(path) != held.statistics:
                 yield f"its statistics are not those whose digest is in {MANIFEST}"
         except OSError as error:
+            require_machine(error, path)
             yield f"its statistics cannot be read: {error.strerror}"
     for name, stated_digest in held.predictions.items():
         file = root / name
@@ -294,6 +300,7 @@ def _check_task(
                 if not _has_answers(file, name, results, held):
                     yield f"{name} has changed since it was scored"
         except OSError as error:
+            require_machine(error, file)
             yield f"{name} cannot be read: {error.strerror}"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -155,8 +156,9 @@ def record_scores(
     this machine did not score, or that no manifest binds, is scored again where answers and data are at hand; otherwise
     it is kept, and where no manifest binds it, the new one says so.
 
-    The manifest is removed first and written last, and until all statistics are there, `results.json` has kept results
-    only, so that a killed run leaves no contradiction. Raises StorageError, also if a link leads out of the folder.
+    The manifest is removed first and written last, and until all statistics are there, `results.json` has only results
+    that stay as they are, so that a killed run leaves no contradiction and loses nothing else. Raises StorageError,
+    also if a link leads out of the folder.
 
     Another process that writes scores under the same manifest is waited for: each keeps the results of the other.
     """
@@ -193,13 +195,19 @@ def _record(
         both = {**{name: found.result for name, found in kept.items()}, **merged.tasks}
         samples = {name: held.sample for name, held in kept.items() if held.sample}
         samples |= {name: found.sample for name, found in scored.items() if found.sample}
-        tasks, ends = add_intervals(both, samples, results.suite)
+        hidden = {name for name, found in scored.items() if found.hidden}
+        tasks, ends = add_intervals(both, samples, results.suite, hidden)
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
     signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
     remove_file(root / MANIFEST)
-    _write_kept(folder, merged, kept)
-    for path in _statistics_of_ours(root, folder, earlier, kept):
+    steady = {
+        name
+        for name, found in again.items()
+        if replace(found.result, interval=None) == replace(earlier.tasks[name], interval=None)
+    }
+    _write_kept(folder, merged, kept.keys() | steady)
+    for path in _statistics_of_ours(root, folder, earlier, kept.keys() | steady):
         require_within(root, path.parent)
         remove_file(path)
         remove_file(examples_path(folder, path.stem))
@@ -229,7 +237,7 @@ def _write_receipts(
             )
 
 
-def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> None:
+def _write_kept(folder: Path, merged: Results, kept: Collection[str]) -> None:
     """Leave a results file with nothing but kept results, whose statistics stay as they are, or none."""
     if kept:
         rest = {name: task for name, task in merged.tasks.items() if name in kept}
@@ -238,7 +246,7 @@ def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> Non
         remove_file(folder / "results.json")
 
 
-def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mapping[str, _Kept]) -> list[Path]:
+def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Collection[str]) -> list[Path]:
     """Return the files of statistics to replace or remove: those that the earlier manifest or results name.
 
     In a submission's own folder of results, also those of a run that was killed before it wrote its results.
@@ -246,7 +254,7 @@ def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mappi
     written = {*earlier.tasks, *(earlier.bound.tasks if earlier.bound else ())}
     if folder != root and folder.parent in (root, root / RESULTS):
         written |= TASKS.keys()
-    return [statistics_path(folder, name) for name in sorted(written - kept.keys())]
+    return [statistics_path(folder, name) for name in sorted(written.difference(kept))]
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
@@ -285,9 +293,9 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
 def drop_results(folder: Path, changed: Collection[tuple[str, str]], info: SubmissionInfo) -> tuple[str, ...]:
     """Remove the results of the tasks and splits whose answers are about to change, and keep those of all others.
 
-    What stays describes the submission as `info`, so that it does not contradict the new submission.toml. Results that
-    no valid manifest binds are kept only if nothing changes. Returns what was removed: `sst (validation)`, or a whole
-    folder, `results/test`. Raises StorageError.
+    What stays describes the submission as `info`, so that it does not contradict the new submission.toml. A killed
+    process leaves nothing that contradicts the manifest, and the next one drops no more. Returns what was removed:
+    `sst (validation)`, or a whole folder, `results/test`. Raises StorageError.
     """
     here = results_folders(folder)
     if not here and not (folder / MANIFEST).exists():
@@ -297,25 +305,8 @@ def drop_results(folder: Path, changed: Collection[tuple[str, str]], info: Submi
             manifest = read_manifest(folder)
         except InvalidManifestError:
             manifest = None
-        if manifest is None:
-            return _drop_unbound(folder, here, changed, info)
-        return _drop_bound(folder, here, manifest, changed, info)
-
-
-def _drop_unbound(
-    folder: Path, here: Sequence[Path], changed: Collection[tuple[str, str]], info: SubmissionInfo
-) -> tuple[str, ...]:
-    if not changed and all(_is_described(path, info) for path in here):
-        return ()
-    remove_results(folder)
-    return tuple(path.relative_to(folder).as_posix() for path in here)
-
-
-def _is_described(folder: Path, info: SubmissionInfo) -> bool:
-    try:
-        return dict(read_results_file(folder / "results.json").submission) == _as_json(info)
-    except InvalidResultsError:
-        return False
+        names = {path.relative_to(folder).as_posix() for path in here}
+        return _drop(folder, names, manifest or Manifest({}), changed, info)
 
 
 def _as_json(info: SubmissionInfo) -> dict[str, Any]:
@@ -324,57 +315,79 @@ def _as_json(info: SubmissionInfo) -> dict[str, Any]:
     return described
 
 
-def _drop_bound(
+def _drop(
     folder: Path,
-    here: Sequence[Path],
+    here: Collection[str],
     manifest: Manifest,
     changed: Collection[tuple[str, str]],
     info: SubmissionInfo,
 ) -> tuple[str, ...]:
-    """Do what `drop_results` says with what a manifest binds. What contradicts it is not bound anew, but removed."""
+    """Do what `drop_results` says with the folders that are here. What contradicts the manifest is removed too.
+
+    What no manifest binds stays without one.
+    """
     faults = [fault for fault in check_manifest(folder) if not fault.is_absent]
-    bound, removed = dict(manifest.results), []
+    bound, removed, gone = dict(manifest.results), [], []
     smaller: dict[str, Results] = {}
-    unbound = [name for path in here if (name := path.relative_to(folder).as_posix()) not in bound]
-    gone = unbound if changed else []  # which results these are is not known
-    for name, held in manifest.results.items():
-        wrong = {fault.task for fault in faults if fault.folder == name}
-        dropped = {task for task in held.tasks if (task, held.split) in changed or task in wrong}
-        old = None if "" in wrong else read_results_file(folder / name / "results.json")
+    for name in sorted({*here, *bound}):
+        wrong = {fault.task for fault in faults if fault.folder == name and name in bound}
+        try:
+            old = None if "" in wrong else read_results_file(folder / name / "results.json")
+        except InvalidResultsError:
+            old = None
+        if old is None and name not in bound and not changed:
+            continue
+        dropped = (
+            {task for task in old.tasks if (task, old.split) in changed or task in wrong} if old else {""}
+        )
         if old is None or dropped >= old.tasks.keys():
             gone.append(name)
-            del bound[name]
+            bound.pop(name, None)
         elif dropped or dict(old.submission) != _as_json(info):
             rest = {task: result for task, result in old.tasks.items() if task not in dropped}
             interval = None if dropped & set(old.suite.tasks) else old.interval
             smaller[name] = replace(old, submission=_as_json(info), tasks=rest, interval=interval)
-            removed += [f"{task} ({held.split})" for task in old.tasks if task in dropped]
-    if gone or smaller:
+            removed += [f"{task} ({old.split})" for task in old.tasks if task in dropped]
+    if gone or smaller or any(held.replaced for held in bound.values()):
         for path in (folder / name for name in (*gone, *smaller)):
             require_within(folder, path, path / STATISTICS, path / EXAMPLES)
-        signed = (folder / MANIFEST).read_bytes()
-        remove_file(folder / MANIFEST)
+        for name in bound.keys() & smaller.keys():
+            bound[name] = _bind_smaller(folder / name, smaller[name], bound[name])
+        _write_bound(folder, bound)
         remove_results(folder, [folder / name for name in gone])
         for name, rest_of in smaller.items():
-            bound[name] = _write_smaller(folder / name, rest_of, bound[name])
-        if bound:
-            write_manifest(folder, Manifest(bound), signed)
-        else:
-            remove_file(folder / SIGNATURE)
+            _write_smaller(folder / name, rest_of)
+        digests = {name: file_digest(folder / name / "results.json") for name in bound}
+        _write_bound(
+            folder, {name: replace(held, results=digests[name], replaced="") for name, held in bound.items()}
+        )
     return (*removed, *gone)
 
 
-def _write_smaller(folder: Path, results: Results, held: BoundResults) -> BoundResults:
-    """Write results without some tasks, and return what the manifest says about them."""
-    path = write_results_file(folder, results)
-    for task in held.tasks.keys() - results.tasks.keys():
+def _write_bound(folder: Path, bound: Mapping[str, BoundResults]) -> None:
+    """Write a manifest over the one that is there, or remove that if nothing is bound any more."""
+    if bound:
+        path = folder / MANIFEST
+        write_manifest(folder, Manifest(bound), path.read_bytes() if path.is_file() else None)
+    else:
+        remove_file(folder / MANIFEST)
+        remove_file(folder / SIGNATURE)
+
+
+def _bind_smaller(folder: Path, results: Results, held: BoundResults) -> BoundResults:
+    """Return what the manifest says about results that are about to replace larger ones."""
+    tasks = {task: bound for task, bound in held.tasks.items() if task in results.tasks}
+    digest = hashlib.sha256(results.to_json().encode("utf-8")).hexdigest()
+    return BoundResults(held.split, f"sha256:{digest}", tasks, file_digest(folder / "results.json"))
+
+
+def _write_smaller(folder: Path, results: Results) -> None:
+    """Write results without some tasks, whose files go first, so that a kill leaves none without results."""
+    old = read_results_file(folder / "results.json").tasks
+    for task in old.keys() - results.tasks.keys():
         remove_file(statistics_path(folder, task))
         remove_file(examples_path(folder, task))
-    return BoundResults(
-        held.split,
-        file_digest(path),
-        {task: bound for task, bound in held.tasks.items() if task in results.tasks},
-    )
+    write_results_file(folder, results)
 
 
 @dataclass(frozen=True)
@@ -468,7 +481,7 @@ def _difference(old: Results, new: Results) -> str:
 
 
 def _stated_suite(results: Results) -> tuple[object, ...]:
-    """Return what a results file states of a suite that decides its totals; a file of one's own says more of it."""
+    """Return the parts of a suite in a results file that decide its totals; a suite file has further ones."""
     suite = results.suite
     return suite.name, suite.tasks, suite.total, suite.total_name
 

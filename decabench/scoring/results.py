@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
-from decabench.files import atomic_file
+from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
 from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.scored_examples import (
@@ -47,6 +47,7 @@ __all__ = [
     "TaskResult",
     "VariantScores",
     "describe_partial",
+    "hidden_decimals",
     "parse_record",
     "parse_task",
     "plain_record",
@@ -327,7 +328,7 @@ class Results:
 
         Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and each statistic as
         `statistics.<name>`. Raises UnknownNameError for a task without results, MissingDataError if there are no rows
-        beside the results.
+        beside the results, DataError for hidden labels.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -427,6 +428,20 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
     return least if 20 <= high - low < math.inf else 3
 
 
+def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
+    """Return how many decimals scores on hidden labels have, in files too: all digits of an error tell several labels.
+
+    They are those that commands print and, with `least` 1, those that pages show. On a scale without an end, the
+    largest of the values has four digits: an answer of 1e9 would otherwise carry its label into the digits before the
+    point.
+    """
+    low, high = span
+    if 20 <= high - low < math.inf:
+        return least
+    largest = max(map(abs, values), default=0.0)
+    return min(3, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 3
+
+
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
 """What is said wherever scores on the sample are shown."""
 
@@ -482,6 +497,7 @@ def read_bounded(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InvalidResultsError(str(path), "it is not UTF-8") from error
     except OSError as error:
+        require_machine(error, path)
         raise InvalidResultsError(str(path), f"it cannot be read ({error.strerror})") from error
 
 

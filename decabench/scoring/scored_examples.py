@@ -80,7 +80,7 @@ class ScoredExample:
     right: bool | None = None
     """Whether the answer has the best possible score or is a reference word for word; None if that is unknown."""
     flags: tuple[str, ...] = ()
-    """What is odd about the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    """Oddities of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
     `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (none of the labels), `label_form` (one
     of them, in another form)."""
     variant: int = 0
@@ -94,9 +94,9 @@ class Course:
     before: tuple[int, ...]
     """The places of the examples before it in its group, in order."""
     predicted: str
-    """What the answers until it come to: the state of a dialogue."""
+    """The state that the answers up to this turn add up to."""
     gold: str
-    """What they should come to."""
+    """The state that the gold answers add up to."""
     parted: int | None
     """The place of the example from which on the two differ; None if they are equal."""
 

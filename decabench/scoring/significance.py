@@ -9,6 +9,7 @@ and its interval from Student's t on the log-odds of the metric's range (docs/st
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError
-from decabench.files import atomic_file
+from decabench.files import atomic_file, read_errors
 from decabench.metrics import Metric, Row
 from decabench.tasks import Combination, nest_units, number_units
 from decabench.text import printable
@@ -351,9 +352,10 @@ def open_statistics(source: Path | bytes) -> pq.ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if isinstance(source, Path) and not str(source).isprintable():
-        source = source.read_bytes()  # pyarrow opens no path that is not UTF-8
-    return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source, memory_map=True)
+    if isinstance(source, bytes):
+        return pq.ParquetFile(pa.BufferReader(source))
+    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
+        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import require_within
+from decabench.files import remove_file, require_within, temporary_folder, wait_for_lock
 from decabench.submission import MANIFEST, SIGNATURE
 from decabench.text import printable
 
@@ -42,8 +41,9 @@ def sign_manifest(folder: Path, key: Path) -> Path:
         raise DecabenchError(
             f"There is no key {key}: give the path of a private SSH key, such as ~/.ssh/id_ed25519."
         )
-    signature.unlink(missing_ok=True)  # ssh-keygen would ask whether to overwrite it
-    done = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(folder / MANIFEST))
+    with wait_for_lock(folder / MANIFEST, f"Waiting for another process that writes results in {folder}."):
+        remove_file(signature)  # ssh-keygen would ask whether to overwrite it
+        done = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(folder / MANIFEST))
     if done.returncode or not signature.is_file():
         raise DecabenchError(f"{folder / MANIFEST} was not signed with {key}: {_reason(done)}.")
     return signature
@@ -62,8 +62,8 @@ def check_signature(folder: Path, trusted: Path) -> str:
         require_within(folder, path)
     if signature.stat().st_size > _LIMIT_BYTES:
         raise SignatureError(f"{signature} is too large for a signature.")
-    with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
-        allowed = _allowed_signers(trusted, Path(temporary))
+    with temporary_folder() as temporary:
+        allowed = _allowed_signers(trusted, temporary)
         found = _ssh_keygen("find-principals", "-s", str(signature), "-f", str(allowed))
         names = found.stdout.decode(errors="replace").split("\n")
         if found.returncode or not names[0]:

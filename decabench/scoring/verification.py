@@ -38,7 +38,7 @@ from decabench.submission import (
     read_metadata,
     read_withheld,
 )
-from decabench.tasks import Task
+from decabench.tasks import Store, Task, home_folder
 
 __all__ = [
     "Discrepancy",
@@ -258,7 +258,11 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         for each in (given, made):
             each["tasks"] = {name: task for name, task in each["tasks"].items() if name not in unclear}
         given, made = ({**each, **dict.fromkeys(_TOTALS)} for each in (given, made))
+    store = Store(home_folder(options.home))
+    hidden = {name for name in at_hand if store.hides(known[name], options.split)}
     for task, one in _differences(given, made) if not same_bytes else ():
+        if task in hidden and "predictions" in one.where + one.found:
+            one = replace(one, stated="", found="")  # the digest of good answers is that of the labels
         (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
     if not same_bytes and not found and not other:
         other.append(
@@ -367,6 +371,7 @@ def _score_again(
 ) -> Results:
     """Score what is at hand, and put the results beside it that hold without answers."""
     kept = {name: found.result for name, found in absent.items() if found.result is not None}
+    hidden: set[str] = set()
     samples = {name: found.sample for name, found in absent.items() if found.sample is not None}
     results = dict(kept)
     if at_hand:
@@ -375,7 +380,8 @@ def _score_again(
             return again
         results |= {name: found.result for name, found in scored.items()}
         samples |= {name: found.sample for name, found in scored.items() if found.sample}
-    tasks, ends = add_intervals(results, samples, options.suite)
+        hidden = {name for name, found in scored.items() if found.hidden}
+    tasks, ends = add_intervals(results, samples, options.suite, hidden)
     return Results(
         opened.info.described(), options.split, tasks, ends, answers=options.answers, suite=options.suite
     )

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable, import_zstd
+from decabench.files import Writable, import_zstd, require_machine
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted
@@ -150,6 +150,7 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
 
 
 def _broken(path: Path, line: int, error: Exception) -> Exception:
+    require_machine(error, path)
     packing = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
         return BrokenFileError(path, "unreadable-file", line, f"it cannot be read: {error.strerror or error}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from decabench.errors import StorageError, SubmissionError
+from decabench.files import explain_refusal, read_errors
 from decabench.text import quoted
 
 __all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
@@ -65,10 +66,11 @@ def unpack(
         raise SubmissionError(f"{path.name} is not an archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
     target = _Target(path.name, into, limit_bytes, limit_members)
     try:
-        if _is_zip(path):
-            _unpack_zip(path, target)
-        else:
-            _unpack_tar(path, target)
+        with read_errors(path):
+            if _is_zip(path):
+                _unpack_zip(path, target)
+            else:
+                _unpack_tar(path, target)
     except _DAMAGE as error:
         reason = str(error) or "it ends too early"
         raise SubmissionError(
@@ -180,8 +182,8 @@ class _Target:
             raise self._no_room(error) from error
 
     def _no_room(self, error: OSError) -> StorageError:
-        why = error.strerror or error
-        return StorageError(f"Could not unpack {self.archive}: {why}. Free some space in {self.folder}.")
+        reason = explain_refusal(error, "written", self.folder, "set TMPDIR to another folder")
+        return StorageError(f"{self.archive} was not unpacked. {reason}")
 
 
 def _parts(target: _Target, name: str) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
-from decabench.files import atomic_file
+from decabench.files import atomic_file, read_errors
 from decabench.metrics import METRICS, Item
 from decabench.prompts import AnswerForms, GivenAnswers, LabelForms, describe_format, forms_of, takes_for
 from decabench.submission.answers import (
@@ -354,7 +354,7 @@ def read_id_list(path: str | Path) -> IdList:
     """
     path = Path(path)
     try:
-        with gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
+        with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
             raw = handle.read(LIMIT_BYTES + 1)
     except FileNotFoundError as error:
         raise MissingDataError(f"There is no id list {path}: give the path of one.") from error

@@ -9,7 +9,6 @@ withheld/<task>.<split>.jsonl           digests of answers that may not be passe
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +22,11 @@ from decabench.files import (
     atomic_file,
     file_digest,
     is_within,
+    lock_file,
+    require_machine,
     require_within,
     storage_errors,
+    temporary_folder,
 )
 from decabench.submission.answers import (
     FOLDER,
@@ -59,6 +61,7 @@ __all__ = [
     "find_predictions",
     "find_variants",
     "find_withheld",
+    "lock_submission",
     "open_submission",
     "read_metadata",
     "remove_if_empty",
@@ -178,9 +181,9 @@ def submission_folder(path: Path) -> Iterator[Path]:
     elif not is_archive(path):
         raise SubmissionError(f"{printable(path.name)} is not a submission: give a folder or one of {kinds}.")
     else:
-        with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
-            unpack(path, Path(temporary))
-            top = _top(Path(temporary))
+        with temporary_folder() as temporary:
+            unpack(path, temporary)
+            top = _top(temporary)
             if is_archive(top):
                 raise SubmissionError(
                     f"{printable(path.name)} holds only another archive: unpack it and give {printable(top.name)}."
@@ -229,6 +232,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         with open(path, "rb") as handle:
             return parse_metadata(handle.read(METADATA_LIMIT + 1))
     except OSError as error:
+        require_machine(error, path)
         return None, [Fault("unreadable-file", f"it cannot be read: {error.strerror}", METADATA_NAME)]
 
 
@@ -371,6 +375,22 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 # Writing
 
 
+@contextmanager
+def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Let one process at a time write a submission's answers; a folder that is still empty afterwards was never there.
+
+    Raises DecabenchError if another process writes there for `patience` seconds, StorageError.
+    """
+    is_new = not folder.exists()
+    refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
+    try:
+        with lock_file(folder / METADATA_NAME, refusal, patience, "--output"):
+            yield
+    finally:
+        if is_new:
+            remove_if_empty(folder)
+
+
 def write_submission(
     folder: str | Path,
     info: SubmissionInfo | str,
@@ -387,9 +407,10 @@ def write_submission(
     folder = Path(folder)
     info = SubmissionInfo(info) if isinstance(info, str) else info
     metadata = render_metadata(info)
-    write_predictions(folder, predictions, compress)
-    with atomic_file(folder / METADATA_NAME) as handle:
-        handle.write(metadata)
+    with lock_submission(folder):
+        write_predictions(folder, predictions, compress)
+        with atomic_file(folder / METADATA_NAME) as handle:
+            handle.write(metadata)
     return Submission(info, find_predictions(folder)[0])
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within
+from decabench.files import SUFFIXES, Compression, atomic_file, is_within, remove_file, require_within
 from decabench.submission.answers import (
     FOLDER,
     BrokenFileError,
@@ -30,7 +30,7 @@ from decabench.submission.answers import (
     read_answers,
 )
 from decabench.submission.faults import Fault, FileCount
-from decabench.submission.folder import WITHHELD, find_predictions
+from decabench.submission.folder import WITHHELD, find_predictions, lock_submission
 from decabench.text import quoted
 from decabench.untrusted import parse_json
 
@@ -181,6 +181,11 @@ def withhold(folder: str | Path, task: str, split: str, compress: Compression = 
     no digests are made of.
     """
     folder = Path(folder)
+    with lock_submission(folder):
+        return _withhold(folder, task, split, compress)
+
+
+def _withhold(folder: Path, task: str, split: str, compress: Compression) -> Path:
     file = find_predictions(folder)[0].get((task, split))
     if file is None:
         raise SubmissionError(f"{folder.name} has no answers for {task}.{split} to withhold.")
@@ -198,10 +203,10 @@ def withhold(folder: str | Path, task: str, split: str, compress: Compression = 
     with atomic_file(path, compress) as handle:
         for record in _records(key, digest, answers):
             handle.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-    file.path.unlink()
     for examples in folder.glob(f"results/{split}*/examples/{task}.jsonl.gz"):
         if is_within(folder, examples):
-            examples.unlink()
+            remove_file(examples)
+    remove_file(file.path)  # last: without answers, a run that was killed could not be repeated
     return path
 
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 import json
 import lzma
 import re
-import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +30,7 @@ from torch import nn
 
 import decabench
 from decabench.errors import DataError, DecabenchError, require_name
-from decabench.files import atomic_file, file_digest, make_folder
+from decabench.files import atomic_file, file_digest, new_folder, require_new
 from decabench.models import (
     FAMILIES,
     SPECIALS,
@@ -68,6 +66,7 @@ __all__ = ["Bundle", "WrittenBundle", "compare_losses", "require_free", "write_b
 
 FORMAT = "decabench.bundle/1"
 _RECORD, _WORDS, _CODE = "bundle.json", "words.json.xz", "code.zip"
+_WRITTEN = (_RECORD, _WORDS, _CODE, "vectors*", "ngrams*", "train", "validation")
 _ROOMS = ("metrics", "tasks", "prompts", "submission", "models", "scoring", "predictors", "training")
 _COMPARED = 8
 """How many examples of each task to compute losses of on the CPU, for comparison."""
@@ -276,8 +275,7 @@ def write_bundle(
     data = encode_tasks(store, config, tasks)
     report("encoding the validation questions ...")
     asked, questions = _encode_validation(store, config, tasks, family, data.lexicon)
-    make_folder(folder)
-    with _emptied_by_failure(folder):
+    with new_folder(folder, _WRITTEN):
         _write_code(folder / _CODE)
         fitted = _write_to_fit(folder, config, data, asked, questions, vectors, limit)
         code = file_digest(folder / _CODE)
@@ -416,23 +414,8 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
 
 
 def require_free(folder: Path) -> None:
-    """Raise DecabenchError if a folder for a bundle has anything in it."""
-    if folder.exists() and any(folder.iterdir()):
-        raise DecabenchError(f"{folder} is not empty: name another folder for the bundle.")
-
-
-@contextmanager
-def _emptied_by_failure(folder: Path) -> Iterator[None]:
-    """Remove what was written to a folder, which was empty, if writing fails: the same command can be given again."""
-    try:
-        yield
-    except BaseException:
-        for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        raise
+    """Raise DecabenchError if a folder for a bundle has other files in it than a killed process was writing there."""
+    require_new(folder, _WRITTEN)
 
 
 def _encode_validation(

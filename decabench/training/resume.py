@@ -6,9 +6,8 @@ import math
 import platform
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch import Tensor
 
 import decabench
 from decabench.errors import DataError, DecabenchError
-from decabench.files import lock_file
+from decabench.files import lock_file, names_in
 from decabench.models import (
     Checkpoint,
     CheckpointRecord,
@@ -59,21 +58,16 @@ TRACKED = "tracked.json"
 """The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
 
 LOCK = ".lock"
-"""The file in a run's folder that is locked while a process trains in it."""
+"""The file in a run's folder that earlier versions locked."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names in a run's folder of checkpoints."""
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
-    """Let one run at a time write to a folder. On entering, it raises DecabenchError if another one does.
-
-    On a borrowed machine, which has no more than torch, numpy and safetensors, nothing is locked.
-    """
-    if find_spec("filelock") is None:
-        return nullcontext()
+    """Let one run at a time write to a folder. On entering, it raises DecabenchError if another one does."""
     refusal = f"Another process is training in {output}: wait for it, or give this run another --output."
-    return lock_file(output / LOCK, refusal)
+    return lock_file(output / "config.toml", refusal)
 
 
 def is_unstarted(output: Path) -> bool:
@@ -91,7 +85,7 @@ def is_unstarted(output: Path) -> bool:
         TRACKED,
         LOCK,
     }
-    found = {path.name for path in output.iterdir()}
+    found = names_in(output)
     if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
     if newest_checkpoint(output) is not None:  # whose pointers are missing

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decabench.errors import DataError, StorageError
+from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
@@ -150,7 +151,7 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
     left = max(1 << 28, 200 * archive.stat().st_size)
     try:
-        with tarfile.open(archive, "r|gz") as tar:
+        with read_errors(archive), tarfile.open(archive, "r|gz") as tar:
             for member in tar:
                 left -= member.size
                 if member.size > _LONGEST_STORY or left < 0:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
+from decabench.files import read_errors
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
@@ -29,7 +30,7 @@ def _names(split: str) -> tuple[str, str]:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        with read_errors(path), gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
             for line in file:
                 yield line.strip()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:

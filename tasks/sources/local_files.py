@@ -24,6 +24,7 @@ from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
 from decabench.text import describe_error, short_list
+from decabench.untrusted import open_parquet
 
 __all__ = [
     "CHECKSUMS",
@@ -147,12 +148,11 @@ class LocalFiles:
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
         import pyarrow as arrow
-        import pyarrow.parquet as parquet
 
         path = self.path(name)
         try:
             # A small buffer, so that memory does not grow with the row groups, which may be as large as the file.
-            with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            with open_parquet(path, buffer_size=1 << 20, pre_buffer=False) as file:
                 present = file.schema_arrow.names
                 if absent := [column for column in columns if column not in present]:
                     raise DataError(

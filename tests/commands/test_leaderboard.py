@@ -147,6 +147,17 @@ def test_results_that_lie_too_deep_are_named(command, home, submit, scored, tmp_
     assert json.loads(done.stdout)["too_deep"] == ["x/y/majority"]
 
 
+def test_submissions_that_nobody_scored_are_named(command, home, submit, scored, tmp_path):
+    """The board used to leave them out without a word."""
+    folders = [submit("majority", ["sst"], f"{scored.name}/new-{number}") for number in range(4)]
+    options = ("--submissions", scored, "--output", tmp_path / "site", "--home", home)
+    done = command("leaderboard", *options)
+    first = ", ".join(map(str, folders[:3]))
+    assert done.exit_code == 0 and f"Not scored yet: {first}, and 1 more. " in done.stderr
+    found = json.loads(command("leaderboard", *options, "--json").stdout)
+    assert found["not_evaluated"] == [folder.name for folder in folders]
+
+
 def test_a_board_without_rows_is_not_written(command, home, scored, tmp_path):
     site = tmp_path / "site"
     options = ("--submissions", scored, "--output", site, "--home", home)

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from decabench import evaluate, import_answers, prepare
 from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.scoring import read_results_file
-from decabench.submission import read_answers
+from decabench.submission import lock_submission, read_answers
 from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
 
@@ -68,6 +70,9 @@ def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
     path.write_text(json.dumps({**gold, examples[0].id: "x"}))
     with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' occurs again, with another answer"):
         bring(path, "squad2", "squad", force=True)
+    hidden = replace(TASKS["squad2"], hidden=("validation",))  # then an id that is accepted would tell
+    with pytest.raises(RefusedImportError, match="32 rows are not the answer to exactly one example"):
+        bring(path, hidden, "squad", force=True)
 
 
 def test_a_table_with_commas_quotes_and_line_ends(bring, golds, tmp_path):
@@ -389,10 +394,10 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     path = write_csv(tmp_path / "sst.csv", golds("sst"))
     folder = bring(path, "sst", "csv").folder
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    with pytest.raises(SubmissionError, match="has answers for sst, validation, already: replace them with"):
-        bring(path, "sst", "csv")
-    assert bring(path, "sst", "csv", force=True).removed == ()  # the same answers
-    assert (folder / "results").exists()
+    with pytest.raises(SubmissionError, match="has other answers for sst, validation, already: replace them"):
+        bring(path, "sst", "csv", note="of another origin")
+    assert bring(path, "sst", "csv", force=True, note="of another origin").removed == ()  # the same answers
+    assert (folder / "results").exists() and entry(folder, "sst.validation")["note"] == "of another origin"
     changed = bring(write_csv(path, dict.fromkeys(golds("sst"), "positive")), "sst", "csv", force=True)
     assert changed.removed == ("results/validation",)
     assert not (folder / "results").exists()  # its statistics, examples and run.json stayed
@@ -423,6 +428,7 @@ def test_results_behind_a_link_are_not_removed(bring, command, golds, home, tmp_
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
     (folder / "results").rename(tmp_path / "elsewhere")
     (folder / "results").symlink_to(tmp_path / "elsewhere")
+    write_csv(path, dict.fromkeys(golds("sst"), "positive"))
     with pytest.raises(StorageError, match="behind a link that leads out of"):
         bring(path, "sst", "csv", force=True)
     assert list((tmp_path / "elsewhere").rglob("results.json"))
@@ -439,6 +445,57 @@ def test_other_folders_are_left_alone(bring, golds, submit, home, tmp_path):
         bring(path, "sst", "csv", force=True)
     with pytest.raises(DecabenchError, match="is a new submission: name it with --name"):
         import_answers(path, "sst", tmp_path / "new", format="csv", home=home)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_import_again_changes_nothing(bring, command, golds, home, tmp_path):
+    path = write_csv(tmp_path / "sst.csv", golds("sst"))
+    first = bring(path, "sst", "csv")
+    before, written = contents(first.folder), first.folder.joinpath("submission.toml").stat().st_mtime_ns
+    assert bring(path, "sst", "csv") == first
+    arguments = ("import", "csv", path, "--task", "sst", "--output", first.folder, "--home", home)
+    assert command(*arguments).exit_code == 0
+    assert contents(first.folder) == before
+    assert first.folder.joinpath("submission.toml").stat().st_mtime_ns == written
+    write_csv(path, dict.fromkeys(golds("sst"), "positive"))
+    assert command(*arguments).exit_code == 1
+    assert contents(first.folder) == before
+
+
+def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
+    """Both succeeded, and one had lost its fingerprint and its origin."""
+    tasks, out = ("sst", "schema", "squad", "woz.en"), tmp_path / "out"
+    files = {task: write_csv(tmp_path / f"{task}.csv", golds(task)) for task in tasks}
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        works = [
+            pool.submit(import_answers, file, task, out, "theirs", "validation", "csv", home=home)
+            for task, file in files.items()
+        ]
+        assert [work.result().check.exit_code for work in works] == [0] * len(tasks)
+    stated = tomllib.loads((out / "submission.toml").read_text())
+    keys = {f"{task}.validation" for task in tasks}
+    assert stated["data"].keys() == stated["predictor"]["imports"].keys() == keys
+    assert {name for name in os.listdir(out) if name.startswith(".")} == set()
+
+
+def test_what_a_killed_import_left_is_no_obstacle(bring, golds, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    left = out / ".decabench-submission.toml.tdqb4_ld.tmp"
+    left.write_text("half")
+    done = bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv")
+    assert done.check.exit_code == 0 and not left.exists()
+
+
+def test_an_import_leaves_a_folder_that_is_being_written_alone(bring, golds, tmp_path, monkeypatch):
+    monkeypatch.setattr("decabench.exchange.imports._PATIENCE", 0.1)
+    path = write_csv(tmp_path / "sst.csv", golds("sst"))
+    with lock_submission(tmp_path / "out"), pytest.raises(DecabenchError, match="Another process is writing"):
+        bring(path, "sst", "csv")
+    assert not (tmp_path / "out").exists()
 
 
 # Labels and extraction

@@ -119,8 +119,9 @@ def test_a_question_tells_which_of_a_paragraphs_examples_is_meant(bring, score, 
         bring(table, "squad", force=True)
 
 
-def test_hidden_right_answers_are_not_compared(tmp_path):
-    """Messages would quote them."""
+@pytest.mark.parametrize("is_marked_later", [False, True])
+def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
+    """Messages would quote them. The task file decides, also if the data were prepared before it said so."""
     from decabench import prepare
 
     rows = [
@@ -133,7 +134,11 @@ def test_hidden_right_answers_are_not_compared(tmp_path):
         'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nanswer = "answer"\nid = "number"\n'
         'question = "Is it?"\ncontext = "{text}"\nhidden = ["test"]\n[files]\ntest = "test.jsonl"\n'
     )
+    text = toml.read_text()
+    if is_marked_later:
+        toml.write_text(text.replace('hidden = ["test"]\n', ""))
     prepare(["own"], home=tmp_path / "home", include=[toml])
+    toml.write_text(text)
 
     def call(table: dict[str, list[str]], **settings: Any) -> Any:
         made = ImportSettings(force=True, **settings)

@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from decabench import files
 from decabench.errors import StorageError
 from decabench.leaderboard import LeaderboardError, publishing
-from decabench.leaderboard.publishing import MARKER, publish, sweep_builds
+from decabench.leaderboard.publishing import MARKER, publish
 
 
 def site_of(number: int, pages: int = 3) -> list[tuple[str, bytes]]:
@@ -213,9 +212,9 @@ def test_builds_that_are_killed_leave_a_whole_site_and_the_next_removes_the_rest
     assert contents(site)["index.html"] == b"build 2"
 
 
-@pytest.mark.parametrize("left", [(), ("building",), ("building", "site/index.html")])
+@pytest.mark.parametrize("left", [(), ("site/index.html",)])
 def test_whatever_a_killed_build_leaves_is_removed(tmp_path: Path, left: tuple[str, ...]) -> None:
-    folder = tmp_path / ".site.abcd_234.build"
+    folder = tmp_path / ".decabench-site.abcd_234.tmp"
     folder.mkdir()
     for name in left:
         (folder / name).parent.mkdir(exist_ok=True)
@@ -243,8 +242,7 @@ def test_a_file_that_is_put_beside_a_site_as_it_is_built_is_kept(
 def test_boards_are_built_where_files_cannot_be_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (files, publishing):
-        monkeypatch.setattr(module, "try_lock", lambda handle: None)
+    monkeypatch.setattr(files, "try_lock", lambda handle: None)
     publish(site_of(1), tmp_path / "site")
     publish(site_of(2), tmp_path / "site")
     assert os.listdir(tmp_path) == ["site"]
@@ -253,58 +251,24 @@ def test_boards_are_built_where_files_cannot_be_locked(
 
 def test_a_site_comes_back_whose_exchange_was_killed_between_two_renames(tmp_path: Path) -> None:
     """Where the system cannot exchange two folders at once."""
-    site, folder = tmp_path / "site", tmp_path / ".site.abcd_234.build"
+    site, folder = tmp_path / "site", tmp_path / ".decabench-site.abcd_234.tmp"
     publish(site_of(1), site)
     (site / "CNAME").write_text("example.org")
     (folder / "site").mkdir(parents=True)
-    (folder / "building").touch()
     os.rename(site, folder / "site.before")
-    assert sweep_builds(site) == [folder]
+    publish(site_of(2), site)
     assert os.listdir(tmp_path) == ["site"]
-    assert contents(site)["index.html"] == b"build 1" and (site / "CNAME").exists()
+    assert contents(site)["index.html"] == b"build 2" and (site / "CNAME").exists()
 
 
 def test_a_full_disk_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(handle: int) -> bool:
+    def full(*given: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(publishing, "holds_lock", full)
-    with pytest.raises(StorageError, match="No space left to write"):
+    monkeypatch.setattr(publishing, "_write", full)
+    with pytest.raises(StorageError, match=rf"No space left to write {tmp_path}/site "):
         publish(site_of(1), tmp_path / "site")
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("moment", ["empty", "unlocked"])
-def test_a_build_begins_anew_if_its_folder_is_removed_before_it_is_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    site, calls = tmp_path / "site", 0
-    make, lock = publishing.tempfile.mkdtemp, publishing.holds_lock
-
-    def sweep_once() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            monkeypatch.setattr(publishing, "holds_lock", lock)
-            assert len(publishing.sweep_builds(site)) == 1
-
-    def made(**given: Any) -> str:
-        folder: str = make(**given)
-        sweep_once()
-        return folder
-
-    def locked(handle: int) -> bool:
-        sweep_once()
-        return lock(handle)
-
-    if moment == "empty":
-        monkeypatch.setattr(publishing.tempfile, "mkdtemp", made)
-    else:
-        monkeypatch.setattr(publishing, "holds_lock", locked)
-    publish(site_of(1), site)
-    assert calls >= 1
-    assert os.listdir(tmp_path) == ["site"]
-    assert contents(site)["index.html"] == b"build 1"
 
 
 def test_two_builds_at_once(tmp_path: Path) -> None:
@@ -358,14 +322,3 @@ def test_a_site_replaced_while_it_is_inspected_is_inspected_anew(
     publish(site_of(2), site)
     assert contents(site)["index.html"] == b"build 2"
     assert calls > 1
-
-
-def test_only_what_a_build_left_is_swept(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    for name in (".site.abcdefgh.build", ".site.notours1.build", ".other.abcdefgh.build", ".site.build"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "thesis.doc").touch()
-    (tmp_path / ".site.abcdefgh.build" / "building").touch()
-    (tmp_path / ".other.abcdefgh.build" / "building").touch()
-    assert sweep_builds(site) == [tmp_path / ".site.abcdefgh.build"]
-    assert sorted(os.listdir(tmp_path)) == [".other.abcdefgh.build", ".site.build", ".site.notours1.build"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from decabench.leaderboard.datafiles import compare_data
 from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.pages import rank_on_task
 from decabench.leaderboard.ranking import Standings, rank_suite
 from decabench.metrics import METRICS
@@ -47,7 +50,7 @@ def test_no_two_pages_contradict_each_other(seed: int) -> None:
     board = rank_suite(PAIR, entries, TASKS, METRICS, lambda entry, task: samples[entry.name, task])
     (table,) = board.tables
     pages = {one.path: one.name for one in entries}
-    (shown,) = compare_data([board], pages)["tables"]
+    (shown,) = compare_data([board], pages, Evidence(Path()))["tables"]
     names = [row["name"] for row in shown["rows"]]
     assert all(len(row["units"]) == len(PAIR.tasks) for row in shown["rows"])
     assert not any(any(found["same"]) for found in shown["tests"]["tasks"].values())

@@ -21,7 +21,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
-from decabench.submission import SubmissionInfo, write_submission
+from decabench.errors import DataError
+from decabench.scoring import evaluate
+from decabench.submission import SubmissionInfo, write_id_list, write_submission
 from decabench.tasks import Store, fingerprint_line
 
 Command = Callable[..., Result]
@@ -369,6 +371,31 @@ def test_the_site_has_no_digest_of_the_answers_of_a_good_system(kept: Keeper) ->
     assert len(set(digests)) >= 10 and not [each for each in digests if each[:12] in site]
 
 
+def test_no_command_prints_the_digest_of_the_answers_of_a_good_system(kept: Keeper, tmp_path: Path) -> None:
+    """It is that of the labels, and guesses at few of few classes can all be tried."""
+    sent = shutil.copytree(kept.submissions / "knows", tmp_path / "knows")
+    path = sent / "results" / "test-own" / "results.json"
+    pattern = r'"predictions": "(sha256:\w+)"'
+    digests = set(re.findall(pattern, path.read_text()))
+    test = ("--split", "test", "--suite", "own")
+    said = kept.run("evaluate", sent, *test, "--json").stdout
+    said += kept.run("evaluate", sent, *test, "--tasks", "own.label", "--json").stdout
+    path.write_text(re.sub(pattern, f'"predictions": "sha256:{"0" * 64}"', path.read_text()))
+    for json_ in ((), ("--json",)):
+        found = kept.run("verify", sent, "--results", path, *json_, code=1).stdout
+        assert "the answers have changed" in found
+        said += found
+    assert len(digests) == 5 and not [each for each in digests if each[:19] in said]
+
+
+def test_python_shows_no_example_either(kept: Keeper) -> None:
+    found = evaluate(
+        kept.submissions / "half", "test", ["own.text"], kept.home, include=kept.include, suite="own"
+    )
+    with pytest.raises(DataError, match=r"The labels of own\.text, test, are hidden"):
+        found.examples("own.text")
+
+
 def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
     """The score of a run on one example says whether that answer is right, and how far off a number is."""
     examples = list(Store(kept.home).examples("own.text", "test"))
@@ -381,6 +408,110 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
         done.stdout.split()
     )
     assert "100.00" not in done.stdout
+
+
+def test_a_results_file_does_not_choose_what_is_scored(kept: Keeper, tmp_path: Path) -> None:
+    """The ids to leave out come from the file, which an author may send along: all but one tell that one's label."""
+    lines: dict[tuple[str, str], list[Any]] = {
+        (task, "test"): [(id_, "0") for id_ in Store(kept.home).ids(task, "test")]
+        for task in ("own.text", "own.label", "own.number")
+    }
+    write_submission(tmp_path / "s", "s", lines)
+    for suite in ("own", "numbers"):
+        kept.run("evaluate", tmp_path / "s", "--split", "test", "--suite", suite)
+    for suite, task in (("own", "own.text"), ("numbers", "own.number")):
+        path = tmp_path / "s" / "results" / f"test-{suite}" / "results.json"
+        stated = json.loads(path.read_text())
+        ids = [id_ for id_, _ in lines[task, "test"]]
+        result = stated["tasks"][task]
+        result["without"] = {
+            "ids": ids[1:], "n": 1, "score": 1.0, "scores": result["scores"], "interval": None
+        }  # fmt: skip
+        path.write_text(json.dumps(stated))
+    (tmp_path / "s" / "manifest.json").unlink()
+    path = tmp_path / "s" / "results" / "test-numbers" / "results.json"
+    said = kept.run("verify", tmp_path / "s", "--results", path, code=1).stdout
+    error = float(golds("own.number")[0]) ** 2
+    assert "own.number: without: " in said and f"{error:.4f}" not in said
+    line = ("evaluate", tmp_path / "s", "--split", "test", "--suite", "own", "--tasks", "own.label")
+    assert "another score without some examples" in " ".join(kept.run(*line).stdout.split())
+    path = tmp_path / "s" / "results" / "test-own" / "results.json"
+    assert "without" not in path.read_text()
+
+
+def test_nothing_is_scored_without_some_examples(kept: Keeper, tmp_path: Path) -> None:
+    ids = Store(kept.home).ids("own.text", "test")
+    written = {("own.text", "test"): list(ids)[1:]}
+    write_id_list(tmp_path / "ids.json", written, {})
+    line = (
+        "evaluate",
+        kept.submissions / "half",
+        "--split",
+        "test",
+        "--suite",
+        "own",
+        "--output",
+        tmp_path / "r",
+    )
+    said = kept.run(*line, "--without", tmp_path / "ids.json").stdout
+    assert "The labels of own.text are hidden, so it has no score without some examples" in " ".join(
+        said.split()
+    )
+    assert "without" not in (tmp_path / "r" / "results.json").read_text()
+
+
+def long_numbers(texts: Iterable[str]) -> set[str]:
+    """Numbers beyond a million that have more than five digits besides zeros at the end."""
+    found = {
+        number
+        for text in texts
+        for number in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e\+\d+)?(?!\w)", text)
+    }
+    plain = {number: number.replace(",", "") for number in found}
+    return {
+        number
+        for number, each in plain.items()
+        if float(each) >= 1e6 and len(each.partition("e")[0].replace(".", "").lstrip("0").rstrip("0")) > 5
+    }
+
+
+def test_a_large_answer_does_not_carry_a_label(kept: Keeper, tmp_path: Path) -> None:
+    """A squared error of 1e9 less the label was shown to the third decimal, and had the label in its digits."""
+    ids = list(Store(kept.home).ids("own.number", "test"))
+    for name, first in (("large", "1e9"), ("small", "0"), ("other", "1")):
+        lines = [(id_, "0" if number else first) for number, id_ in enumerate(ids)]
+        write_submission(tmp_path / "in" / name, name, {("own.number", "test"): lines})
+    kept.printed.clear()
+    test = ("--split", "test", "--suite", "numbers")
+    for options in ((), ("--json",), ("--all-scores",)):
+        kept.run("evaluate", tmp_path / "in" / "small", *test)
+        kept.run("evaluate", tmp_path / "in" / "other", *test)
+        kept.run("evaluate", tmp_path / "in" / "large", *test, *options)
+        for other in ("small", "other"):
+            kept.run(
+                "compare",
+                tmp_path / "in" / other,
+                tmp_path / "in" / "large",
+                *test,
+                *options[:1] * (options == ("--json",)),
+            )
+    path = tmp_path / "in" / "large" / "results" / "test-numbers" / "results.json"
+    kept.printed.append(path.read_text())
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site")
+    stated = json.loads(path.read_text())
+    stated["tasks"]["own.number"]["score"] = stated["tasks"]["own.number"]["scores"]["mse"] = 7.0
+    path.write_text(json.dumps(stated))
+    kept.run("verify", tmp_path / "in" / "large", code=1)
+    (tmp_path / "in" / "large" / "manifest.json").unlink()
+    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "refused")
+    texts = [
+        text
+        for folder in ("site", "refused")
+        for raw in files_below(tmp_path / folder, "static/").values()
+        for text in readings(raw)
+    ]
+    assert "4.167e+16" in "".join(texts)
+    assert long_numbers([*texts, *kept.printed]) == set()
 
 
 def test_evaluating_another_task_scores_a_hidden_one_again(kept: Keeper, tmp_path: Path) -> None:
@@ -418,7 +549,7 @@ def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: 
     write_submission(keeper.submissions / "s", "s", lines)
     done = " ".join(keeper.run("evaluate", keeper.submissions / "s", "--split", "test").stdout.split())
     assert f"has 'three' for {'3' if hidden else '3.00'!r}" in done
-    assert ("24 unknown" in done) == (not hidden)
+    assert ("24 unknown" in done) == ("unknown" in done) == (not hidden)
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -546,13 +677,21 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
     code.write_text(META)
     done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
     assert "was prepared before its labels were hidden: run decabench prepare own." in done.stderr
+
+    def is_published(fingerprint: str) -> bool:
+        files = files_below(keeper.board("--examples", "all"), "static/").values()
+        return any(fingerprint.encode() in raw for raw in files)
+
+    assert not is_published(before.fingerprint)  # of results from before it was marked
     keeper.run("prepare", "own.text", "own.meta")
     assert Store(keeper.home).record("own.meta", "test").salt
     after = Store(keeper.home).record("own.text", "test")
     assert after.salt and after.fingerprint != before.fingerprint
+    assert not is_published(before.fingerprint)
     keeper.run("prepare", "own.text", "--force")
     assert Store(keeper.home).record("own.text", "test") == after  # the secret stays, and so do results
     keeper.evaluate("half")
+    assert is_published(after.fingerprint)
     statistics = keeper.submissions / "half" / "results" / "test-own"
     assert not (statistics / "statistics" / "own.text.parquet").exists()
     assert not (statistics / "examples" / "own.text.jsonl.gz").exists()

@@ -666,7 +666,7 @@ def test_a_wording_that_there_is_not(run):
 def test_two_runs_in_one_folder(run, outside, tmp_path):
     class Nested(Spy):
         def predict(self, questions):
-            with pytest.raises(DecabenchError, match="Another run is writing to"):
+            with pytest.raises(DecabenchError, match="Another process is writing to"):
                 run("majority")
             return super().predict(questions)
 
@@ -930,7 +930,7 @@ def test_a_run_that_is_refused_leaves_the_lock_of_the_other(run, tmp_path, outsi
     class Nested(Spy):
         def predict(self, questions):
             for _ in range(2):
-                with pytest.raises(DecabenchError, match="Another run is writing to"):
+                with pytest.raises(DecabenchError, match="Another process is writing to"):
                     run("majority")
             return super().predict(questions)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import os
 import shutil
-import signal
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
 from typing import Any
@@ -30,9 +31,9 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.scoring.manifest import check_manifest
-from decabench.scoring.record import Recorded, read_sample
+from decabench.scoring.record import Recorded, drop_results, read_sample
 from decabench.scoring.results import task_record
-from decabench.submission import MANIFEST
+from decabench.submission import MANIFEST, read_metadata
 from decabench.tasks import DECATHLON, Store, Suite
 
 TASKS = ("squad", "sst", "woz.en", "schema")
@@ -58,8 +59,8 @@ def bind(folder: Path) -> None:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file in the results and the manifest."""
-    paths = (path for path in [*(folder / "results").rglob("*"), folder / MANIFEST] if path.is_file())
+    """Every file in the results and the manifest, but temporary ones."""
+    paths = (path for path in [*(folder / "results").rglob("[!.]*"), folder / MANIFEST] if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
@@ -422,44 +423,49 @@ def test_what_is_not_ours_is_not_removed(few: Path, home: Path, tmp_path: Path) 
     assert other.read_text() == "mine"
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from decabench.scoring import ScoringOptions, record, score_submission
-folder, home, stop = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-steps = 0
-def counted(step):
-    def call(*args, **kwargs):
-        global steps
-        steps += 1
-        if steps == stop:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return step(*args, **kwargs)
-    return call
-from decabench import files
-os.replace, Path.unlink = counted(os.replace), counted(Path.unlink)
-options = ScoringOptions(home=home, tasks=["sst", "schema"])
-results, scored = score_submission(folder, options)
-record.record_scores(folder, folder / "results" / "validation", results, scored, options)
-print(steps)
-"""
+class Killed(BaseException):
+    """The end of a process that changes no more files."""
 
 
-def test_a_run_killed_at_any_step_leaves_no_contradiction(few: Path, home: Path, tmp_path: Path) -> None:
+def killed_at_each_step(folder: Path, act: Callable[[Path], object]) -> Iterator[Path]:
+    """Yield copies of a folder in which a process was killed before its first, second, … change to files."""
+    for stop in range(1, 40):
+        copy, steps = folder.with_name(f"killed-{stop}"), itertools.count(1)
+        shutil.copytree(folder, copy)
+
+        def dying(step: Callable[..., Any], stop: int = stop, steps: Iterator[int] = steps) -> Any:
+            def call(path: Any, *given: Any) -> Any:
+                if os.path.basename(path) != LOCK and next(steps) >= stop:
+                    raise Killed
+                return step(path, *given)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("replace", "unlink"):
+                patch.setattr(os, name, dying(getattr(os, name)))
+            try:
+                act(copy)
+                break
+            except Killed:
+                pass
+        yield copy
+    assert stop > 1
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_an_evaluation_killed_at_any_step_leaves_no_contradiction(
+    few: Path, home: Path, is_bound: bool
+) -> None:
     """The answers have changed since, so that neither results nor statistics are what they were."""
     for task in ("sst", "schema"):
         path = few / "predictions" / f"{task}.validation.jsonl"
         lines = [{**json.loads(line), "answer": "x"} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for stop in range(1, 20):
-        folder = tmp_path / f"killed-{stop}"
-        shutil.copytree(few, folder)
-        run = subprocess.run(
-            [sys.executable, "-c", KILLED, str(folder), str(home), str(stop)], capture_output=True, text=True
-        )
-        if run.returncode == 0:
-            break
-        assert run.returncode == -signal.SIGKILL, run.stderr
+    if not is_bound:
+        (few / MANIFEST).unlink()
+    again = partial(score, home=home, tasks=["sst", "schema"])
+    for folder in killed_at_each_step(few, again):
         path = folder / "results" / "validation" / "results.json"
         if (folder / MANIFEST).exists():
             # Killed before the first step: all is as it was, and the answers differ from it.
@@ -468,9 +474,32 @@ def test_a_run_killed_at_any_step_leaves_no_contradiction(few: Path, home: Path,
             results = read_results_file(path)
             for name, result in results.tasks.items():
                 read_sample(folder, path.parent, name, result)
-        recorded = score(folder, home)
+        recorded = again(folder)
         assert check_manifest(folder) == [] and recorded.results.total.tasks == 4
-    assert stop > 5
+
+
+@pytest.mark.parametrize("changed", [(), ("sst",), TASKS], ids=["none", "one", "all"])
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_change_of_answers_killed_at_any_step_loses_no_other_results(
+    few: Path, changed: Sequence[str], is_bound: bool
+) -> None:
+    """The manifest used to be removed first; without it, the next run removed the results of all tasks."""
+    if not is_bound:
+        (few / MANIFEST).unlink()
+    info = read_metadata(few)[0]
+    assert info is not None
+    more = dataclasses.replace(info, data={**info.data, "other.validation": "sha256:1"})
+    drop = partial(drop_results, changed={(name, "validation") for name in changed}, info=more)
+    whole = few.with_name("whole")
+    shutil.copytree(few, whole)
+    drop(whole)
+    expected, left = content(whole), {*TASKS} - {*changed}
+    assert {path.stem for path in whole.rglob("*.parquet")} == left
+    assert (MANIFEST in expected) == bool(is_bound and left)
+    for folder in killed_at_each_step(few, drop):
+        assert not is_bound or {fault.task for fault in check_manifest(folder)} <= {*changed}
+        drop(folder)
+        assert content(folder) == expected
 
 
 @pytest.mark.parametrize("value", [1e308, 1.7e308])

@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+import tempfile
 import zipfile
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decabench.errors import StorageError, SubmissionError
-from decabench.submission import folder as submission_module
 from decabench.submission.answers import read_answers
 from decabench.submission.folder import open_submission, write_submission
 from decabench.submission.metadata import SubmissionInfo, render_metadata
@@ -112,7 +112,7 @@ def test_a_failure_while_writing_leaves_the_old_file_whole(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="predictions cannot be written"):
+    with pytest.raises(StorageError, match="file cannot be written"):
         write_submission(tmp_path / "file", INFO, {("squad", "validation"): []})
 
 
@@ -142,7 +142,7 @@ def test_archives_open_like_folders_and_leave_nothing(tmp_path, monkeypatch, kin
     write_submission(tmp_path / "s", INFO, ANSWERS, "zst")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setattr(submission_module.tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     files = {top + name: data for name, data in contents(tmp_path / "s").items()}
     files["__MACOSX/._x"] = files[".DS_Store"] = b"noise"
     path = tmp_path / f"x.{kind}"
@@ -188,7 +188,7 @@ def test_an_archive_in_an_archive_is_named(tmp_path):
 def test_an_archive_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setattr(submission_module.tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("fine", "fine")
         archive.writestr("../evil", "evil")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
+from decabench.files import wait_for_lock
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Output, Text
 from decabench.tasks.preparation import (
@@ -642,13 +643,11 @@ def test_a_read_only_home(request_for: Requests, words: Path) -> None:
 
 
 def test_one_process_waits_for_another(request_for: Requests, words: Path) -> None:
-    from filelock import FileLock
-
     request = request_for(mirror=str(words))
     home = Store(request.home).folder("lines").parent
     home.mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
-        with FileLock(home / ".lines.lock"):
+        with wait_for_lock(home / "lines", ""):
             waiting = pool.submit(prepare_task, TASK, request)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.3)

@@ -805,3 +805,13 @@ def test_whole_numbers_that_pandas_made_floats(
         return
     with pytest.raises(DataError, match=r"line 1: Every answer is a whole number with \.0"):
         prepared(path, request_for())
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "mcc"])
+def test_more_classes_than_a_metric_scores_are_refused_before_anybody_predicts(
+    tmp_path: Path, request_for: Requests, metric: str
+) -> None:
+    write_jsonl(tmp_path / "data.jsonl", [{**ROWS[0], "capital": f"c{number}"} for number in range(1001)])
+    path = write_toml(tmp_path, output='{ kind = "label" }', metric=f'"{metric}"')
+    with pytest.raises(DataError, match=r"capitals, validation: .* 1,001 different labels, .* at most 1,000"):
+        prepared(path, request_for())

@@ -1,6 +1,6 @@
 """Figure 4's tasks as one suite, with an SNLI that learns from its validation part: decabench ... --include transfer.py
 
-The mirror at hand has SNLI's validation and test parts alone. So `snli.small` learns the 1,273 pairs of the one and is
+Only SNLI's validation and test parts are available. So `snli.small` learns the 1,273 pairs of the one and is
 validated on the 1,254 pairs of the other. Its scores are not comparable with those of models that learned SNLI's
 549,367 training pairs.
 """
