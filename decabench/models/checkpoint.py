@@ -36,7 +36,7 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
-from decabench.files import atomic_file, file_digest, make_folder, read_errors, storage_errors
+from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
 from decabench.models.contextual import split_name
 from decabench.models.devices import autocast, pick_device
 from decabench.models.family import (
@@ -407,9 +407,9 @@ class Checkpoint:
     def open(cls, path: str | Path) -> Checkpoint:
         """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
         try:
-            with read_errors(Path(path)):
-                folder = find_checkpoint(Path(path).expanduser())
+            folder = find_checkpoint(Path(path).expanduser())
         except (OSError, RuntimeError) as error:  # too long a name, a loop of links, nobody's home
+            require_machine(error, Path(path))
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")

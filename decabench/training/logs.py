@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, StorageError
-from decabench.files import atomic_file, read_errors, storage_errors
+from decabench.files import atomic_file, require_machine, storage_errors
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
@@ -31,9 +31,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
-        with read_errors(path), path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
+        require_machine(error, path)
         raise DataError(_NOT_A_LOG.format(path=path, error=error)) from error
 
 
