@@ -1,4 +1,4 @@
-"""What every reader of another program's file yields, and what readers share.
+"""The rows that readers of other programs' files yield, and the code that the readers share.
 
 Files are untrusted input: size, line length and depth are bounded, and nothing in them is run.
 """
@@ -50,16 +50,16 @@ FINISHES = {
 
 
 class ForeignAnswer(NamedTuple):
-    """One row of a file: an answer, or what keeps it from being one."""
+    """One row of a file: an answer, or the fault that makes it unusable."""
 
     line: int | None
     """The line or row, from 1; None if the format has none."""
     id: str | None = None
-    """The id as the file has it; None if it has none, or not a readable one."""
+    """The id as given in the file; None if it is missing or unreadable."""
     answer: str | None = None
-    """The answer; None if there is no readable one."""
+    """The answer; None if it is missing or unreadable."""
     raw: str | None = None
-    """The model's whole output, if that is another text."""
+    """The model's whole output, if it differs from the answer."""
     finish: str = "stop"
     """How the output ended: `stop`, `length` or `refused`."""
     problem: tuple[str, str] | None = None
@@ -67,33 +67,33 @@ class ForeignAnswer(NamedTuple):
     position: int | None = None
     """The example's place in the data, from 0, if the file states it."""
     texts: tuple[str, ...] = ()
-    """The texts that the row has of its example: question, context, references, or the prompt that holds them."""
+    """The example's texts in the row: question, context, references, or the prompt that contains them."""
     golds: tuple[str, ...] = ()
-    """The right answer, as the file has it, in every way to read it."""
+    """The right answer in the file, in each of its possible readings."""
     letter: str | None = None
     """The letter or number that stood for the answer among options, if the model chose by one."""
     is_likeliest: bool = False
-    """Whether the answer is the likeliest of some choices, and not a text that the model wrote."""
+    """Whether the answer is the likeliest of several choices rather than text that the model wrote."""
     is_tied: bool = False
     """Whether another choice is as likely."""
     other_output: str = ""
     """The name of another column of a table that may hold the answers."""
     ids_in_quotes: tuple[str, ...] = ()
-    """The ids of rows that a stray quotation mark may have made a part of this one."""
+    """The ids of rows that a stray quotation mark may have merged into this one."""
 
 
 class HeadingError(SubmissionError):
-    """A table whose first line does not name the columns that are wanted."""
+    """A table whose first line lacks the required columns."""
 
     def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
         super().__init__(sentence)
         self.heading = heading
-        """The cells of its first line."""
+        """The cells of the table's first line."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the ids and answers are in a file that does not settle that itself."""
+    """Where to find ids and answers in a file whose format leaves that open."""
 
     id: str = "id"
     """The column of a table, or the field of lm-eval's `doc`, that holds the id."""
@@ -110,14 +110,14 @@ class Places:
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """A file of answers that has been opened, but whose rows have not been read."""
+    """An open file of answers whose rows have not been read yet."""
 
     rows: Iterable[ForeignAnswer]
     """The rows, read when iterated."""
     in_order: bool = False
-    """Whether rows have no ids and stand in the order of the data."""
+    """Whether rows have no ids and follow the order of the data."""
     has_order: bool = True
-    """Whether rows can stand in the order of the data; samples of Inspect are sorted by their ids as texts."""
+    """Whether rows can follow the order of the data. Inspect sorts samples by their ids as strings."""
     size: int | None = None
     """The number of examples in the data that the file was made from, if it states that."""
     is_raw: bool = False
@@ -127,7 +127,7 @@ class ForeignFile:
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
-    """Return the texts in a value of JSON, each with its beginning and end if it is long."""
+    """Return the texts in a JSON value, shortening long ones to their beginning and end."""
     found: list[str] = []
     waiting = [value]
     while waiting and len(found) < _MOST_TEXTS:
@@ -192,7 +192,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON of other programs, NaN and Infinity too; of a key that occurs twice, the last counts unless `pairs`.
+    """Parse another program's JSON, including NaN and Infinity. The last of duplicate keys counts, unless `pairs` is
+    set.
 
     Raises ValueError.
     """

@@ -28,7 +28,7 @@ __all__ = ["frame_answers", "open_csv"]
 
 
 def open_csv(path: Path, places: Places) -> ForeignFile:
-    """Columns under a heading; fields as RFC 4180 has them, so that an answer may hold line ends."""
+    """Columns under a heading, with fields as in RFC 4180, so an answer may contain line breaks."""
     return ForeignFile(_csv_rows(path, places))
 
 
@@ -47,9 +47,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     row = table.row(first, cells)
                     yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
-                    message = (
-                        f"it has {len(cells)} fields and the heading {len(heading)}: put quotes around fields"
-                    )
+                    message = f"it has {len(cells)} fields but the heading has {len(heading)}: put quotes around fields"
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except OSError as error:
         require_machine(error, path)
@@ -64,12 +62,12 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 class _Table:
-    """The columns of a table, and how a row of it is read."""
+    """The columns of a table, and the way to read its rows."""
 
     def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
-        """Find the columns. Raises SubmissionError if one is missing or there twice.
+        """Find the columns. Raises SubmissionError if one is missing or duplicated.
 
-        A table without ids needs other columns, with texts that tell the examples.
+        A table without ids needs other columns whose texts identify the examples.
         """
         if not heading:
             raise SubmissionError(
@@ -126,7 +124,7 @@ class _Table:
 _OUTPUT = re.compile(
     "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
 )
-"""A part of the name of a column that holds what a model wrote, and not what it was asked."""
+"""Column names that contain one of these hold a model's output rather than its input."""
 _PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
 """The beginning of the name of a column that holds answers."""
 _GOLD_COLUMNS = frozenset(
@@ -138,7 +136,7 @@ _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
 
 
 def _advise(heading: Sequence[str]) -> str:
-    """Say what to do about columns that are not those that are wanted."""
+    """Advise what to do if the required columns are missing."""
     if len(heading) == 1:
         for delimiter in ";\t|":
             if delimiter in heading[0]:
@@ -181,7 +179,7 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
 
 
 def _as_number(value: Any) -> str | None:
-    """Return a finite number of any type as text, as short as it can be read back."""
+    """Return a finite number of any type as the shortest text that reads back as the same number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

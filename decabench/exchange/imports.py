@@ -1,6 +1,6 @@
 """Turn answers in another program's file into a submission: match every row to an example, and write them.
 
-A refused file leaves everything as it was. Examples without an answer are no obstacle: `decabench check` reports them.
+A refused file leaves everything as it was. Missing answers don't prevent an import: `decabench check` reports them.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
 
 _PATIENCE = 60.0
-"""Seconds to wait for another process that writes to the folder, which most often is another import."""
+"""Seconds to wait for another process that writes to the folder, usually another import."""
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""Rows; of fewer, all right answers may differ by chance."""
+"""Rows; with fewer, every right answer may differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by their order and not by id; there must be one for each, about the same texts."""
+    """Match rows to examples by order rather than by id. Each example needs exactly one row, with the same texts."""
     extract: bool | None = None
     """Whether to extract answers from a model's text; None for what the format holds: raw output or answers."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class ImportSettings:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """An import that is done."""
+    """A finished import."""
 
     folder: Path
     """The submission."""
@@ -185,7 +185,7 @@ def import_answers(
         is_repeated = is_there and not changed and _is_same(earlier.get(key), about)
         if is_there and not is_repeated and not settings.force:
             raise SubmissionError(
-                f"{folder} has other answers for {chosen.name}, {split}, already: replace them with --force."
+                f"{folder} already has other answers for {chosen.name}, {split}: replace them with --force."
             )
         removed = () if is_repeated else _write(folder, info, pair, lines, changed)
     report = check_submission(
@@ -255,7 +255,7 @@ def _imports(info: SubmissionInfo) -> Mapping[str, Any]:
 
 
 def _is_same(earlier: Any, about: Mapping[str, Any]) -> bool:
-    """Whether an import is an earlier one again, by whatever version."""
+    """Whether an import repeats an earlier one, by any version."""
     return isinstance(earlier, Mapping) and {**earlier, "decabench": ""} == {**about, "decabench": ""}
 
 
@@ -307,7 +307,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if all right answers in a file are of this task, and none is that of its example."""
+    """Raise SubmissionError if a file's right answers all belong to this task, but none matches its example."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)
@@ -318,7 +318,7 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"{name} has another right answer than the example in each of its {len(matched.rows):,} rows, such as "
+        f"{name} has a right answer that differs from the example's in each of its {len(matched.rows):,} rows, such as "
         f"{quoted(row.golds[-1])} for {own}: its labels may be in another order. Name them with --label THEIRS=OURS."
     )
 

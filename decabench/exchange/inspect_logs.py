@@ -34,7 +34,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
     _bound_archive(path)
     try:
         log = read_eval_log(str(path), resolve_attachments=True)
-    except Exception as error:  # of many kinds, for a damaged file
+    except Exception as error:  # a damaged file can raise almost anything
         raise SubmissionError(f"{path.name} is not a log of Inspect: {_first_line(error)}.") from error
     facts = {"model": log.eval.model, "task": log.eval.task, "status": log.status}
     versions = {f"version of {name}": version for name, version in log.eval.packages.items()}
@@ -43,7 +43,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
         places = replace(places, choice=_CHOICE)  # the completions name options by letters
     elif not places.choice and samples and all(_names_a_letter(sample) for sample in samples):
         raise SubmissionError(
-            f"{path.name} has letters of options, and no scores of {_CHOICE!r}: score it first with inspect score."
+            f"{path.name} has option letters but no scores of {_CHOICE!r}: score it first with inspect score."
         )
     if places.choice and all(_repeats_completion(sample, places.choice) for sample in samples):
         places = replace(places, choice="")  # a scorer that extracts nothing, such as model_graded_qa
@@ -60,7 +60,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
 def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
     """Return the place of each sample in the dataset, from 0; empty if the log does not state all of them.
 
-    Samples are sorted by their ids as texts, so that 10 comes before 2.
+    Samples are sorted by their ids as strings, so 10 comes before 2.
     """
     dataset = getattr(log.eval, "dataset", None)
     ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
@@ -86,7 +86,7 @@ def _repeats_completion(sample: Any, scorer: str) -> bool:
 
 
 def _bound_archive(path: Path) -> None:
-    """Raise SubmissionError for an archive that unpacks to more than is read."""
+    """Raise SubmissionError for an archive whose unpacked size exceeds the limit."""
     if not zipfile.is_zipfile(path):
         return
     try:
@@ -114,15 +114,15 @@ def _inspect_rows(
         reason = output.stop_reason if output.choices else ""
         ended = FINISHES.get(reason, "length" if limit else "stop")
         about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
-        if not places.choice or ended == "refused":  # a scorer may find an answer in what a filter left
+        if (
+            not places.choice or ended == "refused"
+        ):  # a scorer may find an answer in the text that a filter left
             yield about._replace(answer=output.completion)
             continue
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
             listed = ", ".join(map(printable, sample.scores or {})) or "none"
-            message = (
-                f"the scorer {quoted(places.choice)} gave {quoted(id_)} no answer; it has scores of: {listed}"
-            )
+            message = f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; scores are from: {listed}"
             yield about._replace(problem=("missing-field", message))
         else:
             options = sample.choices or ()
@@ -154,7 +154,8 @@ def _scored_answer(
     letters = {option_letter(at): option for at, option in enumerate(options)}
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:
-        message = f"the answer to {quoted(about.id or '')} is several options ({answer}): an answer here is one text"
+        named = f"{quoted(about.id or '')} names several options ({answer})"
+        message = f"the answer to {named}: decabench reads one per example"
         return about._replace(problem=("bad-record", message))
     text = answer if chosen[0] is None else chosen[0]
     letter = None if chosen[0] is None else answer.strip()

@@ -1,7 +1,7 @@
 """Read the answers in samples of lm-eval: `samples_<task>_<time>.jsonl`, written with --log_samples.
 
-A sample has the requests to the model (`arguments`), its responses (`resps`), and what a filter made of them. Which
-kind of requests they are stands nowhere: it shows in their arguments. Tested with 0.4.2 and 0.4.13.
+A sample has the requests to the model (`arguments`), its responses (`resps`), and what a filter made of them. The kind
+of request isn't recorded, so it is inferred from the arguments. Tested with 0.4.2 and 0.4.13.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
 
 
 _NO_MATCH = "[invalid]"
-"""What lm-eval's filters leave of a text in which they find no answer."""
+"""The result of lm-eval's filters for a text in which they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:
@@ -157,9 +157,7 @@ def _choose(
     If there is none, return why.
     """
     if requests and all(len(request) == 1 for request in requests):
-        return (
-            "its only request is the likelihood of a whole text (loglikelihood_rolling), which is no answer"
-        )
+        return "its only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
     texts = [request[1].strip() for request in requests if len(request) > 1 and isinstance(request[1], str)]
     given = kept if isinstance(kept, list) else []
     scores = [score for score in map(_score, given) if score is not None]
@@ -167,22 +165,24 @@ def _choose(
         if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
             return "it has several responses to a request: choose a filter that leaves one, with --filter"
         response = kind_of(given[0] if given else None)
-        return f"its response is {response}, and no text or choices: only generate_until and multiple_choice are read"
+        return f"its response is {response}, not text or choices: only generate_until and multiple_choice are read"
     if len(texts) == 1:
-        return "its only request is the likelihood of the right answer (loglikelihood), which is no answer"
+        return (
+            "its only request is the likelihood of the right answer (loglikelihood), which is not an answer"
+        )
     asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
     choices = [texts[at] for at in asked]
     # acc_mutual_info asks for each choice again, without a context.
     alone = [texts[at] for at in range(len(texts)) if at not in asked]
     if len({json.dumps(requests[at][0]) for at in asked}) > 1 or alone not in ([], choices):
         return (
-            "its requests have different contexts (multiple inputs), so that what follows them is no answer"
+            "its requests have different contexts (multiple inputs), so their continuations are not answers"
         )
     values = [scores[at] for at in asked]
     for number, value in enumerate(values, 1):
         if math.isnan(value) or value == math.inf:
             shown = "NaN" if math.isnan(value) else "infinite"
-            return f"the log-likelihood of its choice {number} is {shown}, so that none is the likeliest"
+            return f"the log-likelihood of its choice {number} is {shown}, so no choice is the likeliest"
     best = values.index(max(values))
     target = str(record.get("target"))
     if (
@@ -208,7 +208,7 @@ def _score(given: Any) -> float | None:
 
 
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
-    """Return the only list of as many texts in a doc: what the letters stand for. Empty if there are more or none."""
+    """Return the doc's only list with as many texts, which the letters stand for; empty if it has none or several."""
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]
     found = [

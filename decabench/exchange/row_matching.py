@@ -1,7 +1,7 @@
 """Match the rows of another program's file to examples: by their ids, by their order or by their texts.
 
-However rows are matched, the texts that they have must be those of their examples: ids can be another split's, and
-rows can stand in another order. A file with a row that is not the answer to exactly one example is refused as a whole.
+However rows are matched, their texts must be those of their examples: ids may belong to another split, and rows may be
+in another order. A file is refused as a whole if any row does not answer exactly one example.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 _IN_QUOTES = (
-    "a quotation mark opens a field here that goes on over what looks like rows: double the quotation marks in it and "
+    "a quotation mark opens a field here that runs over several apparent rows: double the quotation marks in it and "
     "put one before and after it"
 )
 
@@ -57,7 +57,7 @@ class RefusedImportError(SubmissionError):
 
 
 class Examples:
-    """The examples of a split, as far as rows are matched to them."""
+    """The parts of a split's examples that rows are matched to."""
 
     def __init__(self, store: Store, task: Task, split: str) -> None:
         self._store, self._key = store, (task.name, split)
@@ -65,13 +65,13 @@ class Examples:
         self.ids = store.ids(task.name, split)
         """Their ids, in order."""
         self.at = {id_: number for number, id_ in enumerate(self.ids)}
-        """The number of each, from 0, by its id."""
+        """Example number, from 0, by id."""
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """The number of each by upstream's id, if ours are others since upstream's tell the answers.
+        """Example number by upstream's id, if the prepared data has other ids because upstream's reveal the answers.
 
-        Where answers are hidden there is none: an id that is accepted would confirm a guess.
+        Empty where answers are hidden: an accepted id would confirm a guess.
         """
         if self._is_hidden:
             return {}
@@ -104,7 +104,7 @@ class Examples:
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
-        """Return the number of the example with an id, ours or upstream's."""
+        """Return the number of the example with this id, or with this id upstream."""
         if id_ is None or id_ in self.at:
             return self.at[id_] if id_ is not None else None
         return self.upstream.get(id_)
@@ -130,7 +130,7 @@ def match_rows(
 
 
 class _Matching:
-    """The rows of one file on their way to examples."""
+    """The rows of one file while they are matched to examples."""
 
     def __init__(
         self, opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
@@ -144,7 +144,7 @@ class _Matching:
         self.is_by_id = 2 * known > len(self.rows)
 
     def _answers(self) -> Iterator[ForeignAnswer]:
-        """Yield the rows that have an answer; the problems of others are faults."""
+        """Yield the rows that have an answer; record the others' problems as faults."""
         most = 1_000_000 + 10 * len(self.examples.ids)
         for number, row in enumerate(self.opened.rows):
             if number == most:
@@ -206,14 +206,14 @@ class _Matching:
         most = len(self.examples.ids)
         if not self.opened.has_order:
             raise SubmissionError(
-                f"{self.name} has its samples in the order of their ids, and not the order of its whole dataset: leave "
+                f"{self.name} lists its samples by id, and does not state the order of its whole dataset: leave "
                 "out --in-order."
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
-            message = f"{size:,} rows for {most:,} examples: matched by order, there must be one for each"
+            message = f"{size:,} rows for {most:,} examples: matching by order needs one row for each example"
             self.faults.append(Fault("wrong-count", message, self.name))
-            self._refuse("it has not one row for each example")
+            self._refuse("it does not have one row for each example")
         if self.faults:
             self._refuse()
         places = {
@@ -234,11 +234,11 @@ class _Matching:
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:
-                self._fault(row, "unknown-id", f"it is for example {place:,}, counted from 0, of {most:,}")
+                self._fault(row, "unknown-id", f"it is for example {place:,} (counted from 0) of {most:,}")
             elif self.is_by_id and self.examples.find(row.id) not in (None, place):
                 id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
                 self._fault(
-                    row, "other-text", f"it has the id {id_}, and the example in its place {expected}"
+                    row, "other-text", f"it has the id {id_}, but the example in its place has {expected}"
                 )
         if self.faults:
             self._refuse("its rows are not in the order of the data", self._advise())
@@ -262,7 +262,7 @@ class _Matching:
     def _by_text(self) -> dict[int, int]:
         """Match each row to the example whose texts it has.
 
-        Of several examples with the same texts, it is the one in the row's place, if all other rows are in theirs.
+        If several examples have the same texts, the row's position decides, provided that all other rows are in order.
         """
         found = self.examples.matcher.find(self.words)
         places = {number: examples[0] for number, examples in found.items() if len(examples) == 1}
@@ -277,7 +277,9 @@ class _Matching:
             elif len(examples) > 1:
                 ids = ", ".join(quoted(self.examples.ids[each]) for each in examples[:3])
                 more = f" and {len(examples) - 3:,} more" if len(examples) > 3 else ""
-                self._fault(row, "other-text", f"its text is that of {ids}{more}: give the row the id of one")
+                self._fault(
+                    row, "other-text", f"its text is shared by {ids}{more}: give the row one of their ids"
+                )
             elif not examples and not self.ignore_unknown:
                 says = quoted(max(row.texts, key=len, default=""))
                 self._fault(row, "unknown-id", f"no example has its id or its text {says}")
@@ -298,7 +300,7 @@ class _Matching:
     # Comparing
 
     def _compare(self, places: Mapping[int, int]) -> str:
-        """Compare what rows say with their examples, and return what to say about that.
+        """Compare rows with their examples, and return words about the result.
 
         Raises RefusedImportError for other texts, or other right answers of rows that have no texts.
         """
@@ -332,21 +334,21 @@ class _Matching:
             return "Leave out --in-order, so that rows are matched by their ids."
         if self.in_order and self.words:
             return "Leave out --in-order, so that rows are matched by their texts."
-        return f"{_CHECK} Leave out columns of the file that are not about the examples."
+        return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
         """Raise SubmissionError for a column of right answers next to one that looks like a model's."""
         other = self.rows[0].other_output if self.rows else ""
         if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
             raise SubmissionError(
-                f"{self.name} has the right answer to every example in the column of answers, and another column "
-                f"{quoted(other)}: name the column that the model wrote with --answer, or leave the other out."
+                f"{self.name} has the right answer to every example in its column of answers, and another column "
+                f"{quoted(other)}: name the model's column with --answer, or remove the other column."
             )
 
     def _golds_of_twins(
         self, words: Mapping[int, RowWords], places: Mapping[int, int]
     ) -> Iterator[tuple[int, str]]:
-        """Yield each row whose right answer is that of another example with its texts, such as one paragraph."""
+        """Yield each row whose right answer belongs to another example with the same texts, such as a paragraph."""
         golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
         unknown = {
             n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
@@ -358,12 +360,12 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield each row with another right answer than its example, in words or in numbers that stand for labels."""
+        """Yield each row whose right answer differs from its example's, in words or in numbers for labels."""
         answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
         worded = [number for number, given in golds.items() if every.intersection(given)]
-        if 2 * len(worded) < len(golds):  # in other words than ours, such as 1 for positive
+        if 2 * len(worded) < len(golds):  # the file spells labels differently, such as 1 for positive
             pairs = {
                 number: (self.rows[number].golds[0].strip(), self.examples.texts[places[number]].answers[0])
                 for number in golds
@@ -385,7 +387,7 @@ _MOST_LABELS = 20
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
-    """Return whether ids that count the rows, such as q0, q1, q10, q2, do so in order; true for others."""
+    """Return whether numbered ids are in order: false for q0, q1, q10, q2, and true for other ids."""
     parts = [_NUMBERS.split(id_) for id_ in ids]
     columns = [set(column) for column in zip(*parts, strict=False)]
     varied = [at for at, column in enumerate(columns) if len(column) > 1]
@@ -397,4 +399,4 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
 _NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
-"""The beginning of lines that `cat -n`, fairseq (`H-0`) and Moses number."""
+"""The beginning of lines numbered by `cat -n`, fairseq (`H-0`) or Moses."""

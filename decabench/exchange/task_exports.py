@@ -111,7 +111,7 @@ class ExportedTask:
     def scores(self, answers: Sequence[tuple[str, str]], refused: Collection[str] = ()) -> dict[str, float]:
         """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice.
 
-        `refused` are the ids of answers that the model or its server refused to give, which are wrong.
+        `refused` are the ids of answers that the model or its server refused to give; they are scored as wrong.
         """
         return self._scores(self.metrics, answers, refused)
 

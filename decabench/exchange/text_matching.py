@@ -1,8 +1,8 @@
 """Find the example that a foreign row is about, by the texts that both carry.
 
 Other programs tokenize, lower-case, escape, cut and join texts, and put prompts around them. So a text is compared as a
-set of words and of pairs of neighbouring words. Case, punctuation, accents and spaces make no difference, and a rare
-word weighs more than a common one: the logarithm of examples per example that has it.
+set of words and of pairs of neighbouring words. Case, punctuation, accents and spaces are ignored. Rare words weigh
+more: the logarithm of all examples over the examples that have the word.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from typing import NamedTuple
 __all__ = ["ComparedTexts", "Difference", "ExampleTexts", "RowWords", "TextMatcher", "letters_of"]
 
 _COPIED, _COPIES = 0.5, 0.8
-"""The share of a text, by weight, that a copy has, and that most copies have. Of another text, it is under a third."""
+"""The share of a text, by weight, that any copy has, and that most copies have. Other texts have under a third."""
 _COMPLETE = 0.97
 """The share of a text that a row has if it holds the whole text."""
 _MARGIN, _MARGIN_SHARE = 2.0, 0.02
 """How much more another example must explain to be nearer: a third of a rare word's weight, and a share of all."""
 _EXPLAINED = 0.7
-"""The share of a row that its example explains; the rest can be titles and such, but not another example."""
+"""The share of a row that its example explains. The rest can be titles and the like, but not another example."""
 _FEW, _TEMPLATE = 5, 0.9
 """The share of rows that have a word of the template around the texts, and the number of rows that show it."""
 _PROSE = 3
-"""The number of words that make a text, and not a label, a number or a time."""
+"""The number of words that distinguish a text from a label, a number or a time."""
 _RARE, _MOST_PLACES, _NEAR, _MOST_NEAR = 30, 500, 8, 40
 """How many words to look for examples by, in how many examples each may be, and how many examples to compare."""
 _MOST_WORDS = 1_500_000
-"""The number of words of a split that are compared; of more, a fixed part is."""
+"""The number of a split's words that are compared. Beyond that, a fixed share is used."""
 
 
 class ExampleTexts(NamedTuple):
@@ -80,19 +80,19 @@ class Difference:
     row: int
     """The number of the row, from 0."""
     says: str
-    """The text of the row, from shortly before what the example does not say."""
+    """The text of the row, from shortly before the first words that the example lacks."""
     expected: str
-    """The text of the example, from shortly before what the row does not say."""
+    """The text of the example, from shortly before the first words that the row lacks."""
     other: int | None
     """The number of the example whose texts the row has, from 0; None if no example has them."""
 
 
 @dataclass(frozen=True)
 class ComparedTexts:
-    """What became of a comparison."""
+    """The result of a comparison."""
 
     differences: tuple[Difference, ...]
-    """The rows with other texts than their examples."""
+    """The rows whose texts differ from their examples."""
     are_copies: bool
     """Whether most rows have texts of their examples, and not only numbers or labels."""
 
@@ -164,13 +164,13 @@ class TextMatcher:
         }
 
     def _equal(self, words: RowWords) -> list[int]:
-        """Return the examples of which most texts are texts of the row."""
+        """Return the examples that share most of their texts with the row."""
         counts = Counter(example for text in set(words.letters) for example in self._spelt.get(text, ()))
         most = max(counts.values(), default=0)
         return [example for example, count in counts.items() if count == most]
 
     def _contained(self, words: RowWords) -> list[int]:
-        """Return the examples whose texts are in the row; of those in each other, the longest."""
+        """Return the examples whose texts are in the row. If one contains another, only the longest counts."""
         near = [example for example, _ in self._nearest(words) if self._is_verbatim(words, example)]
         first = self._of(near[0]) if near else frozenset[str]()
         margin = self._margin(words)
@@ -216,14 +216,14 @@ class TextMatcher:
     # How well a row fits an example
 
     def _fit(self, words: RowWords, example: int) -> float:
-        """Return how much the row has of a text of the example, or the example of a text of the row."""
+        """Return the share of the example's text that is in the row, or of the row's text that is in the example."""
         carried = max(self._carried(words, example, 2 * self._rarest), default=0.0)
         if carried >= _COMPLETE:
             return carried
         own = self._of(example)
         parts = [[word for word in part if " " not in word] for part in words.parts]
         weights = [self._weight(part) for part in parts]
-        least = 0.4 * max(weights, default=0.0)  # a title or a label tells little
+        least = 0.4 * max(weights, default=0.0)  # a title or a label is weak evidence
         shares = [
             self._weight(own.intersection(part)) / weight
             for part, weight in zip(parts, weights, strict=True)
@@ -233,7 +233,7 @@ class TextMatcher:
         return fit if fit >= _COPIED or not self._is_spelt_alike(words, example) else 1.0
 
     def _carried(self, words: RowWords, example: int, least: float = 0.0) -> list[float]:
-        """Return how much the row has of the question and the context, if that tells examples apart."""
+        """Return how much of the question and the context the row has, if that distinguishes examples."""
         shares = []
         for part in map(self._words, self._varied_texts(example)):
             if (weight := self._weight(part)) > least:
@@ -260,7 +260,7 @@ class TextMatcher:
         return max(_MARGIN, _MARGIN_SHARE * self._weight(words.known))
 
     def _nearer(self, words: RowWords, example: int) -> list[int]:
-        """Return the examples that the row is rather about, the nearest first.
+        """Return the examples that fit the row better, the nearest first.
 
         If the row holds the whole text of its own example, that must be a part of theirs: others may be worked
         examples of a prompt.
@@ -341,7 +341,7 @@ _WORD = re.compile(
 )
 """A character of a script that has no spaces, or a run of letters and digits."""
 _SUFFIX = re.compile(r"\s*(n?)\s*['\u2019`]\s*(s|t|re|ve|ll|d|m)\b")
-"""What tokenizers cut off: `do n't`, `it 's`."""
+"""Endings that tokenizers split off: `do n't`, `it 's`."""
 
 
 def _split(text: str) -> list[str]:

@@ -394,7 +394,7 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     path = write_csv(tmp_path / "sst.csv", golds("sst"))
     folder = bring(path, "sst", "csv").folder
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    with pytest.raises(SubmissionError, match="has other answers for sst, validation, already: replace them"):
+    with pytest.raises(SubmissionError, match="already has other answers for sst, validation: replace them"):
         bring(path, "sst", "csv", note="of another origin")
     assert bring(path, "sst", "csv", force=True, note="of another origin").removed == ()  # the same answers
     assert (folder / "results").exists() and entry(folder, "sst.validation")["note"] == "of another origin"

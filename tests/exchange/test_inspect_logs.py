@@ -70,7 +70,7 @@ def test_answers_of_a_scorer_of_inspect(log):
     assert first == ForeignAnswer(1, "a", "yes", "I say yes")
     assert second.problem == (
         "missing-field",
-        "the scorer 'match' gave 'b' no answer; it has scores of: none",
+        "the scorer 'match' gave no answer for 'b'; scores are from: none",
     )
     assert not opened.is_raw
 
@@ -120,7 +120,7 @@ def test_several_options_of_inspect_are_no_answer(log):
     (row,) = log([chosen("a", "ANSWER: A,B", "A, B")]).rows
     assert row.problem == (
         "bad-record",
-        "the answer to 'a' is several options (A, B): an answer here is one text",
+        "the answer to 'a' names several options (A, B): decabench reads one per example",
     )
 
 

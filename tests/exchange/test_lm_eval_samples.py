@@ -85,7 +85,7 @@ NO_ANSWERS: dict[str, tuple[Any, str]] = {
         {"doc": {"id": "1"}, "filtered_resps": [["a", "b"]], "arguments": [["x", {}]]},
         "several responses",
     ),
-    "fewer scores": (choices(scores=[(-1.0, False)]), "its response is a list, and no text or choices"),
+    "fewer scores": (choices(scores=[(-1.0, False)]), "its response is a list, not text or choices"),
     "null, of a server": ({"doc": {"id": "1"}, "filtered_resps": [None]}, "its response is missing"),
     "a number, of a filter": ({"doc": {"id": "1"}, "filtered_resps": [7]}, "its response is the number 7"),
     "another acc": (

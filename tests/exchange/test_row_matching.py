@@ -114,7 +114,8 @@ def test_a_question_tells_which_of_a_paragraphs_examples_is_meant(bring, score, 
         )
     del table["question"]
     with pytest.raises(
-        RefusedImportError, match=r"its text is that of '56beb7fd.* and 1 more: give the row the id"
+        RefusedImportError,
+        match=r"its text is shared by '56beb7fd.* and 1 more: give the row one of their ids",
     ):
         bring(table, "squad", force=True)
 
@@ -252,7 +253,9 @@ def test_labels_in_another_order_are_noticed(bring, score, examples, tmp_path):
     names = {"negative": "positive", "positive": "negative"}
     rows = [{"doc": {"text": row.context}, "answer": names[row.answers[0]]} for row in examples("sst")]
     path = write_samples(tmp_path / "samples.jsonl", [{**row, "target": row["answer"]} for row in rows])
-    with pytest.raises(SubmissionError, match="another right answer than the example in each of its 32 rows"):
+    with pytest.raises(
+        SubmissionError, match="a right answer that differs from the example's in each of its 32 rows"
+    ):
         bring(path, "sst", "lm-eval")
     assert score(bring(path, "sst", "lm-eval", labels=names)) == 100.0
 
@@ -332,9 +335,7 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
         "answer": [each.answers[0] for each in data],
         column: ["negative"] * 32,
     }
-    with pytest.raises(
-        SubmissionError, match=f"another column '{column}': name the column that the model wrote"
-    ):
+    with pytest.raises(SubmissionError, match=f"another column '{column}': name the model's column"):
         bring(table, "sst")
     done = bring(table, "sst", places=Places(answer=column))
     assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
