@@ -212,12 +212,12 @@ class _Cli(click.Group):
 
 
 def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
-    """Fail with an error that is not click's."""
+    """Exit with an error that click did not raise."""
     is_output = isinstance(error, BrokenPipeError) or getattr(error, "filename", "") == _OUTPUT
-    if is_output:  # Python, which flushes it at its end, should complain no more
+    if is_output:  # keeps Python from complaining when it flushes the stream on exit
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), (meta.get("decabench.stdout") or sys.stdout).fileno())
-    if isinstance(error, BrokenPipeError):  # the reader of the output has closed it; 1 is for faults
+    if isinstance(error, BrokenPipeError):  # the reader closed the pipe; exit code 1 is reserved for faults
         raise click.exceptions.Exit(_PIPE_CLOSED)
     sentence, code = _describe_failure(error)
     _fail(sentence, code, meta, error)
@@ -236,7 +236,7 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
         from decabench.files import explain_refusal
 
         if error.filename == _OUTPUT:
-            sentence = f"Standard output cannot be written ({error.strerror}): send it elsewhere."
+            sentence = f"Standard output cannot be written ({error.strerror}): redirect it elsewhere."
         else:
             sentence = explain_refusal(error)
         return sentence, StorageError.exit_code
@@ -430,7 +430,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors say that they are about it."""
+    """Standard output, whose errors name it."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -440,7 +440,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error, whose errors end no command: on a full disk, messages are lost and results are not."""
+    """Standard error, whose errors never stop a command: on a full disk, messages are lost but results are not."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -456,10 +456,12 @@ def _stream(file: io.FileIO, encoding: str, errors: str = "strict") -> io.TextIO
 
 
 def _open_streams() -> None:
-    """Make standard output and standard error streams of these kinds; one that is closed is nobody's by then."""
+    """Replace standard output and standard error with streams of these classes. A closed stream goes to the null
+    device.
+    """
     is_closed = sys.stdout is None
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass  # nor may the next file that is opened pass for standard output
+        pass  # otherwise the next opened file would become standard output
     os.close(spare)
     for name, number, kind in (("stdout", 1, _Output), ("stderr", 2, _Messages)):
         old = getattr(sys, name)
@@ -468,7 +470,7 @@ def _open_streams() -> None:
             old.flush()
         setattr(sys, name, _stream(kind(number, "w", closefd=False), encoding, errors))
     if is_closed:
-        click.echo("Error: Standard output is closed: send it to a file, or to /dev/null.", err=True)
+        click.echo("Error: Standard output is closed: redirect it to a file or to /dev/null.", err=True)
         raise SystemExit(3)
 
 

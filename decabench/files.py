@@ -91,7 +91,7 @@ def as_paths(given: Paths) -> list[Path]:
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What file systems answer that cannot do something."""
+"""Errors of file systems that do not support an operation."""
 
 _ADVICE: Mapping[int | None, str] = {
     errno.EMFILE: "allow more open files with ulimit -n, or use fewer --jobs or --workers",
@@ -101,12 +101,12 @@ _ADVICE: Mapping[int | None, str] = {
     errno.ESTALE: "the network file system has lost it, so run the same command again",
     errno.ENAMETOOLONG: "give a shorter name",
     errno.ELOOP: "remove the links that lead in a circle",
-    errno.ETXTBSY: "end the program that is running from it",
-    errno.EBUSY: "end the program that is using it",
+    errno.ETXTBSY: "stop the program that is running from it",
+    errno.EBUSY: "close the program that is using it",
     errno.EXDEV: "give a folder that is on one file system",
     errno.ENOLCK: "give a folder on a file system with locks",
 }
-"""What to do about refusals that another place for the file would not change, or not any place."""
+"""Advice on refusals that moving the file elsewhere would not fix, or only in particular places."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _REFUSALS = {*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE}
@@ -130,12 +130,12 @@ def is_refused_write(error: BaseException) -> bool:
 def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
     """Say in a sentence which file the operating system refused, why, and what to do.
 
-    `path` is the file that was worked on; an error that names another one is about that. `elsewhere` is the advice for
-    refusals that another place would not meet.
+    `path` is the file in use, unless the error names another. `elsewhere` is the advice for refusals that a different
+    folder would avoid.
     """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
     for part in (named, *named.parents) if named else ():
-        if is_temporary(part.name):  # which says nothing to a user
+        if is_temporary(part.name):  # meaningless to a user
             named = path if path is not None and part.parent in (path, path.parent) else part.parent
     if named is None or path is None or (path not in (named, *named.parents) and named not in path.parents):
         verb, elsewhere = "used", ""
@@ -177,9 +177,8 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def require_machine(error: BaseException, path: Path) -> None:
-    """Raise StorageError if a file was not read for want of memory or open files, or since the disk failed.
-
-    For those who tell all else that may be wrong with the file as its fault.
+    """Raise StorageError if a file could not be read because memory or open files ran out, or the disk failed. For
+    callers that report every other problem as the file's fault.
     """
     if isinstance(error, OSError) and error.errno in _OF_MACHINE:
         raise StorageError(explain_refusal(error, "read", path)) from error
@@ -228,8 +227,8 @@ def atomic_file(
 ) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError for what the system refuses of this file alone, not of others that the block reads or writes. A
-    compressed file can be written but not seeked; `level` is gzip's, and `option` is as in `storage_errors`.
+    Raises StorageError only for refusals that concern this file, not other files that the block reads or writes. A
+    compressed file can't be seeked; `level` is gzip's, and `option` is as in `storage_errors`.
     """
     make_folder(path.parent, option)
     _sweep_once(path.parent)
@@ -263,7 +262,7 @@ _BUFFER = 1 << 17
 
 
 class _Target(io.FileIO):
-    """A temporary file whose errors name the file that it becomes."""
+    """A temporary file whose errors name the final file."""
 
     def __init__(self, handle: int, path: Path, option: str) -> None:
         super().__init__(handle, "wb")
@@ -280,7 +279,7 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""Bytes of a file's name in that of its temporary file, which may have 255."""
+"""Bytes of a file's name that its temporary file's name keeps; a name can have 255."""
 
 _OLD_SECONDS = 24 * 3600
 """Where files cannot be locked, a temporary file of this age belongs to nobody."""
@@ -304,14 +303,14 @@ def _make_temporary(path: Path) -> tuple[int, str]:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix_of(path.name), suffix=_SUFFIX)
         if _holds_lock(handle, temporary):
             return handle, temporary
-        os.close(handle)  # a sweep came between creating and locking
+        os.close(handle)  # swept between its creation and the lock
 
 
 @contextmanager
 def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterator[Path]:
     """Provide a folder for as long as the block lasts, in `parent` or where the system has temporary files.
 
-    One that a killed process left is removed by the next that makes one there. Raises StorageError.
+    If a process is killed, the next to make a folder there removes its leftovers. Raises StorageError.
     """
     import tempfile
 
@@ -323,7 +322,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
             made = tempfile.mkdtemp(dir=parent, prefix=_prefix_of(name), suffix=_SUFFIX)
         with _opened(made, os.O_RDONLY) as descriptor:
             if descriptor is not None and not _holds_lock(descriptor, made):
-                continue  # a sweep came between creating and locking
+                continue  # swept between its creation and the lock
             try:
                 yield Path(made)
                 return
@@ -333,7 +332,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
 
 @contextmanager
 def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
-    """Open a file or folder that is no link, without waiting; None if that is impossible."""
+    """Open a file or folder without waiting; None if it is a link or cannot be opened."""
     try:
         descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -346,9 +345,9 @@ def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names in a folder without temporary files, of which those of killed writers are removed.
+    """Return the names in a folder except temporary files, and remove those of killed writers.
 
-    Whatever asks whether a folder is empty, or holds files of others, asks this. Without a folder, there are none.
+    Use this to ask whether a folder is empty or has other people's files. A missing folder has no names.
     """
     sweep_temporary(folder)
     with read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
@@ -362,7 +361,7 @@ _UNFINISHED = ".unfinished"
 def require_new(folder: Path, written: Sequence[str]) -> None:
     """Raise DecabenchError unless a folder is new or empty, or a killed process was filling it.
 
-    `written` are the names of what is written there, as patterns: other files are somebody's, and stay.
+    `written` are patterns for the names written there. Any other file belongs to somebody and stays.
     """
     names = names_in(folder)
     others = [name for name in names if not any(fnmatch(name, each) for each in (*written, _UNFINISHED))]
@@ -372,7 +371,7 @@ def require_new(folder: Path, written: Sequence[str]) -> None:
 
 @contextmanager
 def new_folder(folder: Path, written: Sequence[str]) -> Iterator[None]:
-    """Fill a folder as `require_new` wants it; if the block fails, it is empty again. Raises DecabenchError too.
+    """Fill a folder that passes `require_new`; empty it again if the block fails. Raises DecabenchError too.
 
     Until the block has succeeded, the folder has a mark that says so.
     """
@@ -403,8 +402,8 @@ def _empty(folder: Path) -> None:
 def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
     """Remove the temporary files and folders that killed processes left in a folder, and return their paths.
 
-    Only what has the names that this module gives is touched, and only if no process holds it. Links are neither
-    removed nor followed. Files that cannot be removed stay.
+    Only names that this module gives are touched, and only if no process holds them. Links are neither removed nor
+    followed. Files that cannot be removed stay.
     """
     swept = []
     for here, folders, names in os.walk(folder, followlinks=False):
@@ -452,7 +451,7 @@ def _sweep(path: Path) -> bool:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock a file or folder until it is closed, its process killed included; None where that is impossible."""
+    """Lock a file or folder until it is closed or its process is killed; None where locking is impossible."""
     if os.name != "posix":
         return None
     import fcntl
@@ -467,7 +466,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _holds_lock(descriptor: int, path: str | Path) -> bool:
-    """Lock an open file, and tell whether it still has its name: one that was removed meanwhile locks nothing."""
+    """Lock an open file, and return whether it still has its name: the lock on a removed file protects nothing."""
     if try_lock(descriptor) is False:
         return False
     try:
@@ -486,10 +485,10 @@ _SILENT_SECONDS = 2.0
 
 @contextmanager
 def lock_file(path: Path, refusal: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
-    """Hold the lock of what is written at and around `path`, which one process at a time can have.
+    """Hold the lock on writing at and around `path`, which one process at a time can have.
 
-    Raises DecabenchError, of `refusal`, if another has it for `patience` seconds, StorageError if none can be made.
-    `option` is as in `storage_errors`.
+    Raises DecabenchError with `refusal` if another process keeps it for `patience` seconds, StorageError if locking
+    fails. `option` is as in `storage_errors`.
     """
     with _lock_beside(path, "", option, patience) as is_held:
         if not is_held:
@@ -501,7 +500,7 @@ def lock_file(path: Path, refusal: str, patience: float = 0.0, option: str = "")
 def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
     """Hold the same lock after waiting for a process that has it. Raises StorageError.
 
-    `option` is as in `storage_errors`. A wait of some seconds is told as the warning `notice`.
+    `option` is as in `storage_errors`. A wait of several seconds logs the warning `notice`.
     """
     with _lock_beside(path, notice, option, math.inf):
         yield
@@ -509,9 +508,9 @@ def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
 
 @contextmanager
 def _lock_beside(path: Path, notice: str, option: str, patience: float) -> Iterator[bool]:
-    """Hold a lock beside `path`, and say whether it was free within `patience` seconds.
+    """Hold a lock next to `path`, and yield whether it was free within `patience` seconds.
 
-    The lock is named as temporary files are, so that a sweep removes that of a killed process.
+    The lock is named like a temporary file, so a sweep removes a killed process's lock.
     """
     if os.name != "posix":  # where files cannot be locked, nobody waits
         yield True
@@ -552,8 +551,8 @@ def _open_lock(lock: Path) -> int:
         return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError as error:
         try:
-            return os.open(lock, os.O_RDONLY)  # another user's, which can be locked all the same
-        except FileNotFoundError:  # there is none, and none can be made here
+            return os.open(lock, os.O_RDONLY)  # another user's lock, which still works
+        except FileNotFoundError:  # it does not exist and cannot be created here
             raise error from None
 
 
@@ -636,7 +635,7 @@ def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
                 for digest in digests:
                     digest.update(block)
     except OSError as error:
-        error.filename = str(path)  # which a failing disk does not say
+        error.filename = str(path)  # a failing disk does not name the file
         raise
 
 

@@ -1,7 +1,7 @@
-"""Read JSON, TOML, CSV, parquet and xz that a stranger may have written: strictly, and in bounded time and memory.
+"""Read untrusted JSON, TOML, CSV, parquet and xz strictly, in bounded time and memory.
 
-Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do. Those
-that read a file raise FileNotFoundError too, and StorageError if the operating system refuses to read it.
+Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
+Functions that read a file also raise FileNotFoundError, and StorageError if the operating system refuses to read it.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _end_after_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        if main := main_thread().ident:  # whose wait is to be interrupted, and not that of this thread
+        if main := main_thread().ident:  # to interrupt its wait rather than this thread's
             signal.pthread_kill(main, signal.SIGTERM)
         time.sleep(_CLEANING_SECONDS)
         os._exit(_TERMINATED)

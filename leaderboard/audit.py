@@ -121,7 +121,7 @@ def audit(
             ContradictionError,
             StorageError,
             OSError,
-        ) as error:  # one unreadable file must not end the board of all
+        ) as error:  # one unreadable file must not stop the whole board
             return Refusal(entry.path, refusal_reason(error, submissions))
 
     with ThreadPoolExecutor(threads) as pool:  # files are read, unpacked and added up without Python's lock

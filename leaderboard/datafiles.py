@@ -138,8 +138,8 @@ def _describe_tests(
 
     `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
     `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same` pairs have
-    no interval, as nothing differs. `hidden` are the scales of scores on hidden labels: intervals are as rounded as
-    these are.
+    no interval, since nothing differs. `hidden` are the scales of scores on hidden labels: intervals are rounded like
+    these scores.
     """
     if tests is None:
         return None
@@ -203,7 +203,7 @@ def task_data(
 def _distribution(
     column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    hidden = evidence.hides(column.name, table.split)  # single examples of theirs are nobody's business
+    hidden = evidence.hides(column.name, table.split)  # their single examples are not public
     rows = () if hidden else table.compared_rows
     known = [(row, evidence.find(row.entry, column.name)) for row in rows]
     systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]

@@ -83,14 +83,14 @@ class Evidence:
         return self._known[key]
 
     def hides(self, task: str, split: str) -> bool:
-        """Return whether labels are hidden that are prepared here, so that nothing of an example may be published."""
+        """Return whether labels prepared here are hidden, so that nothing about an example may be published."""
         key = task, split
         if key not in self._hidden:
             self._hidden[key] = self._find_hidden(task, split)
         return self._hidden[key]
 
     def has_secret(self, task: str, split: str, fingerprint: str) -> bool:
-        """Return whether a fingerprint is that of data prepared here with a secret; an earlier one has none."""
+        """Return whether a fingerprint belongs to data prepared here with a secret; earlier fingerprints have none."""
         if self._store is None or not is_task_name(task):
             return False
         try:

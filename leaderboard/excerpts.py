@@ -58,7 +58,7 @@ class Excerpts:
     """The examples that a page shows for one task."""
 
     shown: tuple[dict[str, Any], ...] = ()
-    """JSON values: id, question, context, golds, answer, score, kind; of a dialogue its course, too."""
+    """JSON values: id, question, context, golds, answer, score, kind; for a dialogue, also its course."""
     why: str = ""
     """Why there are none, if so."""
 
@@ -124,7 +124,7 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
     try:
         record = store.record(name, split)
         if store.hides(tasks.get(name, name), split):
-            return _Data("The labels of this split are hidden, and examples would give them away.")
+            return _Data("The labels of this split are hidden, and examples would reveal them.")
         is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
         if policy == "free" and name not in tasks:
             return _Data(
@@ -169,7 +169,7 @@ def _choose_excerpts(
     metric = evidence.metrics.get(result.metric)
     has_states = (
         metric is not None and metric.states is not None
-    )  # which rest on the answers that are not shown, too
+    )  # they also depend on answers that are not shown
     if (
         not has_states
         and result.check.kind == "verified"
@@ -296,13 +296,13 @@ def _score_examples(
 
 
 _MOST_BEFORE = 12
-"""How many of the examples before one in its group are shown."""
+"""The most earlier examples of a group that are shown."""
 
 
 def _describe_courses(
     metric: Metric, texts: Sequence[str], examples: Sequence[Example]
 ) -> dict[int, dict[str, Any]]:
-    """Return what the metric compares in place of each answer, the state of a dialogue, and how it came about."""
+    """Return the dialogue state that the metric compares in place of each answer, and how it came about."""
     try:
         courses = find_courses(metric, texts, examples)
     except DecabenchError:  # of data that the metric cannot score, whatever a results file says

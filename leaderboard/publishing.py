@@ -38,7 +38,7 @@ MARKER = "site.json"
 """The file that makes a folder a site."""
 
 _BEFORE = "site.before"
-"""The site before in a build's temporary folder, while two renames exchange it with the new one."""
+"""The previous site in a build's temporary folder, while two renames exchange it with the new one."""
 
 _LARGEST_MARKER = 16 << 20
 
@@ -272,7 +272,7 @@ def _kernel_exchange() -> Callable[[bytes, bytes], bool] | None:
 
 
 def _restore(site: Path) -> None:
-    """Put a site back whose exchange was killed between its two renames, before the folder that holds it is swept."""
+    """Restore a site whose exchange was killed between its two renames, before the folder that holds it is swept."""
     for folder in sorted(site.parent.glob(".decabench-*.tmp")):
         before = folder / _BEFORE
         if os.path.lexists(site) or not is_temporary(folder.name) or not before.is_dir():

@@ -114,9 +114,7 @@ def _verify_entry(entry: Entry, submissions: Path, evidence: Evidence, options: 
             "is seen"
         )
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
-    hidden = {
-        name for name in stated if evidence.hides(name, entry.split)
-    }  # whose statistics are kept nowhere
+    hidden = {name for name in stated if evidence.hides(name, entry.split)}  # its statistics are not stored
     known = {name: verdict for name, verdict in _read_record(record).items() if name in {*stated} - hidden}
     verdicts: dict[str, _Verdict] = {}
     if options.again:
@@ -274,9 +272,9 @@ def _score_again(
     evidence: Evidence,
     options: Verification,
 ) -> dict[str, _Verdict]:
-    """Score tasks whose answers and data are at hand; return a verdict on each of them.
+    """Score tasks whose answers and data are available; return a verdict on each task.
 
-    The statistics of hidden labels become evidence, as no file has them.
+    The statistics of hidden labels become evidence, since no file has them.
 
     Raises ContradictionError if the answers give other scores than the file states, or are no valid submission.
     """

@@ -245,10 +245,9 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 
 
 def _guarded(entry: Entry, evidence: Evidence) -> Entry:
-    """Round the scores on hidden labels to the digits that pages show: all digits of an error tell several labels.
-
-    The digest of answers goes: whose score is near the best are the labels, and a guess at those could be checked. So
-    does a fingerprint from before the labels were hidden, which has no secret in it.
+    """Round the scores on hidden labels to the digits that pages show: an error's full digits reveal several labels.
+    The digest of answers is removed: nearly perfect answers are the labels, so a guess could be checked against it. A
+    fingerprint from before the labels were hidden is removed too, since it has no secret in it.
     """
     hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
     if not hidden:
@@ -291,7 +290,7 @@ def _span(metric: Metric | None) -> tuple[float, float]:
 
 
 def _rank_suites(suites: Sequence[Suite], found: Entries, evidence: Evidence) -> list[Board]:
-    """Rank the entries; splits whose labels are hidden elsewhere have no scores, those whose labels are here do."""
+    """Rank the entries. Splits with hidden labels have scores only if the labels are here."""
     tasks = {
         name: replace(task, hidden=tuple(split for split in task.hidden if not evidence.hides(name, split)))
         if task.hidden

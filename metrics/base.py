@@ -89,7 +89,7 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
 
 
 REFUSED = "\x00refused"
-"""The text of an answer that a model or its server refused to give. No text of a file can hold it."""
+"""The text that stands for an answer that a model or its server refused to give. No file can contain it."""
 
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""
@@ -119,14 +119,14 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 
 
 class GroupState(NamedTuple):
-    """The state that a group's answers add up to at one example, which is compared in place of that answer."""
+    """The state after a group's answers up to one example. It is compared in place of that answer."""
 
     place: int
     """The place of the example."""
     predicted: str
-    """The state by the predictions."""
+    """The state according to the predictions."""
     gold: str
-    """The state by the gold answers."""
+    """The state according to the gold answers."""
 
 
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
@@ -195,7 +195,7 @@ class Metric:
     """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
     """(predictions, references) -> for each group, the state after each of its examples, in their order; None if an
-    answer is compared as it stands. Readers need it where an answer that equals its gold is wrong."""
+    answer is compared as it stands. It explains to readers why an answer that equals its gold can be wrong."""
     find_fault: Callable[[Reference], str] | None = None
     """(reference) -> why its first answer is not itself when it is read and written again, as the end of a sentence
     that begins `It has`; empty if it is. None for metrics that take texts as they are."""

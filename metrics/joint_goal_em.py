@@ -55,9 +55,9 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
-    Text with any other number of semicolons than one (`none` among them) changes nothing, and so does a lone
-    semicolon; a part of the goal with any other number of colons than one is skipped. A refused answer is a slot that
-    no gold answer has.
+    Text with any other number of semicolons than one (`none` among them) changes nothing, and so does a lone semicolon;
+    a part of the goal that doesn't have exactly one colon is skipped. A refused answer is a slot that no gold answer
+    has.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))
@@ -69,7 +69,7 @@ def read_change(text: str) -> _Change:
 
 
 def write_change(text: str) -> str:
-    """Write the change that is read in a text: `food: thai; phone` of `food: thai, time: 3:30; phone`."""
+    """Write the change that is read from a text: `food: thai; phone` from `food: thai, time: 3:30; phone`."""
     change = read_change(text)
     if change.request is None:
         return "none"
@@ -86,11 +86,11 @@ LOSSES: Mapping[str, str] = {
     "the same slot twice": "name it once",
     "a colon after the semicolon": "write a constraint before the semicolon",
 }
-"""How a change may not be itself when it is read and written again, and what to do about it."""
+"""Ways in which reading and writing alters a change, and what to do about them."""
 
 
 def find_loss(text: str) -> str:
-    """Return which of LOSSES keeps a change from being itself when it is read and written again; empty if none does.
+    """Return which of LOSSES alters a change when it is read and written again; empty if none does.
 
     Case and spaces do not count. An empty text and a lone semicolon change nothing, as `none` does.
     """
@@ -164,7 +164,7 @@ def _read_turns(
 
 
 def _states(predictions: Sequence[str], references: Sequence[Reference]) -> Iterator[list[GroupState]]:
-    """Yield the states of each dialogue after each of its turns."""
+    """Yield each dialogue's states, one after each turn."""
 
     def dialogue(turn: tuple[int, _Turn, _Turn]) -> str:
         return references[turn[0]].id.rpartition("_")[0]

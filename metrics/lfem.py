@@ -245,7 +245,7 @@ def _find_fault(reference: Reference) -> str:
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
 
-_UNREADABLE = "a query that is not read as its form; no value may hold a column's name, and no column `where`"
+_UNREADABLE = "a query that is read differently; no value may contain a column's name, and no column `where`"
 
 
 def _score(totals: Totals) -> Scores:

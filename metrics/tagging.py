@@ -175,7 +175,7 @@ _SPELLING = (
 
 
 def _find_unknown_prefix(reference: Reference) -> str:
-    """Say which tag is of none of IOB1, IOB2, IOE1, IOE2 and IOBES; conlleval would join it to its neighbours."""
+    """Say which tag belongs to none of IOB1, IOB2, IOE1, IOE2 and IOBES; conlleval would join it to its neighbours."""
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())
         if prefix not in _PREFIXES or (prefix in _NONE and kind):

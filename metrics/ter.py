@@ -13,7 +13,7 @@ __all__ = ["TER", "ter"]
 
 
 _SHORT = 150
-"""Answers of up to so many words are always searched for shifts."""
+"""Answers of up to this many words are always searched for shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
@@ -39,7 +39,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 def _edit_distance(words: list[str], reference: list[str]) -> int:
     """Count insertions, deletions and substitutions: Myers 1999, as Hyyrö 2003 writes it.
 
-    Bit i of an integer stands for word i of the reference, so that each of `words` takes a few operations.
+    Bit i of an integer stands for word i of the reference, so each of `words` takes a few operations.
     """
     if not reference:
         return len(words)
@@ -51,7 +51,7 @@ def _edit_distance(words: list[str], reference: list[str]) -> int:
         len(reference),
         mask,
         0,
-    )  # where a column's value is one more, or one less, than that above
+    )  # where a column's value is one more, or one less, than the value above
     for word in words:
         same = places.get(word, 0)
         diagonal = (((same & more) + more) ^ more) | same | less

@@ -1,6 +1,6 @@
 """The type of an answer, which decides the default metric, extraction, highlighting, limits and models' heads.
 
-Every structured answer round-trips: `find_fault` says why a gold answer, read and written again, is not itself.
+Every structured answer survives a round trip: `find_fault` says why a gold answer does not.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Say why a gold answer is not itself when it is read and written again; empty if all answers are.
+    """Say why a gold answer changes when it is read and written again; empty if none does.
 
     Differences that the metric ignores, such as case and spaces, do not count. `metrics` are the task's, the headline
     first. Raises MetricError if one needs more than the example has.
@@ -219,7 +219,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
             return _find_label_fault(answer, names, metrics[0])
         case Number(low=low, high=high):
             if _read_by(METRICS["mse"], Item((answer,))) or not low <= float(answer) <= high:
-                return f"Its answer {answer[:60]!r} is no number from {low:g} to {high:g}."
+                return f"Its answer {answer[:60]!r} is not a number from {low:g} to {high:g}."
         case Tags() | Tree():
             items, words = answer.split(), context.split()
             if len(items) != len(words):
@@ -238,7 +238,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Say why no model's text can be an answer, if its metric counts what models and extraction never write."""
+    """Say why no model can give an answer, if its metric counts characters that models and extraction never write."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"Its answer {answer[:60]!r} has spaces around it, which {metric} counts: remove them."
@@ -275,19 +275,19 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
     reference, known = Item((label,)), METRICS[metric]
     try:
         given, wanted = known.statistics([text, label], [reference, reference])
-    except MetricError:  # it needs more than the answer
+    except MetricError:  # the metric needs more than the answer
         return False
-    if known.scope != "example":  # a score of one example may be 0 whatever is predicted
+    if known.scope != "example":  # the score of one example may be 0 for any prediction
         return given == wanted
     return score_rows(known, [given]).value == score_rows(known, [wanted]).value
 
 
 _MOST_COMPARED = 100
-"""So many labels are compared with each other; more are only folded."""
+"""The most labels that are compared pairwise; more are only folded."""
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
-    """Name two labels, tags or relations that a metric does not tell apart, as it ignores case or marks; else empty.
+    """Name two labels, tags or relations that a metric treats as equal, ignoring case or marks; else empty.
 
     `names` are those of gold answers; by default those that the output declares.
     """
@@ -313,7 +313,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
         head, _, relation = item.partition(":")
         if not re.fullmatch("[0-9]{1,6}", head) or not relation.partition(":")[0] or int(head) > len(items):
             return (
-                f"{item[:60]!r} in its answer is no `head:relation` with a head from 0 to {len(items):,}; "
+                f"{item[:60]!r} in its answer is not `head:relation` with a head from 0 to {len(items):,}; "
                 "words count from 1, and 0 is the root."
             )
         if relations and relation not in relations:
@@ -329,7 +329,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 def find_lost_word(heads: Sequence[int]) -> int:
     """Return a word on a cycle of heads, or with none of the words as its head; 0 if all heads lead to the root."""
-    seen = [0] * (len(heads) + 1)  # the word from which each was reached first
+    seen = [0] * (len(heads) + 1)  # the word from which each word was first reached
     seen[0] = -1
     for start in range(1, len(heads) + 1):
         word = start
@@ -344,7 +344,7 @@ def find_lost_word(heads: Sequence[int]) -> int:
 # Chunks
 
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "IOE1": "IE", "IOE2": "IE", "IOBES": "BIES"}
-"""The letters before the kind of a chunk, in each scheme."""
+"""Each scheme's letters, which precede the kind of a chunk."""
 
 
 def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
@@ -387,7 +387,7 @@ def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
-    """Say which tag of a sequence is not of its scheme, or if it is of none although a metric reads chunks."""
+    """Say which tag of a sequence breaks its scheme, or that the tags fit no scheme although a metric reads chunks."""
     lowered = [tag.lower() for tag in tags]
     if scheme == "plain":
         schemes = SCHEMES[1:] if "sequence_f1" in metrics else ()

@@ -586,7 +586,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         examples = _require_count(task, split, source, examples)
     try:
         records = store.records(task.name)
-    except DataError:  # a damaged record is replaced with what is prepared now
+    except DataError:  # a damaged record is replaced by the new one
         records = {}
     salt, asked = "", _Asked()
     if split in task.hidden:
@@ -621,16 +621,16 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 class _Asked:
-    """The public facts about a hidden split."""
+    """The public facts about a hidden split, collected while it is read."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
-        """Over what a predictor is handed."""
+        """Digests the text that a predictor receives."""
         self.labelled = True
         """Whether labels are there at all."""
 
     def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield examples, and take note of them."""
+        """Yield examples, and record the facts about them."""
         for example in examples:
             yield example
             asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
@@ -697,7 +697,7 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
 
 
 def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield examples. Raises DataError if they have more classes than a metric can score, before anybody predicts."""
+    """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
     finders = [find for name in (task.metric, *task.secondary) if (find := _class_finder(name)) is not None]
     firsts: list[dict[str, Example]] = [{} for _ in finders]
     for example in examples:
@@ -720,7 +720,7 @@ def _class_finder(metric: str) -> Callable[[Sequence[Reference]], Sequence[str]]
 def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield the examples of a user's task in Python; the reader of a task file checks its own.
 
-    Raises DataError for answers that are not themselves when they are read and written again.
+    Raises DataError for answers that change when they are read and written again.
     """
     if fault := find_alike(task.output, task.metric):
         raise DataError(fault)

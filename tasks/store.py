@@ -87,11 +87,11 @@ class SplitRecord:
     questions: str = ""
     """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
     labelled: bool = True
-    """Whether its labels are here; those of a hidden split may be with its keeper alone."""
+    """Whether its labels are here; only the keeper of a hidden split may have them."""
 
     @property
     def stated(self) -> str:
-        """What submissions and lists of ids state of the data: of a hidden split, what everybody has of it."""
+        """The digest of the data in submissions and lists of ids; for a hidden split, of its public part."""
         return self.questions or self.fingerprint
 
 
@@ -249,17 +249,17 @@ class Store:
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
-        """Return whether the labels of a split are hidden: its task says so, or said so when it was prepared."""
+        """Return whether the labels of a split are hidden, according to its task now or when it was prepared."""
         if isinstance(task, Task) and split in task.hidden:
             return True
         record = self.records(_name(task)).get(split)
         return record is not None and bool(record.salt)
 
     def require_labels(self, task: str, split: str) -> None:
-        """Raise MissingDataError if a prepared split has questions alone."""
+        """Raise MissingDataError if a prepared split has questions only."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
-                f"The labels of {task}, {split}, are hidden, and not here: only their keeper can score answers."
+                f"The labels of {task}, {split}, are hidden and not available here: only their keeper can score."
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
@@ -365,7 +365,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
-    """Yield examples without a fault. Labels are there of all of them or, if they `may_lack`, of none."""
+    """Yield examples, raising for faults. All of them have labels or, if they `may_lack` labels, none has."""
     levels, are_bare = 0, False
     for number, example in enumerate(examples):
         if not number:
@@ -383,7 +383,7 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
 
 def _find_fault(example: Example, is_bare: bool) -> str:
     if is_bare and example.answers:
-        return "it has an answer, and the examples before it have none"
+        return "it has an answer, but the examples before it have none"
     if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
         return "its answers must be one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):

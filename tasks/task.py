@@ -54,12 +54,12 @@ HIDDEN_ADVICE = (
     "Its labels are hidden, and the reason may quote one: add --hidden to see it, where nobody else reads the "
     "output."
 )
-"""The end of an error that does not say what is wrong with a hidden split."""
+"""The end of an error that withholds the reason because a split is hidden."""
 
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """Where labels are hidden, raise another error in place of one that may quote a label."""
+    """If labels are hidden, replace an error that may quote a label with another."""
     try:
         yield
     except (MemoryError, StorageError):
@@ -67,7 +67,7 @@ def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
     except Exception:
         if not hidden:
             raise
-        raise instead from None  # or a traceback would quote it
+        raise instead from None  # otherwise a traceback would quote it
 
 
 METRIC_GROUP = "decabench.metrics"
@@ -202,7 +202,8 @@ class Task:
     secondary: tuple[str, ...] = ("nf1",)
     """Other metrics to compute besides the headline."""
     hidden: tuple[str, ...] = ()
-    """Splits whose labels are not public, `validation` or `test`: nothing passes them on where they are prepared."""
+    """Splits whose labels are not public, `validation` or `test`. No command passes on labels that are prepared here.
+    """
     gold_score: str = ""
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
@@ -245,7 +246,7 @@ class Task:
 
     @property
     def retired_variants(self) -> frozenset[str]:
-        """The numbers of its retired wordings, as results write them."""
+        """The numbers of its retired wordings, as written in results."""
         return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
 
     @property
@@ -293,7 +294,7 @@ class Task:
         if unknown := sorted(splits - set(SPLITS)):
             yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
         if "train" in self.hidden:
-            yield "Its train split cannot be hidden: models, baselines and prompts give training answers away."
+            yield "Its train split cannot be hidden: models, baselines and prompts reveal training answers."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             yield f"Each variant must have its own name; {', '.join(repeated)} is used more than once."
@@ -333,9 +334,8 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
-    """Return the splits that some source of the task has, in the usual order.
-
-    A hidden one counts only where its files are: one task file serves the keeper of the labels and everybody else.
+    """Return the splits that any source of the task has, in the usual order. A hidden split counts only if its files
+    are present, since the keeper of the labels and everybody else use the same task file.
     """
     return tuple(
         split

@@ -271,7 +271,7 @@ class _Columns:
     hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        # Only the keeper of a hidden split has a table with the column of answers.
+        # Only the keeper of a hidden split has the column of answers.
         is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
         found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
@@ -340,10 +340,10 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
 _EXACT = ("nf1", "em", "nem", "squad2")
-"""Metrics of words, to which 1945.0 is not 1945."""
+"""Text metrics, for which 1945.0 differs from 1945."""
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number with .0, as pandas writes a column with gaps, and no model answers so: write 1945 "
-    "for 1945.0, or give the output the kind number."
+    "Every answer is a whole number with .0, as pandas writes a column with gaps, but models leave out the .0: write "
+    "1945 for 1945.0, or give the output the kind number."
 )
 
 MOST_FAULTS = 20
@@ -412,7 +412,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
 
 
 _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)
-"""What pandas and `datasets` write into a cell of CSV for a list of texts, or for an object."""
+"""A list of texts or an object, as pandas and `datasets` write it into a CSV cell."""
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:

@@ -89,8 +89,9 @@ class AnswerForm:
     scale: tuple[float, float] | None = None
     """number: the lowest and the highest; those of the task's output, so a template file never gives them here."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-    """Pairs of tags around a model's reasoning, besides the known ones; those of the run, so a template file never
-    gives them here."""
+    """Pairs of tags around a model's reasoning, besides the known ones. They come from the run, never from a template
+    file.
+    """
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
@@ -274,7 +275,7 @@ class Variant:
     labels: Mapping[str, str] = field(default_factory=dict)
     """From its label words to the dataset's; empty if they are the same."""
     retired: bool = False
-    """Whether it changes more than one thing: `all` no longer asks it, and answers to it are scored apart."""
+    """Whether it changes more than one thing. `all` no longer asks it, and answers to it are scored separately."""
 
     @property
     def words(self) -> dict[str, str]:

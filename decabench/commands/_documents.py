@@ -231,13 +231,13 @@ class AskedTask:
     refused: int
     """Answers that the model, or a filter of its server, declined to give."""
     empty: int
-    """Answers without a word that were not refused."""
+    """Empty answers that were not refused."""
     cut_reasoning: int
-    """Those that reached the limit of new tokens while the model reasoned."""
+    """Empty answers that reached the limit of new tokens during reasoning."""
     only_reasoning: int
-    """Those that are reasoning with nothing after it."""
+    """Empty answers that consist of reasoning alone."""
     served_by: list[str]
-    """The models that a server says have answered."""
+    """The models that answered, according to the server."""
     other_label: int
     """Answers that are none of the labels that the question offers."""
     other_label_example: str
@@ -245,9 +245,9 @@ class AskedTask:
     answer_format: str
     """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int
-    """Answers with role headers or tokens of a chat template, which were left out."""
+    """Answers from which role headers or chat-template tokens were removed."""
     tool_calls: int
-    """Answers that call a tool, and so are unparseable."""
+    """Answers that call a tool, and are therefore unparseable."""
     seconds: float
     """Wall time."""
     commonest_error: str

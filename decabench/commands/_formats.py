@@ -217,13 +217,15 @@ class CourseFields:
     """The state of a dialogue after a turn."""
 
     before: Sequence[str]
-    """The contexts of the turns before it, in order."""
+    """The contexts of the earlier turns, in order."""
     predicted: str
-    """The state that the answers lead to."""
+    """The state according to the answers."""
     gold: str
-    """The state that the gold answers lead to."""
+    """The state according to the gold answers."""
     parted: str
-    """Where the two parted, and by which answer; here if by its own, empty if they are equal."""
+    """The turn at which the two states diverged, and the answer that caused it; `here` for this turn, empty if they are
+    equal.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +241,7 @@ class ShownExample(AnswerFields):
     references: Sequence[str]
     """All references."""
     course: CourseFields = MISSING
-    """The state that the answers of its group add up to, if the metric compares states, as joint_goal_em does."""
+    """The state that its group's answers add up to, if the metric compares states, as joint_goal_em does."""
     wordings: Mapping[str, AnswerFields] = MISSING
     """The answers to other wordings, by their number."""
     against: AnswerFields = MISSING

@@ -587,12 +587,12 @@ def _lenient(task: TaskResult) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} unparseable",
-    "reasoning_only": "{} of them reasoning with nothing after it",
+    "reasoning_only": "{} of them only reasoning",
     "cut_in_reasoning": "{} of them cut off while reasoning",
-    "tool_call": "{} of them calls of tools",
+    "tool_call": "{} of them tool calls",
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",
-    "template": "{} with tokens of a chat template",
+    "template": "{} with chat-template tokens",
 }
 
 _ITEM_FORMS = {

@@ -53,7 +53,7 @@ _ONLY = {
 @click.option(
     "--in-order",
     is_flag=True,
-    help="Match rows by their order, not by id (text always does); their texts must be the examples'.",
+    help="Match rows by order, not by id (text always does). Their texts must match the examples.",
 )
 @click.option(
     "--extract/--no-extract",

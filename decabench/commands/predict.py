@@ -529,12 +529,12 @@ def describe_failures(report: Report) -> Iterator[str]:
 
 _FORMS = {
     "unparseable": "{} are unparseable.",
-    "refused": "{} were refused, by the model or by a filter of its server: they are scored as wrong.",
+    "refused": "{} were refused by the model or by its server's filter: they are scored as wrong.",
     "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
-    "only_reasoning": "{} are reasoning with nothing after it: raise --max-new-tokens, or turn the reasoning off.",
+    "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn the reasoning off.",
     "empty": "{} are empty.",
 }
-"""Answers that say little about what a model can do, with what to do about them."""
+"""Sentences about answers that say little about the model, with advice."""
 
 
 def describe_forms(tally: Tally) -> Iterator[str]:
@@ -552,22 +552,24 @@ def describe_forms(tally: Tally) -> Iterator[str]:
 
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
-    "openai": "look at the template that the server uses, or try another --api",
+    "openai": "check the server's template, or try another --api",
 }
-"""The advice on a chat template, by the scheme of the predictor."""
+"""Advice about the chat template, by predictor scheme."""
 
 
 def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
-    """Say once how many answers of a run hold leftovers of a chat template, and how many call tools."""
+    """Say once how many of a run's answers contain leftovers of a chat template, and how many call tools."""
     count = sum(tally.resumed + tally.answered for tally in report.tallies)
     if number := sum(tally.template for tally in report.tallies):
-        advice = _TEMPLATE_ADVICE.get(predictor.partition(":")[0], "look at what the model is sent")
+        advice = _TEMPLATE_ADVICE.get(
+            predictor.partition(":")[0], "check the prompts that the model receives"
+        )
         yield (
             f"The chat template looks wrong: {number:,} of {count:,} answers had role headers or special tokens, which "
             f"were left out. To find out why, {advice}."
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
-        yield f"{number:,} of {count:,} answers call a tool, and are unparseable: turn the tools of the server off."
+        yield f"{number:,} of {count:,} answers call a tool and are unparseable: turn tools off on the server."
 
 
 def _gpu_memory() -> str:

@@ -231,7 +231,7 @@ def _print_table(
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
         bare = [split for split, record in records.items() if not record.labelled]
-        notes += [f"{task.name}: {split} has questions alone, no labels" for split in bare]
+        notes += [f"{task.name}: {split} has questions only, no labels" for split in bare]
     if not print_table(out, columns, table, more=""):
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")

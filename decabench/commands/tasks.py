@@ -250,7 +250,7 @@ def _address(source: Source) -> str:
 
 
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
-    """Print what is prepared of a split. The digest of a file of hidden labels would confirm a guess at them."""
+    """Print a prepared split's record. Digests of files with hidden labels are left out: they would confirm a guess."""
     from decabench.commands._console import console, folded
 
     out = console()
@@ -285,8 +285,8 @@ def validate(
 ) -> None:
     """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold.
 
-    Labels, numbers, tags, trees, dialogue states and queries must also be themselves when they are read and written
-    again, and score low if each value is another example's.
+    Labels, numbers, tags, trees, dialogue states and queries must also survive being read and written again, and must
+    score low if each value comes from another example.
     """
     from decabench.commands._console import console
     from decabench.scoring import prove_task

@@ -169,7 +169,7 @@ class CommandPredictor:
     timeout: float | None = None
     """Seconds within which it must read a question or answer one; None for no limit."""
     env: tuple[str, ...] = ()
-    """Environment variables that it needs although their names sound like secrets."""
+    """Environment variables that the program needs although their names sound like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it ends the program and its children."""
@@ -221,13 +221,13 @@ _SECRET = re.compile(
     r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
     re.IGNORECASE,
 )
-"""Names that sound like secrets, and those of decabench: the way to the answers, and options that may hold a header."""
+"""Names that sound like secrets, and decabench's own, which lead to the answers or may hold a header."""
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """An address with a password in it."""
 
 
 def _secret_names() -> list[str]:
-    """Return the environment variables that a program is not given unless it is said to need them."""
+    """Return the environment variables that a program gets only if it is said to need them."""
     return sorted(
         name for name, value in os.environ.items() if _SECRET.search(name) or _ADDRESS.search(value)
     )
@@ -314,7 +314,9 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
-    hint = f" It was not given {', '.join(named)}: name what it needs with --env." if named else ""
+    hint = (
+        f" It was not given {', '.join(named)}: pass the variables that it needs with --env." if named else ""
+    )
     raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}{hint}")
 
 
@@ -492,7 +494,7 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """End the program and its children, gently first: the supervisor does that once its pipe is closed."""
+        """End the program and its children, gently at first. Closing the pipe makes the supervisor do so."""
         try:
             os.close(self._life)
             self._process.wait()

@@ -70,7 +70,7 @@ class Answer:
     reasoning: str | None = None
     """The model's reasoning, if it arrived apart from the text; shortened when it is stored."""
     served_by: str | None = None
-    """The model that a server says has answered, and the fingerprint of its system."""
+    """The model that answered, according to the server, and its system fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ Bytes, not characters: JSON writes a control character with six.
 """
 
 LONGEST_REASONING = 8_000
-"""In characters; of more, the beginning and the end are kept. A line is for its answer, and this is for a reader."""
+"""In characters. Only the beginning and the end of longer reasoning are kept, since it merely informs readers."""
 
 _SERVED_LENGTH = 120
 
@@ -226,7 +226,7 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
 
 
 def _middle_cut(text: str) -> str:
-    """Return a text of at most LONGEST_REASONING characters, in which the middle of a longer one is left out."""
+    """Return a text of at most LONGEST_REASONING characters, leaving out the middle of a longer one."""
     if len(text) <= LONGEST_REASONING:
         return text
     half = LONGEST_REASONING // 2 - 2
@@ -240,7 +240,7 @@ def _shown(value: object) -> str:
 def before_stops(text: str, stops: Iterable[str]) -> str:
     """Return an answer up to the first of the texts that end it.
 
-    An empty line ends an answer, and not what comes before its first word: some models begin with one.
+    Empty lines before the first word do not end an answer, because some models begin with one.
     """
     begin = len(text) - len(text.lstrip())
     places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]
@@ -319,7 +319,7 @@ MODEL = "Model"
 SERVER = "Servers and programs"
 
 OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
-"""The parameters that `--omit` can leave out: all but the prompt and the model."""
+"""The parameters that `--omit` can leave out: all except the prompt and the model."""
 
 
 def parse_batch_size(text: str) -> int | None:
@@ -472,7 +472,7 @@ class ModelOptions:
     env: tuple[str, ...] = option(
         (),
         "Environment variable with a key that the program needs (command:); may be repeated. Others whose names sound "
-        "like secrets are kept from it.",
+        "like secrets are not passed on.",
         section=SERVER,
         metavar="NAME",
     )

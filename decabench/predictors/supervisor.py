@@ -1,4 +1,4 @@
-"""Runs one program, and ends it with all that it started: a script between decabench and a program, with no imports.
+"""Run one program, and end it together with everything it started. A script with no decabench imports.
 
     python -I -S supervisor.py LIFE REPORT GRACE PROGRAM ARGUMENT …
 
@@ -24,7 +24,7 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Of Linux's prctl."""
 
 _PATIENCE = 10.0
-"""Seconds in which processes that were killed have gone, unless the system keeps them."""
+"""Seconds within which killed processes are gone, unless the system keeps them."""
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
     child = _start(sys.argv[4:], report)
     os.close(report)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):  # only the program is to keep them open
+    for stream in (0, 1):  # so that only the program keeps them open
         os.dup2(nowhere, stream)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

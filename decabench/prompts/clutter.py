@@ -1,4 +1,4 @@
-"""What surrounds an answer in what a model says: markers, lead-ins, wrappers, examples that it invents."""
+"""Text around an answer in a model's output: markers, lead-ins, wrappers and invented examples."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_remark(line: str) -> bool:
     return bool(_REMARK.match(line))
 
 
-# What follows an answer: another example that the model invents
+# Text after an answer: another example that the model invents
 
 _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
 _TRIES = 8
@@ -105,7 +105,7 @@ _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
 _NARROW = {ord(wide): chr(ord(wide) - 0xFEE0) for wide in map(chr, range(0xFF01, 0xFF5F))}
-"""Full-width letters and marks to the usual ones."""
+"""Full-width letters and marks, mapped to the usual ones."""
 
 
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
@@ -198,7 +198,7 @@ _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 
 
 def without_tags(text: str) -> str:
-    """Return what the last `<answer>…</answer>` holds, and in that the last box of GLM; else the whole text."""
+    """Return the content of the last `<answer>…</answer>`, and of GLM's last box inside it; else the whole text."""
     for tags, tagged in ((_TAGS, _TAGGED), (_BOX, _IN_BOX)):
         if tags.search(text):
             found = [inner for match in tagged.finditer(text) if (inner := match["inner"].strip())]
@@ -211,7 +211,7 @@ _BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that a text consists of, or that has a line or a code block of its own; else None.
+    """Return the object or list that makes up a text, or a line or code block of it; else None.
 
     JSON, or a Python literal with single quotes.
     """

@@ -87,7 +87,7 @@ def extract(
     if turn.calls_tool and form.kind != "raw":
         return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
     if not turn.text:
-        if "reasoning" not in rules:  # the tokens that end a turn, and no more
+        if "reasoning" not in rules:  # only the tokens that end a turn
             return Extracted("", "template+empty")
         return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
     said = reading.without_header(turn.text)
@@ -109,7 +109,7 @@ def extract(
 
 
 def silent_rule(finish: str) -> str:
-    """Return the rules of an answer that is all reasoning."""
+    """Return the rules of an answer that consists of reasoning alone."""
     return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"
 
 
@@ -127,7 +127,7 @@ class _Reading:
     context: str
 
     def without_header(self, text: str) -> str | None:
-        """Return the text without the words of role headers; None if one may as well be the answer."""
+        """Return the text without the words of role headers; None if such a word might be the answer."""
         for _ in range(_MOST_HEADERS):
             if (header := find_role_header(text)) is None:
                 break
@@ -140,7 +140,7 @@ class _Reading:
         return before_next_turn(text, self._words())
 
     def _words(self) -> Sequence[str]:
-        """Return the words that may be an answer, or a line of one."""
+        """Return the words that may be an answer or a line of it."""
         return labels_for(self.form, self.question) if self.form.kind == "label" else self.form.labels
 
     def _may_answer(self, word: str) -> bool:
@@ -223,7 +223,7 @@ class _Reading:
 
 
 _MOST_HEADERS = 8
-"""A text may begin with so many role headers; more are not read."""
+"""The most role headers at the beginning of a text that are read."""
 _OWN_JSON = ("state", "tags", "tree")
 """Forms that read JSON themselves."""
 _NAMES: Mapping[Kind, Sequence[str]] = {

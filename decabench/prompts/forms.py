@@ -1,7 +1,7 @@
 """Numbers, lists and states in a form that scores as wrong although a reader understands them: `three`, `DET, NOUN`.
 
 Answers of language models are extracted, and rarely have such a form; files that somebody wrote have. Nothing here
-changes a score: it says why one is low. labels.py does the same for labels.
+changes a score: it explains low scores. labels.py does the same for labels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AnswerForms:
     fault: str = "in another form, which counts as wrong"
     """The fault of the answers that are counted."""
     between: str = " for "
-    """The words between an example and its meaning."""
+    """The words that connect an example with its meaning."""
     answers: int = 0
     """Answers that were looked at."""
     forms: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class AnswerForms:
 
     @property
     def are_most(self) -> bool:
-        """Whether most answers are such, so that their sentence says all that there is to say."""
+        """Whether this applies to most answers, so that one sentence covers everything."""
         return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
 
     def describe_forms(self) -> str:
@@ -77,7 +77,7 @@ class AnswerForms:
         )
 
     def _describe_others(self) -> str:
-        """Say what else is odd about the answers; empty if nothing is."""
+        """Describe other oddities of the answers; empty if there are none."""
         return ""
 
     def _note(self, what: str, place: str, text: str) -> None:
@@ -111,7 +111,7 @@ def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
 
 
 def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
-    """Return the schemes in which tags may spell chunks; none if they spell none."""
+    """Return the schemes in which tags may spell chunks; empty if the tags aren't chunks."""
     if scheme != "plain":
         return (scheme,)
     return SCHEMES[1:] if metric.name == "sequence_f1" else ()
@@ -130,7 +130,7 @@ _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 class NumberForms(AnswerForms):
-    """Counts answers that give a number as the metric does not read it (`three`), no number, or one off the scale."""
+    """Counts answers whose number the metric can't read (`three`), is missing, or is off the scale."""
 
     def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
         super().__init__("number", "write the number alone")
@@ -201,7 +201,7 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
 class ListForms(AnswerForms):
     """Counts answers that are lists of tags or heads with other marks between them: commas, JSON, one a line.
 
-    Those that spell chunks in another scheme, or are no trees, are counted too, and named if most answers are such.
+    Chunks in another scheme and invalid trees are counted too, and reported if most answers have them.
     """
 
     def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
@@ -240,9 +240,7 @@ class ListForms(AnswerForms):
     def _describe_others(self) -> str:
         for name, count in self._others.most_common(1):
             if 2 * count > self._looked:
-                wanted = (
-                    f", and the tags of the task are {' or '.join(self._schemes)}" if self._schemes else ""
-                )
+                wanted = f", but the task's tags are {' or '.join(self._schemes)}" if self._schemes else ""
                 return (
                     f"{count:,} of {self._looked:,} answers look like {name}{wanted}; "
                     f"{self._first[name]}: write them as the task has them"
@@ -284,11 +282,11 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""How other tags are made into tags of `SCHEMES`."""
+"""Conversions of other tags to the tags of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return what tags are that spell chunks, but in none of the schemes: `BILOU`; empty if nobody can say."""
+    """Return the name of chunk tags that are in none of the schemes: `BILOU`; empty if it is unclear."""
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
     if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
@@ -308,7 +306,7 @@ def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
 
 
 class StateForms(AnswerForms):
-    """Counts states that are read only in part, or not at all: `time: 3:30;`."""
+    """Counts states that are read only partly or not at all: `time: 3:30;`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -327,5 +325,5 @@ class StateForms(AnswerForms):
 
 
 def _parts_of_state(text: str) -> set[str]:
-    """Return the constraints and requests of a state; what is repeated is not lost."""
+    """Return the constraints and requests of a state, with repetitions."""
     return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}

@@ -199,7 +199,7 @@ _BULLET = re.compile(r"^\s*[-*+•]\s+")
 
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""After a label that is a number: `3.5`, `3,000` and `3/10` are others, but `3.0` is 3."""
+"""After a label that is a number: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
 
 
 def _pattern(keys: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
@@ -272,7 +272,7 @@ _GOES_ON = re.compile(
 _IS_WORD = re.compile(
     r"\s+(?!(?:is|was|are|would|should|could|can|must|seems?|looks?|and|or|but|because|since|as|for|than)\b)[^\W_A-Z]"
 )
-"""What follows an article or a pronoun, but no label that is a letter: `A dog`, `I think`."""
+"""Text that follows an article or a pronoun, but not a label that is a letter: `A dog`, `I think`."""
 _STARTS = re.compile(r"(?:^|[.!?:,;(])[*_`\"'\s]*$")
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
 """Labels that are everyday words: in a sentence they are the answer only where they are said to be."""
@@ -316,7 +316,7 @@ class _Reading:
         return self._by_key[self._key(match.group())]
 
     def lists_options(self, lines: Sequence[str]) -> bool:
-        """Tell whether lines repeat options by their letters or numbers: `A. Paris`, `B. Rome`."""
+        """Tell whether lines repeat the options with their letters or numbers: `A. Paris`, `B. Rome`."""
         found = {label for line in lines if (label := self.opening([line]))}
         return len(found) > 1 and all(len(label) <= 2 for label in found)
 
@@ -377,7 +377,7 @@ class _Reading:
 
 
 def _is_a_word(line: str, match: re.Match[str]) -> bool:
-    """Tell whether a letter is an article or a pronoun, and no label: `A dog`, `it is a dog`."""
+    """Tell whether a letter is an article or a pronoun rather than a label: `A dog`, `it is a dog`."""
     starts = match.group().islower() or bool(_STARTS.search(line[: match.start()]))
     return starts and bool(_IS_WORD.match(line[match.end() :]))
 
@@ -483,7 +483,7 @@ class LabelForms:
 
     @property
     def are_most(self) -> bool:
-        """Whether most answers are such, so that their sentence says all that there is to say."""
+        """Whether this applies to most answers, so that one sentence covers everything."""
         return 2 * self.forms.total() > self.answers
 
     def describe_forms(self) -> str:

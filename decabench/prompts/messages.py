@@ -85,7 +85,7 @@ class Prompting:
         return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
 
     def _headings(self) -> list[str]:
-        """Return what else begins an example in the prompt: `Country:` of `Country: {question}`."""
+        """Return other beginnings of an example in the prompt: `Country:` of `Country: {question}`."""
         known = {text.strip() for text in (*self.template.stop, self.template.answer)}
         return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
 

@@ -456,7 +456,7 @@ _END_OF_SCALE = re.compile(
 )
 _MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
 _DASH = re.compile(rf"(?:^|[=:(]|\s)[-\u2212\u2013]\s+{_NUMBER}")
-"""A minus sign, or the mark of a list: where the scale has negative numbers, nobody can say."""
+"""A minus sign or a list marker: on a scale with negative numbers, it is ambiguous."""
 _SIZED = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 _PERCENT = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:%|per ?cent\b)", re.IGNORECASE)
 _NAMED = re.compile(r"\bsentences?\s+(?:[AB12]\b(?:\s*(?:and|,)\s*[AB12]\b)?)", re.IGNORECASE)
@@ -468,7 +468,7 @@ _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the number that a text gives: the only one of its first or last line that has any, apart from scales.
 
-    If these are sentences with different numbers, it gives none.
+    Sentences with different numbers give no number.
     Numbers in a reason that follows it do not count: `4, because both mention 2 boys`. `1,500` is 1500, or 1.500 if the
     scale has only that.
     """
@@ -480,7 +480,7 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
         if len(set(numbers)) == 1:
             found.append(None if _is_on_another_scale(said, scale) else _plain_number(numbers[0], scale))
             if not _HAS_WORDS.search(_SCALE.sub(" ", line)):
-                break  # nothing but a number: what follows is about it
+                break  # only a number: the rest of the text is about it
     return found[0] if len(set(found)) == 1 else None
 
 

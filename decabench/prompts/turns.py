@@ -1,4 +1,4 @@
-"""A model's turn: its text without reasoning, and without the leftovers of a chat template."""
+"""A model's turn: its text without reasoning and leftovers of a chat template."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TAGS: ReasoningTags = (
     ("Thinking...", "...done thinking."),  # ollama run
     ('<details type="reasoning"', "</details>"),  # Open WebUI
 )
-"""Tags of reasoning whose name does not say so; `_NAMED` matches the others."""
+"""Reasoning tags whose names don't say so; `_NAMED` matches the others."""
 
 _NAMED = (
     r"(?:<|&lt;)[|\s]{0,3}(?P<slash>/?)\s{0,3}"
@@ -61,16 +61,16 @@ _NAMED = (
 )
 """`<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`: the name of most tags says what they mark."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""The beginning of tags that close nothing where none of them opened reasoning: they occur in ordinary texts."""
+"""The beginning of closing tags that count only if they close reasoning: they also occur in ordinary texts."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
-"""An opening of gpt-oss, Gemma 4 or HyperCLOVA X whose special tokens were left out."""
+"""An opening tag of gpt-oss, Gemma 4 or HyperCLOVA X without its special tokens."""
 _BARE_CLOSING = r"\A\s*(?-i:final)(?!(?:s|e\w*|ly|i[stz]\w*)\b)(?=\w)"
 """`finalDenver`, of gpt-oss, but not `finals` or `finally`."""
 
 
 def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
-    """Return the pairs of tags that a user named. Raises DecabenchError for a pair that could mark nothing."""
+    """Return the pairs of tags that a user named. Raises DecabenchError for a pair that can't mark anything."""
     for pair in tags:
         if isinstance(pair, str) or len(pair) != 2:
             raise DecabenchError(
@@ -78,7 +78,7 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
             )
         if not all(map(str.strip, pair)) or pair[0].strip() == pair[1].strip():
             raise DecabenchError(
-                f"--reasoning-tags takes an opening tag and another that closes it, not {pair[0]!r} and {pair[1]!r}."
+                f"--reasoning-tags takes an opening tag and a different closing tag, not {pair[0]!r} and {pair[1]!r}."
             )
     return tuple((start.strip(), end.strip()) for start, end in tags)
 
@@ -118,7 +118,7 @@ class _Mark:
 
 
 _HEADERS = ("assistant", "model")
-"""Words that may stand before reasoning, because the tokens around them were left out."""
+"""Words that may precede reasoning if the tokens around them were removed."""
 _OPENING_QUOTES = "`'\"\u2018\u201c"
 _CLOSING_QUOTES = "`'\"\u2019\u201d"
 
@@ -145,13 +145,12 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
     first = mentions[0]
     if first.opens:
         return [] if text[: first.start].strip() or all(mark.opens for mark in mentions) else mentions
-    return [] if is_finished else [_Mark(0, 0, True)]  # the prompt opened a reasoning that was cut off
+    return [] if is_finished else [_Mark(0, 0, True)]  # the prompt opened reasoning that was cut off
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
-    """Return the parts of a text outside reasoning, the last first; none if it ends within reasoning.
-
-    What precedes a closing tag is reasoning that the prompt opened, or that quotes another one.
+    """Return the parts of a text outside reasoning, the last first; empty if it ends within reasoning. Text before a
+    closing tag is reasoning that the prompt opened, or that quotes another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -186,7 +185,7 @@ _TURN = re.compile(
     r"|<\uff5c(?:begin|end)\u2581of\u2581sentence\uff5c>",
     re.IGNORECASE,
 )
-"""The header of a turn, or a token that ends one or all."""
+"""The header of a turn, or a token that ends a turn or all turns."""
 _MODEL = frozenset({"assistant", "model", "bot", "ai", "gpt", "chatbot_token", "/inst"})
 
 
@@ -220,12 +219,12 @@ _TOKEN = re.compile(
     r"<\|[^\s<>|][^<>|\n]{0,40}\|>|<\uff5c[^\s<>\uff5c][^<>\uff5c\n]{0,40}\uff5c>|<(?:pad|unk|mask|SPECIAL_\d+)>"
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|gMASK|sop)\]|<</?SYS>>"
 )
-"""Any other token of a template; one between two words stays."""
+"""Any other template token, unless it is between two words."""
 _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _RESPONSE = re.compile(r"\A<(answer|response)>(?P<inner>.*?)(?:</\1>)?\Z", re.IGNORECASE | re.DOTALL)
-"""All that follows the reasoning of Hunyuan, Granite or Ernie."""
+"""Everything after the reasoning of Hunyuan, Granite or Ernie."""
 _BOXED = re.compile(r"\A<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>)?\Z", re.DOTALL)
-"""All that GLM says."""
+"""Everything that GLM writes."""
 
 
 def _without_tokens(text: str) -> str:
@@ -253,14 +252,12 @@ class Turn:
     rules: tuple[str, ...]
     """The parts that were left out: `template`, `reasoning`."""
     calls_tool: bool
-    """Whether it calls a tool, which is no answer: nobody offered it one."""
+    """Whether the model calls a tool, which is not an answer, since no tool was offered."""
 
 
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> Turn:
-    """Return what a model says: its first turn, or what follows the last block of reasoning in it.
-
-    Nothing follows reasoning that never ends. `tags` are pairs besides the known ones; a text that is not finished was
-    cut off.
+    """Return a model's turn: the first one, or the text after its last block of reasoning. Reasoning that never ends
+    leaves no text. `tags` are pairs besides the known ones; a text that is not finished was cut off.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)
@@ -284,7 +281,7 @@ def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class RoleHeader:
-    """The words for roles that a text begins with, because the tokens around them were left out."""
+    """The role words at the beginning of a text whose surrounding tokens were removed."""
 
     form: Literal["line", "prefix", "prompt"]
     """`assistant` on a line of its own, before other words (`ASSISTANT: Denver`), or after a repeated prompt."""
@@ -340,7 +337,7 @@ _ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args", "tool_input"})
 
 
 def _is_call(text: str) -> bool:
-    """Tell whether a text is a call of a tool without tags: `[get(x=1)]`, or JSON with a name and arguments."""
+    """Tell whether a text is a tool call without tags: `[get(x=1)]`, or JSON with a name and arguments."""
     if _PYTHON_CALL.match(text):
         return True
     if not any(key in text for key in (*_CALL_KEYS, *_ARGUMENT_KEYS)):

@@ -72,13 +72,13 @@ class Tally:
     refused: int = 0
     """Answers that the model, or a filter of its server, declined to give; they are scored as wrong."""
     empty: int = 0
-    """Answers without a word, though they were not refused; the next two are among them."""
+    """Empty answers that were not refused; the next two counts are among them."""
     cut_reasoning: int = 0
     """Answers that reached the limit of new tokens while the model reasoned."""
     only_reasoning: int = 0
-    """Answers that are reasoning with nothing after it."""
+    """Answers that consist of reasoning alone."""
     served_by: list[str] = field(default_factory=list)
-    """The models that a server says have answered, in the order in which they did."""
+    """The models that answered, according to the server, in order of appearance."""
     other_label: int = 0
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
@@ -86,9 +86,9 @@ class Tally:
     answer_format: str = ""
     """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int = 0
-    """Answers with role headers or tokens of a chat template, which were left out."""
+    """Answers from which role headers or chat-template tokens were removed."""
     tool_calls: int = 0
-    """Answers that call a tool, and so are unparseable."""
+    """Answers that call a tool, and are therefore unparseable."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""

@@ -226,7 +226,8 @@ class Run:
     """Which examples to run."""
     variant: int = option(
         0,
-        "Wording of the questions (see decabench tasks show): 0 is the dataset's own, all is each that isn't retired.",
+        "Wording of the questions (see decabench tasks show): 0 is the dataset's own, "
+        "all means every wording that isn't retired.",
         section=QUESTIONS,
         flag="--question-variant",
         metavar="K|all",
@@ -393,7 +394,7 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """`all` starts no retired wording, but continues one that the folder has answers to, so that they stay."""
+    """`all` starts no retired wording, but continues those that the folder already has answers to."""
     if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
         return True
     return (run.output / JOURNAL / planned.key.file_name).exists()
@@ -450,8 +451,8 @@ def _plan_task(
     if run.predictor == ORACLE:
         if run.store.hides(task, run.split):
             raise DecabenchError(
-                f"oracle would write the labels of {task.name}, {run.split}, into a submission, and they are hidden: "
-                "choose another predictor, or another split."
+                f"oracle would write the hidden labels of {task.name}, {run.split}, into a submission: "
+                "choose another predictor or split."
             )
         setting = reveal_gold(setting, run.store)
     return PlannedTask(

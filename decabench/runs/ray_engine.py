@@ -360,7 +360,7 @@ def lay_out(workers: int | None, gpus: float) -> WorkerLayout:
 
 
 _HOME = Path(decabench.__file__).parent.parent
-"""Where Ray starts. It looks for modules in the folder where it starts, which must not be somebody's checkpoint."""
+"""The folder in which Ray starts. Ray looks there for modules, so it must not be somebody's checkpoint."""
 
 
 def _start(ray: Any, workers: int | None) -> None:

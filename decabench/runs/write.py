@@ -106,7 +106,7 @@ _OLD_LOCK = ".lock"
 """The lock in the folder of journals that earlier versions left."""
 
 _MOST_SERVED = 10
-"""Models of a task that submission.toml lists; a server with more of them names none that means anything."""
+"""The most models per task that submission.toml lists; a server that names more is not naming models."""
 
 _ERROR_LENGTH = 500
 """The longest error in submission.toml, in characters."""
@@ -365,7 +365,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     elif is_empty:
         tally.empty += 1
         has_reasoned = bool(answer.reasoning) or "reasoning" in rules
-        is_cut = answer.finish == "length"  # a server may keep what was cut to itself
+        is_cut = answer.finish == "length"  # a server may not return the text that it cut
         tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
         tally.only_reasoning += has_reasoned and not is_cut
     elif rules[-1] == "unparseable":
@@ -462,7 +462,8 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
 
 
 _SERVED = "served_by"
-"""What submission.toml's `predictor` has of servers' replies: `<task>.<split>` to the models that answered."""
+"""The part of submission.toml's `predictor` taken from servers' replies: `<task>.<split>` to the models that answered.
+"""
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:

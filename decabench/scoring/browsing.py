@@ -54,9 +54,9 @@ class Browsed:
     course: Course | None = None
     """The state that the answers of its group add up to, if its metric compares states."""
     before: tuple[str, ...] = ()
-    """The contexts of the examples before it in its group, in order: the earlier turns of a dialogue."""
+    """The contexts of the earlier examples in its group, in order: the earlier turns of a dialogue."""
     parted: str = ""
-    """Where its course parted from gold, and by which answer; `here` if that is its own."""
+    """Where the state diverged from gold, and because of which answer; `here` if it is this example's."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:

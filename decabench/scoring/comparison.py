@@ -382,7 +382,7 @@ def _compare_totals(
 def _compared(
     a: float, b: float, test: PairTests, p_holm: float | None, hidden: Sequence[Sample]
 ) -> Compared:
-    """Say how B differs from A; what rests on the `hidden` labels of samples is as rounded as their scores."""
+    """Say how B differs from A. Figures based on samples with `hidden` labels are rounded as their scores are."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
     decimals = min((hidden_decimals(sample.metric.range, a, b) for sample in hidden), default=None)

@@ -173,7 +173,7 @@ class ScoredTask:
     statistics: str = ""
     """sha256 of the file of statistics that it was read from; empty if it was scored now."""
     hidden: bool = False
-    """Whether the labels are hidden, so that nothing of a single example may be written or shown."""
+    """Whether the labels are hidden, so that nothing about a single example may be written or shown."""
 
 
 def evaluate(
@@ -216,7 +216,7 @@ def _examples_of(
     """Return the scored examples of a task. Raises DataError if it has no score, or hidden labels."""
     if scored[name].hidden:
         raise DataError(
-            f"The labels of {name}, {options.split}, are hidden, and examples would give them away: "
+            f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
             "decabench.scoring.find_examples shows them with hidden=True, where nobody else reads the output."
         )
     if scored[name].sample is None:
@@ -317,7 +317,7 @@ def _find_known(
         return found  # an archive is unpacked only while it is scored
     for name, file in files.items():
         marks = opened.info.marks(name, file.split)
-        hidden = store.hides(known[name], file.split)  # its statistics are kept nowhere
+        hidden = store.hides(known[name], file.split)  # its statistics are not stored
         if hidden or marks.partial or marks.incomplete or options.without.get(name):
             continue
         digests = digest_answers(opened, name, file.split)
@@ -363,7 +363,9 @@ def digest_answers(submission: Submission, task: str, split: str) -> dict[str, s
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
-    """Return results to print, without digests of answers to hidden splits: that of good ones is that of the labels."""
+    """Return results to print, without digests of answers to hidden splits: perfect answers have the digest of the
+    labels.
+    """
     known, store = known_tasks(include), Store(home_folder(home))
     tasks = dict(results.tasks)
     for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
@@ -382,7 +384,7 @@ def add_intervals(
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
     """Return the results with an interval for each task that has a sample, and the interval of the suite's total.
 
-    Those that rest on hidden labels are rounded as the scores are.
+    Intervals based on hidden labels are rounded as the scores are.
     """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
     spans = {name: samples[name].metric.range for name in samples if name in hidden}
@@ -535,7 +537,7 @@ class _Job:
         references: Sequence[Item],
         pool: Executor | None,
     ) -> TaskScores:
-        """Do what `score_task` does; where labels are hidden, no error quotes one, and scores are rounded."""
+        """Call `score_task`. If labels are hidden, errors don't quote them and scores are rounded."""
         texts = aligned.texts(self.answers)
         refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
@@ -612,7 +614,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
-                "its labels are hidden, and the score of a limited run would give some away: answer all examples",
+                "its labels are hidden, and the score of a limited run would reveal some: answer all examples",
                 1,
             )
         aligned = job.read(job.file)
@@ -627,7 +629,9 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     counts = count_answers(aligned.details.values())
     counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, ids, texts)})
     ceiling = None
-    if counts.context_kept and task.extractive and not job.hidden:  # it would tell where the gold answers are
+    if (
+        counts.context_kept and task.extractive and not job.hidden
+    ):  # it would reveal where the gold answers are
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     score = found.scores[found.headline]
@@ -691,8 +695,8 @@ def _score_without(
 ) -> ScoresWithout | None:
     """Score the answers again without some examples; None if none is among the references.
 
-    None also for hidden labels, whatever a results file that came with the answers asks for: the score of all but one
-    is that of one. Raises DataError if no example is left.
+    Also None for hidden labels, even if the submission's results file asks for it: leaving out one example would reveal
+    its label. Raises DataError if no example is left.
     """
     if job.hidden:
         return None
@@ -770,7 +774,7 @@ def _count_forms(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[st
 def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
     """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split.
 
-    Of hidden labels, nothing counts but how many there are, which is the number of words: no tag is unknown.
+    For hidden labels, only their number counts, which is the number of words: no tag is unknown.
     """
     golds = {item.id: item.answers[0] for item in job.references}
     if job.hidden:
@@ -786,7 +790,7 @@ def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> d
 
 
 def describe_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> Iterator[str]:
-    """Yield sentences about answers in a form that scores as wrong: how many, which, and what to do."""
+    """Yield sentences about answers in a form that scores as wrong: how many, examples, and advice."""
     if not found.predictions:
         return
     forms = count_forms(task, found, options)
@@ -848,7 +852,7 @@ _RULES = {
     "tool_call": "tool-call",
     "template": "template",
 }
-"""Rules of extraction that are counted, by what they are counted as."""
+"""Extraction rules that are counted, by the name of the count."""
 
 
 def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
@@ -942,9 +946,8 @@ def score_task(
     pool: Executor | None,
     refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score by the first metric, which gives the headline, and add what the others have beyond it.
-
-    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
+    """Score by the first metric, which gives the headline, and add the other metrics' further scores. `refused` are the
+    places of refused answers, which are wrong even where an empty answer is right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
@@ -1029,7 +1032,7 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError.
 
-    There is none for hidden labels: a row tells whether an answer is right, and may hold the gold number itself.
+    Hidden labels have no such file: a row shows whether an answer is right, and may contain the gold number itself.
     """
     for task, found in scored.items():
         if (

@@ -62,7 +62,7 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
 
 
 def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
-    """Do what `prove_task` says, quoting whatever is wrong."""
+    """Do the work of `prove_task`, quoting every fault."""
     examples = list(store.examples(task.name, split))
     metric = find_metric(task.metric)
     steps = [_renders(examples), _questions(task, examples), _row_count(task, split, len(examples))]
@@ -70,7 +70,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     if is_structured:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
-            return steps  # scores of gold that is misread prove nothing
+            return steps  # scores of misread gold answers prove nothing
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]
 
     def score(answers: Sequence[str]) -> dict[str, float]:
@@ -92,9 +92,8 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that each gold answer is itself when its metric reads it, and when it is found in a model's text.
-
-    Where the official scorer denies some gold answers their score (`Task.gold_score`), one in a thousand may be such.
+    """Check that each gold answer stays the same when its metric reads it and when it is extracted from a model's text.
+    If the official scorer denies some gold answers their score (`Task.gold_score`), one in a thousand may change.
     """
     form = settle_form(task.answer_form, task.output)
     lost: dict[str, str] = {}
@@ -118,11 +117,11 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
     if alike := find_alike(task.output, task.metric, _values(task, examples)):
         notes.append(alike.rstrip("."))
     detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])
-    return ProofStep("gold answers are themselves when read and written", is_known and not alike, detail)
+    return ProofStep("gold answers survive being read and written", is_known and not alike, detail)
 
 
 def _values(task: Task, examples: Sequence[Example]) -> list[str]:
-    """Return the different labels or tags of gold answers, in order, of a task that declares none."""
+    """Return the distinct labels or tags of gold answers, in order, if the task declares none."""
     match task.output:
         case Label(names=()):
             return sorted({answer for example in examples for answer in example.answers})
@@ -132,17 +131,16 @@ def _values(task: Task, examples: Sequence[Example]) -> list[str]:
             return []
 
 
-# Wrong answers: each value is another example's
+# Wrong answers: each value comes from another example
 
 
 _WRONG = "wrong values score low"
 
 
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
-    """Check that answers score low in which each value is another example's.
-
-    Tags, trees, states and queries of which no value is right must score what empty answers do. For labels, numbers and
-    metrics of other packages low is chance: no better than shuffled gold answers.
+    """Check that answers score low if each value comes from another example. Tags, trees, states and queries without a
+    right value must score as empty answers do. For labels, numbers and metrics of other packages, low means chance: no
+    better than shuffled gold answers.
     """
     if _kind(task) in ("label", "number") or metric.name not in METRICS:
         low, word = max(chance, 0.0), "by chance"
@@ -174,7 +172,7 @@ def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
 
 
 def _other_answer(example: Example, others: Mapping[str, str]) -> str:
-    """Return an answer that is none of an example's, if there is one."""
+    """Return an answer that the example doesn't accept, if there is one."""
     right = set(map(fold_label, example.answers))
     other = fold_label(example.answers[0])
     for _ in others:
@@ -185,14 +183,14 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Return another one for each of different values, half of them further on; empty if there is only one."""
+    """Map each distinct value to another, half the list further on; empty if there is only one value."""
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
 
 
 def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Return for each number the smallest or the largest of all, the farther one."""
+    """Return for each number the smallest or the largest of all, whichever is farther."""
     low, high = min(golds, key=float), max(golds, key=float)
     if float(low) == float(high):
         return None
@@ -200,7 +198,7 @@ def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
 
 
 def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
-    """Return sequences in which each item has another value; of chunks that is the kind, and to be outside is one."""
+    """Return sequences in which each item has another value. A chunk's value is its kind; outside is a kind."""
     others = _rotate(read(item) for gold in golds for item in gold.split())
 
     def other(item: str) -> str:
@@ -314,7 +312,7 @@ def _shuffle(answers: Sequence[str]) -> Sequence[str]:
     random.Random(0).shuffle(moved)
     return (
         moved if moved != answers else [*answers[1:], *answers[:1]]
-    )  # a shuffle of very few may change nothing
+    )  # shuffling a few answers may change nothing
 
 
 def _shuffled(examples: Sequence[Example], metric: Metric, gold: float, shuffled: float) -> ProofStep:

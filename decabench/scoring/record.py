@@ -365,7 +365,7 @@ def _drop(
 
 
 def _write_bound(folder: Path, bound: Mapping[str, BoundResults]) -> None:
-    """Write a manifest over the one that is there, or remove that if nothing is bound any more."""
+    """Replace the manifest, or remove it if it would bind nothing."""
     if bound:
         path = folder / MANIFEST
         write_manifest(folder, Manifest(bound), path.read_bytes() if path.is_file() else None)
@@ -382,7 +382,7 @@ def _bind_smaller(folder: Path, results: Results, held: BoundResults) -> BoundRe
 
 
 def _write_smaller(folder: Path, results: Results) -> None:
-    """Write results without some tasks, whose files go first, so that a kill leaves none without results."""
+    """Write results without some tasks. Their files go first, so that a kill leaves no file without results."""
     old = read_results_file(folder / "results.json").tasks
     for task in old.keys() - results.tasks.keys():
         remove_file(statistics_path(folder, task))
@@ -526,7 +526,7 @@ def _require_valid(
     _require_same_answers(opened, task, options.split, result, earlier.answers)
     sample = None
     at_hand = (name, options.split) in opened.files
-    is_again = at_hand and store.hides(task, options.split)  # it has no statistics, and is scored again
+    is_again = at_hand and store.hides(task, options.split)  # without statistics, it is scored again
     if result.status == "scored" and not is_again:
         sample = read_sample(earlier.root, earlier.folder, name, result)
         if (

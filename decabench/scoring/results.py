@@ -116,7 +116,7 @@ class VariantScores:
     """The headlines for all wordings of the questions."""
 
     scores: Mapping[str, float]
-    """By number of the wording; `0` is the dataset's own. Without those that are retired."""
+    """By number of the wording; `0` is the dataset's own. Retired wordings are left out."""
     mean: float
     """Their mean."""
     worst: float
@@ -128,13 +128,13 @@ class VariantScores:
     failed: Mapping[str, str] = field(default_factory=dict)
     """Why answers to a wording could not be scored, by its number."""
     retired: Mapping[str, float] = field(default_factory=dict)
-    """The headlines for retired wordings, by their number; they count in neither mean, worst nor spread."""
+    """The headlines for retired wordings, by number; the mean, worst and spread leave them out."""
 
     @classmethod
     def of(
         cls, headlines: Mapping[str, float], higher_is_better: bool, retired: Collection[str] = ()
     ) -> VariantScores:
-        """Sum up the headlines of all wordings, those of retired ones apart."""
+        """Summarize the headlines of all wordings, keeping retired ones apart."""
         scores = {number: score for number, score in headlines.items() if number not in retired}
         apart = {number: score for number, score in headlines.items() if number in retired}
         values = list(scores.values())
@@ -429,7 +429,8 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
 
 
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
-    """Return how many decimals scores on hidden labels have, in files too: all digits of an error tell several labels.
+    """Return how many decimals scores on hidden labels have, in files too: an error's full digits reveal several
+    labels.
 
     They are those that commands print and, with `least` 1, those that pages show. On a scale without an end, the
     largest of the values has four digits: an answer of 1e9 would otherwise carry its label into the digits before the
@@ -611,7 +612,7 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if task.variants and name in TASKS and task.metric in METRICS:  # earlier versions retired no wording
+    if task.variants and name in TASKS and task.metric in METRICS:  # earlier versions had no retired wordings
         headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
         summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
         stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}

@@ -89,14 +89,14 @@ class ScoredExample:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How an answer came to be right or wrong, where a metric compares what a group's answers until then come to."""
+    """Why an answer is right or wrong, for a metric that compares the state after a group's answers so far."""
 
     before: tuple[int, ...]
-    """The places of the examples before it in its group, in order."""
+    """The places of the earlier examples in its group, in order."""
     predicted: str
-    """The state that the answers up to this turn add up to."""
+    """The state according to the answers up to this turn."""
     gold: str
-    """The state that the gold answers add up to."""
+    """The state according to the gold answers."""
     parted: int | None
     """The place of the example from which on the two differ; None if they are equal."""
 
@@ -104,7 +104,7 @@ class Course:
 def find_courses(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> dict[int, Course]:
-    """Return the course of each example by its place; empty for a metric that compares answers as they stand."""
+    """Return the course of each example by its place; empty for a metric that compares single answers."""
     courses: dict[int, Course] = {}
     for group in metric.states(predictions, references) if metric.states else ():
         parted: int | None = None
@@ -119,7 +119,7 @@ def find_courses(
 
 
 def describe_parting(id: str, gold: str, answer: str) -> str:
-    """Say at which example an answer set the state apart from the gold one."""
+    """Say at which example an answer made the state diverge from the gold state."""
     return f"at {id}: gold {gold!r}, answer {answer!r}"
 
 
@@ -312,7 +312,7 @@ def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
 
 
 _NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call")
-"""Rules that say what an unparseable text is."""
+"""Rules that explain why a text is unparseable."""
 
 
 def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:

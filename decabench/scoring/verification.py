@@ -262,7 +262,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     hidden = {name for name in at_hand if store.hides(known[name], options.split)}
     for task, one in _differences(given, made) if not same_bytes else ():
         if task in hidden and "predictions" in one.where + one.found:
-            one = replace(one, stated="", found="")  # the digest of good answers is that of the labels
+            one = replace(one, stated="", found="")  # perfect answers have the digest of the labels
         (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
     if not same_bytes and not found and not other:
         other.append(

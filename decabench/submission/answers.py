@@ -719,7 +719,7 @@ class AlignedAnswers:
 
     @property
     def refused(self) -> Sequence[int]:
-        """The places in `answers` of those that the model or its server refused to give."""
+        """The places in `answers` of answers that the model or its server refused to give."""
         return [place for place, line in self.details.items() if line.finish == "refused"]
 
     def texts(self, kind: AnswerKind) -> Sequence[str]:

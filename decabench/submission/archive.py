@@ -86,10 +86,10 @@ _SIGNATURES = (
     (b"\xfd7zXZ", "packed by xz"),
     (b"BZh", "packed by bzip2"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd"),
-    (b"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
+    (b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
     (b"<", "a web page, such as one that asks to sign in"),
 )
-"""The first bytes of a zip, of a .tar.gz, and of files that are given by mistake, with what these are."""
+"""The first bytes of a zip, of a .tar.gz, and of files that are given by mistake, with descriptions."""
 
 
 def _is_zip(path: Path) -> bool:

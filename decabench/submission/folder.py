@@ -192,11 +192,11 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 
 _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
-"""How the names of files begin that systems add to a folder."""
+"""Beginnings of the names of files that operating systems add to folders."""
 
 
 def _top(folder: Path) -> Path:
-    """Return the single folder or archive at the top of an archive, or in a folder that is alone there; or else all."""
+    """Return the only folder or archive at the top of an archive, or in its only folder; else the whole archive."""
     entries = [path for path in folder.iterdir() if not path.name.startswith(_ADDED)]
     if len(entries) != 1 or entries[0].name == FOLDER:
         return folder
@@ -377,7 +377,7 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Let one process at a time write a submission's answers; a folder that is still empty afterwards was never there.
+    """Let one process at a time write a submission's answers. A new folder that is still empty afterwards is removed.
 
     Raises DecabenchError if another process writes there for `patience` seconds, StorageError.
     """

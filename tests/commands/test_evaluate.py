@@ -257,8 +257,8 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
     cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    forms = "3 unparseable, 1 of them reasoning with nothing after it, 1 refused, 1 cut at the limit of new tokens"
-    assert f"\nsquad: {forms}, 1 with tokens of a chat template.\n" in done.stdout
+    forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit of new tokens"
+    assert f"\nsquad: {forms}, 1 with chat-template tokens.\n" in done.stdout
     assert "squad: 1 context was cut; the gold answer is still inside for 96.9 % (ceiling)." in done.stdout
     assert "\nsst: 1 context was cut.\n" in done.stdout
 

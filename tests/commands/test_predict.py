@@ -297,14 +297,14 @@ _RAISE = "raise --max-new-tokens, or turn the reasoning off."
         (
             {"refused": 2},
             [
-                "2 of 32 answers were refused, by the model or by a filter of its server: they are scored as wrong."
+                "2 of 32 answers were refused by the model or by its server's filter: they are scored as wrong."
             ],
         ),
         (
             {"empty": 9, "cut_reasoning": 5, "only_reasoning": 3},
             [
                 f"5 of 32 answers ran out of tokens during reasoning: {_RAISE}",
-                f"3 of 32 answers are reasoning with nothing after it: {_RAISE}",
+                f"3 of 32 answers contain only reasoning: {_RAISE}",
                 "1 of 32 answers are empty.",
             ],
         ),

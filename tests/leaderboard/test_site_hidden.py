@@ -323,7 +323,7 @@ def test_no_command_prints_gold(kept: Keeper, tmp_path: Path) -> None:
                 line = ("export", "tasks", task, "--for", harness, "--output", tmp_path / harness, *test)
                 assert "are hidden" in kept.run(*line, code=3).stderr
             line = ("predict", "--predictor", "oracle", "--tasks", task, "--output", tmp_path / "o", *test)
-            assert "oracle would write the labels" in kept.run(*line, code=2).stderr
+            assert "oracle would write the hidden labels" in kept.run(*line, code=2).stderr
             copied = ("--predictor", "copy-context", "--output", tmp_path / f"c-{task}", "--force", *test)
             kept.run("predict", "--tasks", task, *copied)
         for form in ("markdown", "latex", "model-index"):
@@ -404,7 +404,7 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
     lines = {("own.text", "test"): [(examples[0].id, examples[0].answers[0])]}
     write_submission(tmp_path / "few", info, lines)
     done = kept.run("evaluate", tmp_path / "few", "--split", "test", "--tasks", "own.text", code=1)
-    assert "its labels are hidden, and the score of a limited run would give some away" in " ".join(
+    assert "its labels are hidden, and the score of a limited run would reveal some" in " ".join(
         done.stdout.split()
     )
     assert "100.00" not in done.stdout
@@ -720,14 +720,14 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         path.write_text(
             "".join(f"{json.dumps({k: v for k, v in row.items() if k != 'gold'})}\n" for row in rows)
         )
-    assert "own.text: test has questions alone, no labels" in author.run("prepare", *author.tasks).stdout
+    assert "own.text: test has questions only, no labels" in author.run("prepare", *author.tasks).stdout
     tasks = ",".join(author.tasks)
     for predictor in ("copy-context", "oracle"):
         line = ("predict", "--predictor", predictor, "--tasks", tasks, "--split", "test")
         author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
     sent = tmp_path / "sent" / "copy-context"
     author.run("check", sent)
-    lacking = "The labels of own.text, test, are hidden, and not here: only their keeper can score answers."
+    lacking = "The labels of own.text, test, are hidden and not available here: only their keeper can score."
     for line in (
         ("evaluate", sent),
         ("show", sent, "--task", "own.text", "--hidden"),

@@ -158,7 +158,7 @@ def test_tags_of_another_scheme_are_named(scheme: Scheme, tags: str, looks: str)
     forms = forms_of(Tags(scheme), METRICS["sequence_f1"])
     assert forms is not None
     forms.add("line 1", tags)
-    said = f"1 of 1 answers look like {looks}, and the tags of the task are {scheme}; line 1 has {tags!r}: "
+    said = f"1 of 1 answers look like {looks}, but the task's tags are {scheme}; line 1 has {tags!r}: "
     assert forms.describe_forms().startswith(said) == bool(looks)
     assert bool(forms.describe_forms()) == bool(looks)
     plain = forms_of(Tags(), METRICS["tag_accuracy"])

@@ -135,7 +135,7 @@ def test_some_contexts_and_some_none_do_not_render(failing):
     assert failing([one, *SOUND], question_varies=True) == {"every example renders"}
 
 
-READ = "gold answers are themselves when read and written"
+READ = "gold answers survive being read and written"
 SHUFFLED = "shuffled answers fall below gold"
 WRONG = "wrong values score low"
 TAGS, IOBES = Tags(), Tags("IOBES")

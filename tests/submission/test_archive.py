@@ -125,7 +125,7 @@ def test_the_suffix_of_the_other_kind_does_not_matter(tmp_path, into, name, othe
         (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
         (lzma.compress(b"x"), "packed by xz"),
         (bz2.compress(b"x"), "packed by bzip2"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
         (b"<!DOCTYPE html>", "a web page"),
         (tarfile.TarInfo("x").tobuf(), "a tar archive that is not packed by gzip"),
         (b"", "empty"),

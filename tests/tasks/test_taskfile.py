@@ -509,12 +509,12 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
             {"c": "x", "a": "V"},
             "The tag 'V' in its answer is none of N",
         ),
-        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "7"}, "'7' is no number from 1 to 5"),
-        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "3,5"}, "'3,5' is no number"),
+        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "7"}, "'7' is not a number from 1 to 5"),
+        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "3,5"}, "'3,5' is not a number"),
         (
             {"output": '"tree"'},
             {"c": "x y", "a": "9:root 1:obj"},
-            "'9:root' in its answer is no `head:relation` with a head from 0 to 2",
+            "'9:root' in its answer is not `head:relation` with a head from 0 to 2",
         ),
         (
             {"metric": '"joint_goal_em"', "units": '["q"]'},
@@ -564,11 +564,11 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
         (
             {"metric": '"parsing_ud"'},
             {"a": "3:nsubj 0:root"},
-            "'3:nsubj' in its answer is no `head:relation`",
+            "'3:nsubj' in its answer is not `head:relation`",
         ),
         ({"metric": '"sequence_f1"'}, {"a": "B-PER O S-PER"}, "Its tags are spelled in none of IOB1"),
-        ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is no `head:relation`"),
-        ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is no `head:relation`"),
+        ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is not `head:relation`"),
+        ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is not `head:relation`"),
         *(
             (
                 {"output": '{ kind = "number", low = 0, high = 2000 }'},

@@ -22,11 +22,11 @@ __all__ = [
 
 
 class UnreadableReplyError(Exception):
-    """A reply without an answer, which another try may bring; the message says what the reply is instead."""
+    """A reply without an answer; a retry may bring one. The message says what the reply contains instead."""
 
 
 class ToolCallError(Exception):
-    """A reply that calls a tool in place of an answer, as another try would too."""
+    """A reply that calls a tool instead of answering; a retry would do the same."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -57,9 +57,9 @@ class ServedAnswer:
     answer: Answer
     """The answer."""
     model: str
-    """The model that the server says has answered; empty if it does not."""
+    """The model that answered, according to the server; empty if it does not say."""
     unknown_end: str
-    """A finish_reason that is in no table; the answer is taken as complete."""
+    """An unknown finish_reason; the answer is taken as complete."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choice of a reply with the index 0, which is the only one that is asked for, or else the first.
-
-    Empty if there is none. A server that sends several may send them in the order in which they were done.
+    """Return the reply's choice with index 0, the only one requested, or else the first; empty if there is none. A
+    server that sends several may send them in order of completion.
     """
     choices = content.get("choices")
     given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
@@ -120,7 +119,7 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
-    """Return how an answer ended, None if the reply does not say, and a reason that is in no table."""
+    """Return how an answer ended, None if the reply does not say, and an unknown reason."""
     reason = choice.get("finish_reason") or choice.get("stop_reason")
     if not reason:
         return None, ""
@@ -209,7 +208,7 @@ def _read_part(part: object) -> tuple[str, str]:
 
 
 def _joined(value: object) -> str:
-    """Join the texts in reasoning or a refusal, in whatever form: a text, parts, or an object with either."""
+    """Join the texts in reasoning or a refusal, which may be a string, parts, or an object with either."""
     if isinstance(value, str):
         return value
     texts = []
@@ -226,7 +225,7 @@ _TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
 
 
 def _tool_name(call: object) -> str:
-    """Return the name of the tool that a call is of."""
+    """Return the name of the tool in a call."""
     function = call.get("function", call) if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else "without a name"
@@ -241,8 +240,8 @@ _SNAPSHOT = re.compile(
 def is_same_model(asked: str, served: str) -> bool:
     """Whether a server's name for a model may be another way to write the name that was asked for.
 
-    Folders and case do not count, and a date is added or left out; but one date is not another. `any` and `default`
-    name no model.
+    Folders and case are ignored. A date may be added or left out, but different dates are different models. `any` and
+    `default` stand for any model.
     """
     wanted, given = (
         re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)
@@ -254,7 +253,7 @@ def is_same_model(asked: str, served: str) -> bool:
 
 
 def read_count(value: object) -> int | None:
-    """Return a count that may be true; None for anything else."""
+    """Return a plausible count; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value <= LARGEST_COUNT and value == int(value) else None

@@ -63,8 +63,9 @@ LONGEST_BACK_OFF = 60.0
 """Seconds."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
-"""A server cuts prompts if so many have the same, largest number of tokens, though the longest has so many times the
-characters of the shortest, and more than so many."""
+"""Signs that a server cuts prompts: how many share the largest token count, how many times the shortest's characters
+the longest has, and how many characters it has at least.
+"""
 
 SHOWN_WAIT = 5.0
 """Seconds: a wait of so long is logged, so that nobody takes it for a program that hangs."""
@@ -129,7 +130,7 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
     except ValueError:
         try:
             date = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):  # a year that no clock has
+        except (ValueError, OverflowError):  # an impossible year
             return None
         zoned = date if date.tzinfo else date.replace(tzinfo=datetime.UTC)
         seconds = (zoned - clock.date()).total_seconds()
@@ -146,7 +147,7 @@ _NEEDED = ("model", "messages", "prompt")
 """Parameters without which there is no request."""
 
 MOST_SAID = 20
-"""Matters that are logged once each; a server may name another model with every answer."""
+"""The most matters that are logged, once each: a server may name a different model in every answer."""
 
 
 class RefusedError(Exception):
@@ -222,7 +223,7 @@ class Client:
         )  # the most tokens so far, and the characters of such prompts
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
-                "%s is not encrypted, so that others on the way can read %s: give the server's https:// address, or a "
+                "%s is not encrypted, so others on the network can read %s: give the server's https:// address, or a "
                 "tunnel's on this machine.",
                 url,
                 key.given,
@@ -278,7 +279,7 @@ class Client:
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log what concerns many questions, for the first of them; `about` tells one matter from another."""
+        """Log a message that concerns many questions once; `about` identifies the matter."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
@@ -296,8 +297,8 @@ class Client:
             if len(sizes) >= CUT_ALIKE and max(sizes) > CUT_SPREAD * min(sizes) and max(sizes) > LONG_PROMPT:
                 self.say_once(
                     "cut",
-                    f"{self.url} counts {tokens:,} tokens, and never more, in prompts of {min(sizes):,} to "
-                    f"{max(sizes):,} characters, so it probably reads only a part of the longer ones: give the model a "
+                    f"{self.url} never counts more than {tokens:,} tokens in prompts of {min(sizes):,} to "
+                    f"{max(sizes):,} characters, so it probably reads only part of the longer ones: give the model a "
                     "longer context (num_ctx), or cut contexts with --max-prompt-tokens, and ask again.",
                 )
 
@@ -313,8 +314,8 @@ class Client:
             reason = excerpt(self._key.redact(served.unknown_end), 60)
             self.say_once(
                 reason,
-                f"{self.url} ends answers with the finish_reason {reason!r}, which is unknown here: they are taken as "
-                "complete.",
+                f"{self.url} ends answers with the finish_reason {reason!r}, which decabench does not know: these "
+                "answers are taken as complete.",
             )
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
@@ -397,7 +398,7 @@ class Client:
         """Say why every other question would fail too; empty if another might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
-            only = f" {OPENAI_VARIABLE} is sent to OpenAI alone." if self._keeps_a_key() else ""
+            only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
             return (
                 f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid key, or give "
                 f"the header that it wants with --header.{only}"
@@ -426,7 +427,7 @@ class Client:
         return f"{url} does not take {name} with {self.model}: {said}. {remedy}"
 
     def _keeps_a_key(self) -> bool:
-        """Whether there is a key in the environment that was not sent, because it is OpenAI's."""
+        """Whether the environment has an OpenAI key that was not sent, because this is not OpenAI's server."""
         return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:

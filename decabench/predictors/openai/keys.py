@@ -1,4 +1,6 @@
-"""The key for a server, and other secret headers: where they are from, who gets them, and how they stay secret."""
+"""The key for a server, and other secret headers: where they come from, which server gets them, and how they stay
+secret.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ VARIABLE = "DECABENCH_API_KEY"
 """The environment variable for the key of any server; an empty value means no key."""
 
 OPENAI_VARIABLE = "OPENAI_API_KEY"
-"""The one that is used for OpenAI's own servers, if the other is not set; no other server is sent what it holds."""
+"""The variable used for OpenAI's own servers if the other is not set. Its value is never sent to another server."""
 
 SECRET_LENGTH = 8
 """Shorter keys (`EMPTY`, `none`) are not secrets but words, which an answer may well contain."""
@@ -31,7 +33,7 @@ class ApiKey:
     value: str = field(default="", repr=False)
     """The key; empty for none."""
     variable: str = VARIABLE
-    """Where it is from."""
+    """Where the key comes from."""
     others: tuple[Header, ...] = ()
     """Headers that the user gave; any of them may hold a secret, and one of them may replace the key."""
 
@@ -53,7 +55,7 @@ class ApiKey:
         return " with ".join(filter(None, (key, headers)))
 
     def redact(self, text: str) -> str:
-        """Replace the key with `[key]`, and what other headers hold with `[header]`, in a text from a server."""
+        """Replace the key with `[key]`, and the values of other headers with `[header]`, in a text from a server."""
         text = _replace(text, self.value, "[key]")
         for header in self.others:
             for secret in (header.value, *header.value.split()):
@@ -61,7 +63,7 @@ class ApiKey:
         return text
 
     def redact_answer(self, text: str) -> str:
-        """Redact an answer, but for a key that may be an ordinary word."""
+        """Redact an answer, unless the key may be an ordinary word."""
         hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
         return hidden.redact(text)
 
@@ -82,7 +84,7 @@ def read_key(headers: Sequence[Header], url: str) -> ApiKey:
     value = os.environ.get(variable, "").strip()
     if not all("!" <= char <= "~" for char in value):
         raise DecabenchError(
-            f"The key in {variable} contains spaces, line breaks or letters beyond ASCII, which no key does: set it "
+            f"The key in {variable} contains spaces, line breaks or non-ASCII letters, which no key does: set it "
             "again."
         )
     return ApiKey(value, variable, tuple(map(_read_header, headers)))
@@ -113,7 +115,7 @@ def _read_header(header: Header) -> Header:
     variable = header.value.removeprefix(_FROM_ENVIRONMENT)
     value = os.environ.get(variable, "").strip()
     if not value or not all(" " <= char <= "~" for char in value):
-        reason = "contains what a header cannot hold" if value else "is not set"
+        reason = "contains characters that a header cannot hold" if value else "is not set"
         raise DecabenchError(
             f"--header {header.name} takes its value from {variable}, which {reason}: set it."
         )

@@ -1,7 +1,5 @@
-"""Tell what a server says in place of an answer: refusals, failures, and prompts that are too long.
-
-Each server has its own words. The tables of patterns name those that they are from; the words of one more server are
-one more line.
+"""Recognize a server's errors: refusals, failures, and prompts that are too long. Each server words them differently.
+The tables of patterns name their servers; another server's wording is one more line.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _FILTERED = _any_of(
     r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
 _FILTER_CODES = frozenset({"1301", "1026", "1027"})
-"""Of Zhipu, and of MiniMax for prompts and for answers."""
+"""Zhipu's code, and MiniMax's for prompts and for answers."""
 _FLAGS = ("reasons", "flagged_input")
 """Keys of the metadata of OpenRouter's errors that say why a prompt was flagged."""
 _NOT_THE_PROMPT = _any_of(
@@ -46,7 +44,7 @@ _NOT_THE_PROMPT = _any_of(
     r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
     r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
 )
-"""The words of a filter in an error that other prompts will meet too, or that passes."""
+"""A filter's words in an error that affects other prompts too, or that is temporary."""
 
 _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
@@ -107,7 +105,7 @@ _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "
 
 
 def _leaves(value: object) -> Iterator[str]:
-    """Yield every text and number in an error, in order, but for what it repeats of the request."""
+    """Yield every text and number in an error, in order, except repeated parts of the request."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -173,7 +171,7 @@ class ServerReply:
 
     @cached_property
     def _said(self) -> str:
-        """All words of the error; a page of a proxy has none."""
+        """All words of the error; empty for a proxy's error page."""
         return " ".join(_leaves(self.error))[:LONGEST_ERROR]
 
     @cached_property
@@ -234,7 +232,7 @@ def _says(error: object) -> bool:
 
 
 def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what MiniMax has in the place of an error."""
+    """Return MiniMax's equivalent of an error."""
     status = content.get("base_resp")
     if not isinstance(status, dict) or not status.get("status_code"):
         return {}
@@ -255,7 +253,7 @@ def _locations(body: object) -> Iterator[str]:
 
 
 def _parse_int(digits: str) -> int | None:
-    """Parse a number of JSON; None for one with more digits than any that means something, which may take long."""
+    """Parse a JSON number; None if it has meaninglessly many digits, which could take long to parse."""
     return int(digits) if len(digits) <= 20 else None
 
 

@@ -86,7 +86,7 @@ SILENTLY_CUT = (8_000, 8)
 """A prompt of at least so many characters has more than one token in so many, or the server did not read it all."""
 
 SHORTEST_ECHO = 40
-"""Characters of a prompt that no answer begins with by chance."""
+"""The length of a prompt's beginning that no answer repeats by chance."""
 
 ECHO_AT = 40
 """A repeated prompt begins within so many characters, after spaces or the token that begins a text."""
@@ -326,11 +326,11 @@ class OpenAIPredictor:
             body.pop(name, None)
         answer = await self._send(path, body)
         if _is_cut_at_once(answer, body):
-            # The model begins with an empty line, where the answers of another end: what follows is its answer.
+            # The model begins with an empty line, which ends other models' answers: its answer follows.
             self.client.say_once(
                 "blank",
                 f"{self.client.model} begins its answers with an empty line, which is a stop string of the template: "
-                "these questions are asked again without it, and their answers are cut here.",
+                "decabench asks these questions again without it, and cuts the answers itself.",
             )
             stops = body.pop("stop")
             if words := [each for each in stops if each.strip()]:
@@ -341,20 +341,20 @@ class OpenAIPredictor:
         return self._without_prompt(answer, body)
 
     def _without_prompt(self, answer: Answer, body: Mapping[str, Any]) -> Answer:
-        """Leave out the prompt, which some servers repeat before the answer."""
+        """Remove the prompt, which some servers repeat before the answer."""
         prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
         at = answer.text.find(prompt.strip(), 0, len(prompt) + ECHO_AT)
         if at < 0 or len(prompt) < SHORTEST_ECHO:
             return answer
         self.client.say_once(
             "echo",
-            f"{self.client.model} repeats the prompt before its answers, and the prompt is left out of them: is echo "
+            f"{self.client.model} repeats the prompt before its answers, so the prompt is removed: is echo "
             "(or return_full_text) on at the server?",
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
     async def _send(self, path: str, body: dict[str, Any]) -> Answer:
-        """Ask with this body. The key, which the server may echo, is removed from what it answers."""
+        """Send a request with this body. The key, which the server may echo, is removed from the reply."""
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
         try:
             answer = (await self.client.ask(path, body, limit)).answer

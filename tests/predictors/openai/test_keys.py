@@ -87,7 +87,7 @@ def test_a_server_that_wants_a_key_which_is_openais(
     monkeypatch.setenv("OPENAI_API_KEY", "canary-0123456789")
     with serving(lambda seen: fault(401, "who are you?")) as server:
         made = replace(backend(server.url, ModelOptions(model="m")), clock=Waits().clock)
-        with pytest.raises(ModelError, match="OPENAI_API_KEY is sent to OpenAI alone") as caught:
+        with pytest.raises(ModelError, match="OPENAI_API_KEY is sent only to OpenAI") as caught:
             outcomes(made, questions(1))
     assert "canary" not in str(caught.value) + caplog.text + str(server.seen[0].headers)
 
