@@ -185,7 +185,7 @@ class _Cli(click.Group):
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
             _fail_as(_with_place(error, self, before), meta)
-        except (OSError, MemoryError) as error:  # of what --help and --version print
+        except (OSError, MemoryError) as error:  # for the output of --help and --version
             _fail_unexpected(error, meta)
         context.meta.update({**meta, **context.meta})
         return context

@@ -297,9 +297,9 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return what looks like rows in a cell with line ends, the row's own first line left out.
+    """Return apparent rows within a cell that has line breaks, leaving out the row's own first line.
 
-    Two stray quotation marks make one row of all rows between them. Empty if some line has another number of cells.
+    Two stray quotation marks merge all rows between them into one. Empty if some line has another number of cells.
     """
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]

@@ -134,12 +134,12 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests | None, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> dict[str, list[Any]] | None:
-    """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
+    """Return the differences of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
 
-    `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
-    `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same` pairs have
-    no interval, since nothing differs. `hidden` are the scales of scores on hidden labels: intervals are rounded like
-    these scores.
+    `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` is corrected for all
+    pairs; `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same`
+    pairs have no interval, since nothing differs. `hidden` are the scales of scores on hidden labels: intervals are
+    rounded like these scores.
     """
     if tests is None:
         return None

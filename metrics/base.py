@@ -194,11 +194,13 @@ class Metric:
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
     """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """(predictions, references) -> for each group, the state after each of its examples, in their order; None if an
-    answer is compared as it stands. It explains to readers why an answer that equals its gold can be wrong."""
+    """(predictions, references) -> for each group, the state after each of its examples, in their order; None if single
+    answers are compared. It explains to readers why an answer that equals its gold can be wrong.
+    """
     find_fault: Callable[[Reference], str] | None = None
-    """(reference) -> why its first answer is not itself when it is read and written again, as the end of a sentence
-    that begins `It has`; empty if it is. None for metrics that take texts as they are."""
+    """(reference) -> why its first answer changes when it is read and written again, as the end of a sentence that
+    begins `It has`; empty if it does not. None for metrics that take texts unchanged.
+    """
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
         """Return the metric with all columns that rows of these examples have; predictions never decide them."""

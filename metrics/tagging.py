@@ -221,13 +221,12 @@ SEQUENCE_F1 = Metric(
 def sequence_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
-    P = right / predicted chunks and R = right / gold chunks, over all sequences together; tags are such as B-NP,
+    P = right / predicted chunks and R = right / gold chunks, over all sequences together; examples of tags are B-NP,
     I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
     prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
-    recall and tag_accuracy.
-    Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read as in seqeval.
-    Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or an example
-    without a reference.
+    recall and tag_accuracy. Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
+    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or
+    an example without a reference.
     """
     return evaluate(SEQUENCE_F1, predictions, items(references))
 

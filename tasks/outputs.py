@@ -188,7 +188,7 @@ def _listed(names: Sequence[str]) -> str:
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
     """Say why a gold answer changes when it is read and written again; empty if none does.
 
-    Differences that the metric ignores, such as case and spaces, do not count. `metrics` are the task's, the headline
+    Differences that the metric ignores, such as case and spaces, don't count. `metrics` are the task's, the headline
     first. Raises MetricError if one needs more than the example has.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
@@ -328,7 +328,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return a word on a cycle of heads, or with none of the words as its head; 0 if all heads lead to the root."""
+    """Return a word on a cycle of heads, or whose head is not a word; 0 if all heads lead to the root."""
     seen = [0] * (len(heads) + 1)  # the word from which each word was first reached
     seen[0] = -1
     for start in range(1, len(heads) + 1):
@@ -396,7 +396,7 @@ def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[st
             or not schemes
         ):
             return ""
-        return f"Its tags are spelled in none of {', '.join(schemes)}, which sequence_f1 reads."
+        return f"Its tags follow none of the schemes that sequence_f1 reads: {', '.join(schemes)}."
     written = write_chunks(tags, scheme)
     place = next((at for at, tag in enumerate(written) if tag.lower() != lowered[at]), None)
     if place is None:

@@ -236,8 +236,8 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
         if found.hidden and options.without.get(name):
             yield (
-                f"The labels of {name} are hidden, so it has no score without some examples: beside that of all, it "
-                "would tell which of them are right."
+                f"The labels of {name} are hidden, so it has no score without some examples: "
+                "next to the full score, it would reveal which of them are right."
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"

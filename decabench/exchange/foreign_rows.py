@@ -172,7 +172,7 @@ def as_id(value: Any) -> str | None:
 
 
 def option_letter(at: int) -> str:
-    """Return what Inspect calls an option: A to Z, then 1, 2, …"""
+    """Return Inspect's name for an option: A to Z, then 1, 2, …"""
     return chr(ord("A") + at) if at < 26 else str(at - 25)
 
 

@@ -171,7 +171,7 @@ def import_answers(
     words = _words(matched, len(ids), is_raw, settings, replaced)
     about = _describe(given, matched, words, settings)
     with lock_submission(folder, _PATIENCE):
-        before = _occupant(folder, name)  # with what other processes have imported meanwhile
+        before = _occupant(folder, name)  # with the imports that other processes have made meanwhile
         earlier = _imports(before)
         info = replace(
             before,
@@ -249,7 +249,7 @@ def _describe(given: _Source, matched: MatchedRows, words: str, settings: Import
 
 
 def _imports(info: SubmissionInfo) -> Mapping[str, Any]:
-    """Return what a submission keeps of its imports, by task and split."""
+    """Return a submission's records of its imports, by task and split."""
     found = info.predictor.get("imports")
     return found if isinstance(found, Mapping) else {}
 
@@ -438,7 +438,7 @@ def _changed(
     pair: tuple[str, str],
     lines: Sequence[Mapping[str, Any]],
 ) -> set[tuple[str, str]]:
-    """Return the pair if these lines differ from what is there for it, and nothing if they are the same."""
+    """Return the pair if these lines differ from its current ones, and nothing if they are the same."""
     with temporary_folder() as made:
         write_predictions(made, {pair: lines})
         return changed_answers((folder, before), (made, info), [pair])

@@ -1,6 +1,6 @@
 """Read the answers in samples of lm-eval: `samples_<task>_<time>.jsonl`, written with --log_samples.
 
-A sample has the requests to the model (`arguments`), its responses (`resps`), and what a filter made of them. The kind
+A sample has the requests to the model (`arguments`), its responses (`resps`), and a filter's version of these. The kind
 of request isn't recorded, so it is inferred from the arguments. Tested with 0.4.2 and 0.4.13.
 """
 

@@ -30,7 +30,7 @@ _COMPLETE = 0.97
 _MARGIN, _MARGIN_SHARE = 2.0, 0.02
 """How much more another example must explain to be nearer: a third of a rare word's weight, and a share of all."""
 _EXPLAINED = 0.7
-"""The share of a row that its example explains. The rest can be titles and the like, but not another example."""
+"""The share of a row that its example explains. The rest can be titles or similar, but not another example."""
 _FEW, _TEMPLATE = 5, 0.9
 """The share of rows that have a word of the template around the texts, and the number of rows that show it."""
 _PROSE = 3
@@ -65,7 +65,7 @@ class RowWords:
     known: frozenset[str]
     """The words, without those of the template, that some example has."""
     is_prose: bool
-    """Whether there is a word besides the template, and not only numbers."""
+    """Whether the row has words besides the template and numbers."""
 
     @cached_property
     def letters(self) -> list[str]:
@@ -75,7 +75,7 @@ class RowWords:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row whose texts are not those of its example."""
+    """A row whose texts differ from its example's."""
 
     row: int
     """The number of the row, from 0."""
@@ -94,7 +94,7 @@ class ComparedTexts:
     differences: tuple[Difference, ...]
     """The rows whose texts differ from their examples."""
     are_copies: bool
-    """Whether most rows have texts of their examples, and not only numbers or labels."""
+    """Whether most rows have texts of their examples rather than only numbers or labels."""
 
 
 class TextMatcher:
@@ -282,7 +282,7 @@ class TextMatcher:
         ]
 
     def _nearest(self, words: RowWords) -> list[tuple[int, float]]:
-        """Return the examples that explain most of a row, each with the weight of what it explains."""
+        """Return the examples that explain most of a row, each with the weight that it explains."""
         votes: dict[int, float] = defaultdict(float)
         for word in sorted(words.known, key=lambda word: (-self._weights[word], word))[:_RARE]:
             if len(places := self._places[word]) <= _MOST_PLACES:

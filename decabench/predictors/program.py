@@ -384,7 +384,7 @@ class Process:
             self._process.communicate()
             os.close(self._life)
             raise ModelError(
-                f"{arguments[0]} cannot be started ({os.strerror(int(refused))}): check the program and what runs it."
+                f"{arguments[0]} cannot be started ({os.strerror(int(refused))}): check it and its interpreter."
             )
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""

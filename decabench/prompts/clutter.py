@@ -125,7 +125,7 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
 
 
 def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
-    """Return what follows the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
+    """Return the text after the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
 
     With `in_sentences`, `the answer is` and \\boxed{} count as well. Full-width letters count as the usual ones.
     """

@@ -314,7 +314,7 @@ def find_role_header(text: str) -> RoleHeader | None:
 
 
 def before_next_turn(text: str, words: Sequence[str]) -> str:
-    """Return what precedes the role header of another turn, unless its word is one of `words`."""
+    """Return the text before the role header of another turn, unless its word is one of `words`."""
     for match in _NEXT_TURN.finditer(text):
         if match.group().strip() not in words and (part := bare(text[: match.start()])):
             return part

@@ -217,7 +217,7 @@ def _examples_of(
     if scored[name].hidden:
         raise DataError(
             f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
-            "decabench.scoring.find_examples shows them with hidden=True, where nobody else reads the output."
+            "decabench.scoring.find_examples shows them with hidden=True, if nobody else can read the output."
         )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
@@ -546,7 +546,7 @@ class _Job:
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
-            f"{name} --split {split} --hidden says why, where nobody else reads the output."
+            f"{name} --split {split} --hidden says why. Run it only where nobody else can read the output."
         )
         with unquoted(True, instead):
             found = score_task(metrics, texts, references, pool, refused)

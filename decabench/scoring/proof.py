@@ -45,8 +45,8 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
     """Prove that a prepared split of a task fits its metric.
 
     Every example has text, only tasks that say so ask different questions, gold answers score the best there is, empty
-    answers the least, and shuffled gold answers fall below gold. Labels, numbers, tags, trees, states and queries are
-    themselves when they are read and written again, and score low if each value is another example's. Raises
+    answers the least, and shuffled gold answers fall below gold. Labels, numbers, tags, trees, states and queries
+    survive being read and written again, and score low if each value comes from another example. Raises
     MissingDataError if the split is not prepared, MetricError if the metric cannot score it. Hidden labels are quoted
     in details and errors only if `hidden` is set.
     """
@@ -155,7 +155,7 @@ def _kind(task: Task) -> str:
 
 
 def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
-    """Return answers in which each value is that of another example; None if all values are the same."""
+    """Return answers in which each value comes from another example; None if all values are the same."""
     golds, kind = [example.answers[0] for example in examples], _kind(task)
     match kind:
         case "number":

@@ -150,17 +150,17 @@ def record_scores(
     scored: Mapping[str, ScoredTask],
     options: ScoringOptions,
 ) -> Recorded:
-    """Write `results.json`, statistics and the manifest, with the earlier results of other tasks that still hold.
+    """Write `results.json`, statistics and the manifest, and keep earlier results of other tasks that are still valid.
 
-    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that
-    this machine did not score, or that no manifest binds, is scored again where answers and data are at hand; otherwise
-    it is kept, and where no manifest binds it, the new one says so.
+    An earlier result is valid if its answers, data and metric are the same and its statistics give its score. A result
+    that this machine did not score, or that no manifest binds, is scored again if answers and data are available.
+    Otherwise it is kept, and the new manifest says if no manifest bound it.
 
     The manifest is removed first and written last, and until all statistics are there, `results.json` has only results
     that stay as they are, so that a killed run leaves no contradiction and loses nothing else. Raises StorageError,
     also if a link leads out of the folder.
 
-    Another process that writes scores under the same manifest is waited for: each keeps the results of the other.
+    If another process writes scores under the same manifest, wait for it: each keeps the other's results.
     """
     submission = Path(submission)
     root = manifest_root(submission, folder)
@@ -293,9 +293,9 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
 def drop_results(folder: Path, changed: Collection[tuple[str, str]], info: SubmissionInfo) -> tuple[str, ...]:
     """Remove the results of the tasks and splits whose answers are about to change, and keep those of all others.
 
-    What stays describes the submission as `info`, so that it does not contradict the new submission.toml. A killed
-    process leaves nothing that contradicts the manifest, and the next one drops no more. Returns what was removed:
-    `sst (validation)`, or a whole folder, `results/test`. Raises StorageError.
+    The remaining results describe the submission as `info`, so that they do not contradict the new submission.toml. A
+    killed process leaves nothing that contradicts the manifest, and the next one drops no more. Returns what was
+    removed: `sst (validation)`, or a whole folder, `results/test`. Raises StorageError.
     """
     here = results_folders(folder)
     if not here and not (folder / MANIFEST).exists():
@@ -322,9 +322,8 @@ def _drop(
     changed: Collection[tuple[str, str]],
     info: SubmissionInfo,
 ) -> tuple[str, ...]:
-    """Do what `drop_results` says with the folders that are here. What contradicts the manifest is removed too.
-
-    What no manifest binds stays without one.
+    """Do the work of `drop_results` on the folders that are here. Results that contradict the manifest are removed too.
+    Results that no manifest binds stay unbound.
     """
     faults = [fault for fault in check_manifest(folder) if not fault.is_absent]
     bound, removed, gone = dict(manifest.results), [], []

@@ -328,7 +328,7 @@ class Results:
 
         Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and each statistic as
         `statistics.<name>`. Raises UnknownNameError for a task without results, MissingDataError if there are no rows
-        beside the results, DataError for hidden labels.
+        next to the results, DataError for hidden labels.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:

@@ -89,7 +89,9 @@ class ScoredExample:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Why an answer is right or wrong, for a metric that compares the state after a group's answers so far."""
+    """Why an answer is right or wrong, for a metric that compares the state after the group's earlier answers and this
+    one.
+    """
 
     before: tuple[int, ...]
     """The places of the earlier examples in its group, in order."""

@@ -533,7 +533,7 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
         (
             {"metric": '"sequence_f1"', "output": '"tags"'},
             {"c": "x y z", "a": "B-PER O S-PER"},
-            "Its tags are spelled in none of IOB1, IOB2, IOBES, IOE1, IOE2",
+            "Its tags follow none of the schemes that sequence_f1 reads: IOB1, IOB2, IOBES, IOE1, IOE2",
         ),
         (
             {"output": '{ kind = "tags", scheme = "IOB2" }'},
@@ -566,14 +566,18 @@ def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path
             {"a": "3:nsubj 0:root"},
             "'3:nsubj' in its answer is not `head:relation`",
         ),
-        ({"metric": '"sequence_f1"'}, {"a": "B-PER O S-PER"}, "Its tags are spelled in none of IOB1"),
+        (
+            {"metric": '"sequence_f1"'},
+            {"a": "B-PER O S-PER"},
+            "Its tags follow none of the schemes that sequence_f1 reads: IOB1",
+        ),
         ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is not `head:relation`"),
         ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is not `head:relation`"),
         *(
             (
                 {"output": '{ kind = "number", low = 0, high = 2000 }'},
                 {"a": text},
-                "is no number from 0 to 2000",
+                "is not a number from 0 to 2000",
             )
             for text in ("1,000", "50%", "nan", "inf", "1_0", "\u0663", "2e3x", "2001", "")
         ),

@@ -156,7 +156,9 @@ _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details",
 
 
 def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
-    """Sort what the message holds by kind. Raises UnreadableReplyError, unless it is `optional`, if it has neither."""
+    """Sort the parts of the message by kind. Raises UnreadableReplyError, unless `optional`, if there is neither
+    message nor text.
+    """
     message = choice.get("message")
     said: Mapping[str, Any] = message if isinstance(message, dict) else {"content": choice.get("text", 0)}
     content = said.get("content")

@@ -96,7 +96,7 @@ def _is_openai(url: str) -> bool:
 
 
 def is_overheard(url: str) -> bool:
-    """Whether others may read what is sent: it goes to another machine, and is not encrypted."""
+    """Whether others may read the requests, which go to another machine without encryption."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

@@ -181,7 +181,9 @@ class ServerReply:
         if not isinstance(message, str):
             return self._said or self.text
         metadata = self.error.get("metadata")
-        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # what OpenRouter was told
+        raw = (
+            metadata.get("raw") if isinstance(metadata, dict) else None
+        )  # the message that OpenRouter received
         return f"{message} ({raw})" if raw and isinstance(raw, str) else message
 
     @property
@@ -214,7 +216,7 @@ class ServerReply:
         )
 
     def find_refused(self, sent: Sequence[str]) -> str:
-        """Return which of the parameters that were sent an error does not accept; empty if it is about none of them."""
+        """Return which of the sent parameters an error rejects; empty if it concerns none of them."""
         if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
             return ""
         located = [self.error.get("param"), *_locations(self._json)]

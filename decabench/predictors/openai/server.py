@@ -83,13 +83,15 @@ CUTS = 6
 """How many times to shorten a context that the server still finds too long."""
 
 SILENTLY_CUT = (8_000, 8)
-"""A prompt of at least so many characters has more than one token in so many, or the server did not read it all."""
+"""A prompt of at least this many characters has more than one token per this many characters, or the server did not
+read it all.
+"""
 
 SHORTEST_ECHO = 40
 """The length of a prompt's beginning that no answer repeats by chance."""
 
 ECHO_AT = 40
-"""A repeated prompt begins within so many characters, after spaces or the token that begins a text."""
+"""A repeated prompt begins within this many characters, after spaces or the token that begins a text."""
 
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
