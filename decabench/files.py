@@ -177,8 +177,9 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def require_machine(error: BaseException, path: Path) -> None:
-    """Raise StorageError if a file could not be read because memory or open files ran out, or the disk failed. For
-    callers that report every other problem as the file's fault.
+    """Raise StorageError if a file could not be read because memory or open files ran out, or the disk failed.
+
+    This is for callers that report every other problem as the file's fault.
     """
     if isinstance(error, OSError) and error.errno in _OF_MACHINE:
         raise StorageError(explain_refusal(error, "read", path)) from error

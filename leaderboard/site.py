@@ -245,9 +245,11 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 
 
 def _guarded(entry: Entry, evidence: Evidence) -> Entry:
-    """Round the scores on hidden labels to the digits that pages show: an error's full digits reveal several labels.
-    The digest of answers is removed: nearly perfect answers are the labels, so a guess could be checked against it. A
-    fingerprint from before the labels were hidden is removed too, since it has no secret in it.
+    """Round the scores on hidden labels to the digits that pages show.
+
+    An error's full digits reveal several labels. The digest of answers is removed: nearly perfect answers are the
+    labels, so a guess could be checked against it. A fingerprint from before the labels were hidden is removed too,
+    since it has no secret in it.
     """
     hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
     if not hidden:

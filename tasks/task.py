@@ -334,8 +334,10 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
-    """Return the splits that any source of the task has, in the usual order. A hidden split counts only if its files
-    are present, since the keeper of the labels and everybody else use the same task file.
+    """Return the splits that any source of the task has, in the usual order.
+
+    A hidden split counts only if its files are present, since the keeper of the labels and everybody else use the same
+    task file.
     """
     return tuple(
         split

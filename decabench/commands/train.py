@@ -128,7 +128,7 @@ def train(
     folder = output or Path()
     if bundle is not None:
         require_free(bundle)
-        folder = bundle / "run"  # which is not written
+        folder = bundle / "run"  # it is not written to a file
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:

@@ -192,10 +192,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse another program's JSON, including NaN and Infinity. The last of duplicate keys counts, unless `pairs` is
-    set.
+    """Parse another program's JSON, including NaN and Infinity.
 
-    Raises ValueError.
+    The last of duplicate keys counts, unless `pairs` is set. Raises ValueError.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

@@ -300,7 +300,7 @@ class _Matching:
     # Comparing
 
     def _compare(self, places: Mapping[int, int]) -> str:
-        """Compare rows with their examples, and return words about the result.
+        """Compare rows with their examples, and return a description of the result.
 
         Raises RefusedImportError for other texts, or other right answers of rows that have no texts.
         """

@@ -358,7 +358,7 @@ class Process:
     """
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        life, self._life = os.pipe()  # which ends with this process, or with the block
+        life, self._life = os.pipe()  # the pipe closes with this process or at the end of the block
         report, reported = os.pipe()
         supervisor = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
         try:

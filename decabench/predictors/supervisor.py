@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Call prctl on Linux; elsewhere there is none."""
+    """Call prctl on Linux; do nothing elsewhere."""
     if sys.platform == "linux":
         import ctypes
 

@@ -103,7 +103,7 @@ def _literal(tag: str, is_opening: bool = False) -> str:
     if re.fullmatch(r"<[\w:.-]+>", tag):
         return rf"<{space}{re.escape(tag[1:-1])}(?:\s[^<>]{{0,300}})?{space}>"
     pattern = space.join(map(re.escape, re.findall(r"\w+|[^\w\s]", tag))).replace("'", "['\u2019]")
-    if tag.isalpha():  # of gpt-oss: glued to other words, and never in capitals
+    if tag.isalpha():  # gpt-oss writes these next to other words, and never in capitals
         return rf"(?-i:{pattern})"
     return rf"\A\s*{pattern}" if is_opening and tag[0].isalpha() else pattern
 
@@ -149,8 +149,10 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
-    """Return the parts of a text outside reasoning, the last first; empty if it ends within reasoning. Text before a
-    closing tag is reasoning that the prompt opened, or that quotes another tag.
+    """Return the parts of a text outside reasoning, the last first.
+
+    There are none if it ends within reasoning. Text before a closing tag is reasoning that the prompt opened, or that
+    quotes another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -256,8 +258,10 @@ class Turn:
 
 
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> Turn:
-    """Return a model's turn: the first one, or the text after its last block of reasoning. Reasoning that never ends
-    leaves no text. `tags` are pairs besides the known ones; a text that is not finished was cut off.
+    """Return a model's first turn, or the text after its last block of reasoning.
+
+    Reasoning that never ends leaves no text. `tags` are
+    pairs besides the known ones; a text that is not finished was cut off.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)

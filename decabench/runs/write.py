@@ -103,7 +103,7 @@ RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
 
 _OLD_LOCK = ".lock"
-"""The lock in the folder of journals that earlier versions left."""
+"""The lock that earlier versions left in the folder of journals."""
 
 _MOST_SERVED = 10
 """The most models per task that submission.toml lists; a server that names more is not naming models."""

@@ -946,8 +946,9 @@ def score_task(
     pool: Executor | None,
     refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score by the first metric, which gives the headline, and add the other metrics' further scores. `refused` are the
-    places of refused answers, which are wrong even where an empty answer is right.
+    """Score by the first metric, which gives the headline, and add the other metrics' further scores.
+
+    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()

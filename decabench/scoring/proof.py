@@ -93,6 +93,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
     """Check that each gold answer stays the same when its metric reads it and when it is extracted from a model's text.
+
     If the official scorer denies some gold answers their score (`Task.gold_score`), one in a thousand may change.
     """
     form = settle_form(task.answer_form, task.output)
@@ -138,9 +139,10 @@ _WRONG = "wrong values score low"
 
 
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
-    """Check that answers score low if each value comes from another example. Tags, trees, states and queries without a
-    right value must score as empty answers do. For labels, numbers and metrics of other packages, low means chance: no
-    better than shuffled gold answers.
+    """Check that answers score low if each value comes from another example.
+
+    Tags, trees, states and queries without a right value must score as empty answers do. For labels, numbers and
+    metrics of other packages, low means chance: no better than shuffled gold answers.
     """
     if _kind(task) in ("label", "number") or metric.name not in METRICS:
         low, word = max(chance, 0.0), "by chance"

@@ -322,8 +322,9 @@ def _drop(
     changed: Collection[tuple[str, str]],
     info: SubmissionInfo,
 ) -> tuple[str, ...]:
-    """Do the work of `drop_results` on the folders that are here. Results that contradict the manifest are removed too.
-    Results that no manifest binds stay unbound.
+    """Do the work of `drop_results` on the folders that are here.
+
+    Results that contradict the manifest are removed too. Results that no manifest binds stay unbound.
     """
     faults = [fault for fault in check_manifest(folder) if not fault.is_absent]
     bound, removed, gone = dict(manifest.results), [], []

@@ -429,12 +429,11 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
 
 
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
-    """Return how many decimals scores on hidden labels have, in files too: an error's full digits reveal several
-    labels.
+    """Return how many decimals scores on hidden labels have, in files too.
 
-    They are those that commands print and, with `least` 1, those that pages show. On a scale without an end, the
-    largest of the values has four digits: an answer of 1e9 would otherwise carry its label into the digits before the
-    point.
+    Full digits would reveal several labels. The decimals are those that commands print and, with `least` 1, those that
+    pages show. On a scale without an end, the largest of the values has four digits: an answer of 1e9 would otherwise
+    carry its label into the digits before the point.
     """
     low, high = span
     if 20 <= high - low < math.inf:

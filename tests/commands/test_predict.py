@@ -329,7 +329,7 @@ def test_leftovers_of_a_chat_template_are_said_once_for_all_tasks(command, home,
     more = ["--extract", "--reasoning-tags", "<plan>", "</plan>"]
     done = command("predict", "--predictor", "leaking_model:model", *options, *more)
     assert done.stdout.count("The chat template looks wrong: 8 of 16 answers") == 1
-    assert done.stdout.count("4 of 16 answers call a tool, and are unparseable") == 1
+    assert done.stdout.count("4 of 16 answers call a tool and are unparseable") == 1
     lines = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
     answers = [json.loads(line)["answer"] for line in lines[:4]]
     assert answers == ["Bob", "positive", "", "positive"]

@@ -733,7 +733,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         ("show", sent, "--task", "own.text", "--hidden"),
         ("compare", sent, sent),
     ):
-        assert "are hidden, and not here" in author.run(*line, "--split", "test", code=3).stderr
+        assert "are hidden and not available here" in author.run(*line, "--split", "test", code=3).stderr
     for task in author.tasks:
         assert "(hidden)" in author.run("tasks", "show", task, "--split", "test").stdout
     assert lacking in author.run("tasks", "validate", "own.text", "--split", "test", code=3).stderr

@@ -44,7 +44,7 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""How an answer ended to words in its finish_reason; the first that is found counts."""
+"""Words in a finish_reason, by how the answer ended; the first match counts."""
 
 LARGEST_COUNT = 10**9
 """Tokens; a larger count is ignored, since no prompt or answer has as many."""
@@ -74,8 +74,9 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply's choice with index 0, the only one requested, or else the first; empty if there is none. A
-    server that sends several may send them in order of completion.
+    """Return the reply's choice with index 0, the only one requested, or else the first.
+
+    Empty if there is none. A server that sends several may send them in order of completion.
     """
     choices = content.get("choices")
     given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []

@@ -1,5 +1,6 @@
-"""Recognize a server's errors: refusals, failures, and prompts that are too long. Each server words them differently.
-The tables of patterns name their servers; another server's wording is one more line.
+"""Recognize refusals, failures and overlong prompts in a server's errors.
+
+Each server words them differently. The tables of patterns name their servers; a new server's wording is one more line.
 """
 
 from __future__ import annotations
