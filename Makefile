@@ -43,16 +43,17 @@ lint: $(VENV)/dev.stamp
 unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-heavy: $(VENV)/heavy.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup
+test-heavy: $(VENV)/heavy.stamp test-faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup $(addprefix --ignore=,$(FAULTS))
+
+FAULTS := tests/commands/test_kills.py tests/test_files_refusals.py tests/test_untrusted_fuzz.py
 
 # Kills and refusals of the system at calls that change files, and damaged files: some minutes. Best with strace.
 test-faults: export DECABENCH_KILLS ?= 12
 test-faults: export DECABENCH_REFUSALS ?= 600
 test-faults: export DECABENCH_FUZZ ?= 40
 test-faults: $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'heavy or not heavy' -n 2 --dist loadgroup \
-	  tests/commands/test_kills.py tests/test_files_refusals.py tests/test_untrusted_fuzz.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'heavy or not heavy' -n 2 --dist loadgroup $(FAULTS)
 
 test-cluster: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m cluster

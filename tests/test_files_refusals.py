@@ -95,9 +95,7 @@ class Refusal:
         def call(file: Any, *given: Any, **named: Any) -> Any:
             path = _path_of(file)
             is_new = self.operation != "folder" or not os.path.isdir(path)
-            if (
-                path.startswith(str(folder)) and is_new and "run.json" not in path
-            ):  # which can be done without
+            if path.startswith(str(folder)) and is_new and not BY_PRODUCTS.search(path):
                 seen.append(path)
                 if len(seen) == self.number:
                     number = getattr(errno, self.error)
