@@ -12,7 +12,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
 from statistics import fmean, pstdev
@@ -20,7 +20,8 @@ from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
-from decabench.tasks import Label, Output, Tags, Text, Tree
+from decabench.prompts.fillers import describe_fillers
+from decabench.tasks import AnswerForm, Label, Output, Tags, Text, Tree
 from decabench.text import excerpt
 
 __all__ = ["GivenAnswers", "describe_format"]
@@ -57,10 +58,20 @@ class GivenAnswers:
     """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
     """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
+    form: AnswerForm = field(default_factory=AnswerForm)
+    """The form of the task's answers, which may have words of its own, such as `None`."""
 
 
 def describe_format(given: GivenAnswers) -> str:
-    """Say what most answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    """Say what answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    found, fillers = _describe_most(given), list(describe_fillers(given))
+    if "lost letters" in found:  # as those of U+FFFD are, with what they cost
+        fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
+    return ". ".join(filter(None, (*fillers, found)))
+
+
+def _describe_most(given: GivenAnswers) -> str:
+    """Say what most answers look like."""
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""

@@ -796,7 +796,8 @@ def describe_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> It
             return
     read = partial(read_prompts, Store(home_folder(options.home)), task.name, options.split)
     ids, references = ids_of(found.references), None if found.hidden else found.references
-    given = GivenAnswers(task.output, find_metric(task.metric), ids, found.predictions, references, read)
+    metric, form = find_metric(task.metric), task.answer_form
+    given = GivenAnswers(task.output, metric, ids, found.predictions, references, read, form)
     if sentence := describe_format(given):
         yield sentence
 
