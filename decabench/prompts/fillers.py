@@ -8,15 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from decabench.prompts.extraction import says_nothing
+from decabench.prompts.given import GivenAnswers
 from decabench.prompts.labels import takes_for
 from decabench.prompts.states import NO_CHANGE
 from decabench.text import excerpt
-
-if TYPE_CHECKING:
-    from decabench.prompts.formats import GivenAnswers
 
 __all__ = ["describe_fillers"]
 

@@ -11,8 +11,8 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
 from statistics import fmean, pstdev
@@ -21,10 +21,11 @@ from typing import Any
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
 from decabench.prompts.fillers import describe_fillers
-from decabench.tasks import AnswerForm, Label, Output, Tags, Text, Tree
+from decabench.prompts.given import GivenAnswers
+from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
-__all__ = ["GivenAnswers", "describe_format"]
+__all__ = ["describe_format"]
 
 _SAMPLE = 100
 """So many answers are looked at; all of them only to count those in a format."""
@@ -40,26 +41,6 @@ _RIGHT = 95.0
 """A score from which answers are neither mixed up nor cut."""
 _UNKNOWN = -1e9
 """The score of what a metric cannot score."""
-
-
-@dataclass(frozen=True)
-class GivenAnswers:
-    """The answers of a file, with their examples."""
-
-    output: Output
-    """The task's output."""
-    metric: Metric
-    """Its headline metric."""
-    places: Sequence[str]
-    """Where each answer is, for the message: `line 3`, or an id."""
-    texts: Sequence[str]
-    """The answers, in the order of the data."""
-    references: Sequence[Item] | None = None
-    """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
-    read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
-    """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
-    form: AnswerForm = field(default_factory=AnswerForm)
-    """The form of the task's answers, which may have words of its own, such as `None`."""
 
 
 def describe_format(given: GivenAnswers) -> str:
