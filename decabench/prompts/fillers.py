@@ -41,18 +41,23 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = _may_be_unanswerable(given)
     takes = takes_for(given.metric)
-    words = {
-        text
-        for text in counts
-        if _MISSING.fullmatch(text)
-        or (may_be_none and (says_nothing(text.strip()) or _NO_ANSWER.fullmatch(_plain(text))))
-    }
-    words -= {text for text in words if may_be_none and takes(text, _UNANSWERABLE)}
-    if words:
-        own = _own_words(given)
+
+    def is_filler(text: str) -> bool:
+        if not may_be_none:
+            return bool(_MISSING.fullmatch(text))
+        is_none = says_nothing(text.strip()) or _NO_ANSWER.fullmatch(_plain(text)) or _MISSING.fullmatch(text)
+        return bool(is_none) and not takes(text, _UNANSWERABLE)
+
+    def are_several() -> bool:
+        total = sum(counts[text] for text in words)
+        return total > 1 and 100 * total >= len(given.texts)
+
+    words = set(filter(is_filler, counts))
+    if are_several():  # else gold answers need not be read
+        own = _own_words(given, 2 * max(map(len, words)))
         words = {text for text in words if _plain(text) not in own}
-    total = sum(counts[text] for text in words)
-    if total > 1 and 100 * total >= len(given.texts):
+    if are_several():
+        total = sum(counts[text] for text in words)
         place = next(place for place, text in zip(given.places, given.texts, strict=True) if text in words)
         named = Counter({text: counts[text] for text in words}).most_common(4)
         shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
@@ -68,15 +73,16 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 def _may_be_unanswerable(given: GivenAnswers) -> bool:
     """Tell whether the task has questions that are rightly answered with `unanswerable`."""
-    return given.metric.name in ("squad2", "corpus_f1") or _UNANSWERABLE in given.form.labels
+    return given.metric.name in ("squad2", "corpus_f1")
 
 
-def _own_words(given: GivenAnswers) -> set[str]:
-    """Return the labels and the gold answers of the task, as far as they are known."""
-    own = {*getattr(given.output, "names", ()), *given.form.labels}
-    if given.form.kind == "state":
+def _own_words(given: GivenAnswers, longest: int) -> set[str]:
+    """Return the labels and the short gold answers of the task, as far as they are known."""
+    form = given.read_form()
+    own = {*getattr(given.output, "names", ()), *form.labels}
+    if form.kind == "state":
         own.add(NO_CHANGE)
-    own.update(text for item in given.references or () for text in item.answers if len(text) <= _LONGEST)
+    own.update(text for item in given.references or () for text in item.answers if len(text) <= longest)
     return set(map(_plain, own - {_UNANSWERABLE}))
 
 

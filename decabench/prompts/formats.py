@@ -45,7 +45,9 @@ _UNKNOWN = -1e9
 
 def describe_format(given: GivenAnswers) -> str:
     """Say what answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
-    found, fillers = _describe_most(given), list(describe_fillers(given))
+    found = _describe_most(given)
+    are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
+    fillers = [] if are_labels else list(describe_fillers(given))
     if "lost letters" in found:  # as those of U+FFFD are, with what they cost
         fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
     return ". ".join(filter(None, (*fillers, found)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from decabench.metrics import Item, Metric
 from decabench.tasks import AnswerForm, Output
@@ -27,5 +27,5 @@ class GivenAnswers:
     """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
     """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
-    form: AnswerForm = field(default_factory=AnswerForm)
-    """The form of the task's answers, which may have words of its own, such as `None`."""
+    read_form: Callable[[], AnswerForm] = AnswerForm
+    """Reads the form of the task's answers, which may have words of its own, such as `None`."""

@@ -217,7 +217,7 @@ class _Formats:
         texts = [line.answer or "" for line in self.lines]
         prompts = partial(read_prompts, store, name, split) if store is not None else None
         metric, form = METRICS[task.metric], task.answer_form
-        given = GivenAnswers(task.output, metric, places, texts, references, prompts, form)
+        given = GivenAnswers(task.output, metric, places, texts, references, prompts, lambda: form)
         if sentence := describe_format(given):
             yield Fault("answer-format", sentence, self.file.name)
 

@@ -53,9 +53,9 @@ def test_several_words_and_their_number() -> None:
         (["None", "none"], ["None", "Paris"], {}),  # the gold answer of other examples
         (["nan", "nan"], ["Nan Goldin", "Nan"], {}),
         (["none", "none"], None, {"output": Label(("none", "some"))}),
-        (["None", "None"], None, {"metric": "joint_goal_em", "form": AnswerForm("state")}),
-        (["None", "None"], None, {"form": TASKS["woz.en"].answer_form}),
-        (["None", "None"], None, {"form": AnswerForm("span", ("None",))}),
+        (["None", "None"], None, {"metric": "joint_goal_em", "read_form": lambda: AnswerForm("state")}),
+        (["None", "None"], None, {"read_form": lambda: TASKS["woz.en"].answer_form}),
+        (["None", "None"], None, {"read_form": lambda: AnswerForm("span", ("None",))}),
         (["Nantes", "Nanking"], ["x", "y"], {}),
         (["no answer", "unknown"], ["x", "y"], {}),  # answers, where every question has one
         (["unanswerable", "Unanswerable."], ["x", "y"], {"metric": "squad2"}),

@@ -33,7 +33,7 @@ def describe(
     measure = METRICS[metric or TASKS[task].metric]
     output, form = TASKS[task].output, TASKS[task].answer_form
     return describe_format(
-        GivenAnswers(output, measure, places, texts, references if known else None, form=form)
+        GivenAnswers(output, measure, places, texts, references if known else None, read_form=lambda: form)
     )
 
 

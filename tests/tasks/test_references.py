@@ -240,7 +240,9 @@ def test_no_real_gold_answers_look_like_a_mistake(
                 metric, places = METRICS[TASKS[name].metric], [item.id for item in items]
                 for known in (items, None):
                     form = TASKS[name].answer_form
-                    given = GivenAnswers(TASKS[name].output, metric, places, texts, known, form=form)
+                    given = GivenAnswers(
+                        TASKS[name].output, metric, places, texts, known, read_form=lambda form=form: form
+                    )
                     if sentence := describe_format(given):
                         said[name, split, known is None] = sentence
     assert said == {}
