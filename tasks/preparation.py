@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +32,7 @@ from decabench.files import (
 )
 from decabench.metrics import METRICS, MetricError, Reference
 from decabench.tasks.example import Example
-from decabench.tasks.outputs import find_alike, find_fault
+from decabench.tasks.outputs import Text, find_alike, find_fault
 from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
@@ -43,7 +45,7 @@ from decabench.tasks.task import (
     describe_absent,
     unquoted,
 )
-from decabench.tasks.taskfile import MOST_FAULTS, describe_rows
+from decabench.tasks.taskfile import METRICS_OF_WORDS, MOST_FAULTS, describe_rows
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -582,6 +584,9 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     examples = _check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
     if task.origin == "user" and task.definition is None:
         examples = _check_answers(task, split, examples)
+    workings = _Workings()
+    if task.origin == "user" and isinstance(task.output, Text) and task.metric in METRICS_OF_WORDS:
+        examples = workings.noting(examples)
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
     try:
@@ -608,7 +613,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(task.files_folder) if request.sample else "",
+        note=sample_note(task.files_folder) if request.sample else workings.describe(),
         units_digest=units_digest,
         salt=salt,
         questions=f"sha256:{asked.digest.hexdigest()}" if salt else "",
@@ -636,6 +641,38 @@ class _Asked:
             asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
             self.digest.update(asked.encode("utf-8", "surrogatepass"))
             self.labelled = bool(example.answers)
+
+
+_WORKING = re.compile(
+    r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
+)
+"""A text that ends in a mark and a short answer, as those of GSM8K and MATH."""
+
+
+class _Workings:
+    """Counts gold answers that have their working before them, which no model would repeat."""
+
+    def __init__(self) -> None:
+        self.examples = 0
+        self.marks = Counter[str]()
+
+    def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield examples, and count."""
+        for example in examples:
+            yield example
+            self.examples += 1
+            if example.answers and (found := _WORKING.fullmatch(example.answers[0])):
+                self.marks[found[1]] += 1
+
+    def describe(self) -> str:
+        """Say so if most are such; else nothing."""
+        if 2 * (count := self.marks.total()) <= self.examples:
+            return ""
+        mark = self.marks.most_common(1)[0][0]
+        return (
+            f"{count:,} of {self.examples:,} gold answers are a text that ends in `{mark}` and a short answer; the "
+            "metric compares the whole text, so keep only the part after the mark as the answer"
+        )
 
 
 def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:

@@ -1,8 +1,9 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
-from decabench.prompts.formats import GivenAnswers, describe_format
+from decabench.prompts.formats import describe_format
 from decabench.prompts.forms import AnswerForms, forms_of
+from decabench.prompts.given import GivenAnswers
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
     PROMPT_VERSION,

@@ -319,6 +319,11 @@ def _first_line(text: str, form: AnswerForm) -> _Found:
     return answer, rules if answer == lines[0] else [*rules, "unwrapped"]
 
 
+def says_nothing(line: str) -> bool:
+    """Tell whether a line says what `unanswerable` says."""
+    return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
+
+
 def _span(text: str, form: AnswerForm) -> _Found:
     lines = _lines(text)
     if len(lines) > 1 and all(BULLET.match(line) for line in lines):
@@ -327,7 +332,7 @@ def _span(text: str, form: AnswerForm) -> _Found:
     if len(lines) > 1 and len(bold) == 1 and not unwrapped(bold[0], False).endswith(":"):
         text = bold[0]
     line, rules = _first_line(text, form)
-    if "unanswerable" in form.labels and _SAYS_NOTHING.match(line) and not _BUT.search(line):
+    if "unanswerable" in form.labels and says_nothing(line):
         return "unanswerable", [*rules, "label"]
     if "None" in form.labels and _NAMES_NONE.match(line) and not _BUT.search(line):
         return "None", [*rules, "label"]

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
@@ -20,10 +20,12 @@ from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
-from decabench.tasks import Label, Output, Tags, Text, Tree
+from decabench.prompts.fillers import describe_fillers
+from decabench.prompts.given import GivenAnswers
+from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
-__all__ = ["GivenAnswers", "describe_format"]
+__all__ = ["describe_format"]
 
 _SAMPLE = 100
 """So many answers are looked at; all of them only to count those in a format."""
@@ -41,26 +43,18 @@ _UNKNOWN = -1e9
 """The score of what a metric cannot score."""
 
 
-@dataclass(frozen=True)
-class GivenAnswers:
-    """The answers of a file, with their examples."""
-
-    output: Output
-    """The task's output."""
-    metric: Metric
-    """Its headline metric."""
-    places: Sequence[str]
-    """Where each answer is, for the message: `line 3`, or an id."""
-    texts: Sequence[str]
-    """The answers, in the order of the data."""
-    references: Sequence[Item] | None = None
-    """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
-    read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
-    """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
-
-
 def describe_format(given: GivenAnswers) -> str:
-    """Say what most answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    """Say what answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    found = _describe_most(given)
+    are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
+    fillers = [] if are_labels else list(describe_fillers(given))
+    if "lost letters" in found:  # as those of U+FFFD are, with what they cost
+        fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
+    return ". ".join(filter(None, (*fillers, found)))
+
+
+def _describe_most(given: GivenAnswers) -> str:
+    """Say what most answers look like."""
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""

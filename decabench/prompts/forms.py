@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -126,6 +126,7 @@ _WORDS = {
     )
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_CORRELATIONS = ("pearson", "spearman")
 _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
@@ -137,11 +138,14 @@ class NumberForms(AnswerForms):
         self._metric = metric
         self._scale = scale
         self._reads = cache(self._is_read)
+        self._numbers = set[float | None]()
 
     def add(self, place: str, text: str, gold: str = "") -> None:
         """Count an answer."""
         self.answers += 1
         found = find_number_form(text, self._scale)
+        if len(self._numbers) < 2:
+            self._numbers.add(float(found[0]) if found else None)
         if found is None:
             if text.strip():
                 self._note("no number", place, text)
@@ -155,10 +159,24 @@ class NumberForms(AnswerForms):
             self._count(place, text, meant, form)
 
     def _describe_others(self) -> str:
-        return ". ".join(
+        said = [
             f"{count:,} of {self.answers:,} answers give {what}; {self._first[what]}"
             for what, count in self._others.items()
-        )
+        ]
+        return ". ".join([*said, *self._describe_constant()])
+
+    def _describe_constant(self) -> Iterator[str]:
+        """Say that all numbers are equal where a correlation is the score, which then stands for nothing."""
+        constants = [number for number in self._numbers if number is not None]
+        if (
+            self.answers > 1
+            and len(self._numbers) == len(constants) == 1
+            and self._metric.name in _CORRELATIONS
+        ):
+            yield (
+                f"All {self.answers:,} answers are {constants[0]:g}, so their correlation is undefined "
+                "and counts as 0: write one prediction for each example"
+            )
 
     def _is_read(self, text: str, number: str) -> bool:
         """Tell whether the metric gives a text the statistics that the number has, or cannot say.

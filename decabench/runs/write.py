@@ -349,7 +349,8 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
             yield line
     task = done.planned.task
     if task.metric in METRICS and (done.tally.other_label or not isinstance(task.output, Label)):
-        given = GivenAnswers(task.output, METRICS[task.metric], list(answers), list(answers.values()))
+        ids, texts, metric = list(answers), list(answers.values()), METRICS[task.metric]
+        given = GivenAnswers(task.output, metric, ids, texts, read_form=lambda: task.answer_form)
         done.tally.answer_format = describe_format(given)
 
 

@@ -800,7 +800,8 @@ def describe_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> It
             return
     read = partial(read_prompts, Store(home_folder(options.home)), task.name, options.split)
     ids, references = ids_of(found.references), None if found.hidden else found.references
-    given = GivenAnswers(task.output, find_metric(task.metric), ids, found.predictions, references, read)
+    metric, texts = find_metric(task.metric), found.predictions
+    given = GivenAnswers(task.output, metric, ids, texts, references, read, lambda: task.answer_form)
     if sentence := describe_format(given):
         yield sentence
 

@@ -64,7 +64,7 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
 def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     """Do the work of `prove_task`, quoting every fault."""
     examples = list(store.examples(task.name, split))
-    metric = find_metric(task.metric)
+    metric, record = find_metric(task.metric), store.record(task.name, split)
     steps = [_renders(examples), _questions(task, examples), _row_count(task, split, len(examples))]
     is_structured = not isinstance(task.output, Text) or metric.find_fault is not None
     if is_structured:
@@ -80,7 +80,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     empty = score([""] * len(examples))[metric.headline]
     shuffled = score(_shuffle([example.answers[0] for example in examples]))[metric.headline]
     steps += [
-        _gold(task, gold, metric),
+        _gold(task, gold, metric, record.note if record.origin == "user" else ""),
         _empty(task, metric, empty, examples),
         _shuffled(examples, metric, gold[metric.headline], shuffled),
     ]
@@ -269,13 +269,14 @@ def _row_count(task: Task, split: str, rows: int) -> ProofStep:
     return ProofStep("row count", rows > 0, f"{rows:,} of {published:,} published")
 
 
-def _gold(task: Task, scores: dict[str, float], metric: Metric) -> ProofStep:
+def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
     """Check that gold scores the best there is, by `Task.gold_score` if a quirk of the official scorer denies it."""
     name = task.gold_score or metric.headline
     best = metric.range[1] if metric.higher_is_better else metric.range[0]
     passed = abs(scores[name] - best) < _SMALLEST_DIFFERENCE
     detail = f"{metric.headline} {scores[metric.headline]:.2f}"
     more = "" if name == metric.headline else f", {name} {scores[name]:.2f}"
+    more += f"; {note}" if note else ""
     return ProofStep(f"gold scores {best:g}", passed, detail + more)
 
 

@@ -216,7 +216,8 @@ class _Formats:
         places = [f"line {line.number}" for line in self.lines]
         texts = [line.answer or "" for line in self.lines]
         prompts = partial(read_prompts, store, name, split) if store is not None else None
-        given = GivenAnswers(task.output, METRICS[task.metric], places, texts, references, prompts)
+        metric, form = METRICS[task.metric], task.answer_form
+        given = GivenAnswers(task.output, metric, places, texts, references, prompts, lambda: form)
         if sentence := describe_format(given):
             yield Fault("answer-format", sentence, self.file.name)
 

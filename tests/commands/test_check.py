@@ -279,6 +279,25 @@ def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, t
     assert done.exit_code == 0 and said in done.stdout
 
 
+def test_failed_rows_are_a_warning_everywhere(command, home, submit, tmp_path):
+    """10 of 32 answers `nan` gave nF1 68.8 without a word."""
+    folder = submit("oracle", ["squad"])
+    path = folder / "predictions" / "squad.validation.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines[:10]:
+        line["answer"] = "nan"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = "10 of 32 answers, 'nan', are what tables and programs write for a missing value"
+    done = command("check", "--submission", folder, "--home", home)
+    assert done.exit_code == 0 and f"answer-format: {said}" in done.stdout
+    assert f"squad: {said}" in command("evaluate", folder, "--home", home).stdout
+    table = tmp_path / "answers.txt"
+    table.write_text("".join(f"{line['answer']}\n" for line in lines))
+    options = ["--task", "squad", "--in-order", "--name", "x", "--home", home]
+    done = command("import", "text", table, *options, "--output", tmp_path / "imported")
+    assert done.exit_code == 0 and said in done.stdout
+
+
 def test_gold_answers_of_a_hidden_split_are_not_compared(home, submit):
     """Whoever checks for others must not tell, not even by a score, what the hidden answers are."""
     from dataclasses import replace

@@ -31,8 +31,9 @@ def describe(
 ) -> str:
     places = [f"line {number}" for number in range(1, len(texts) + 1)]
     measure = METRICS[metric or TASKS[task].metric]
+    output, form = TASKS[task].output, TASKS[task].answer_form
     return describe_format(
-        GivenAnswers(TASKS[task].output, measure, places, texts, references if known else None)
+        GivenAnswers(output, measure, places, texts, references if known else None, read_form=lambda: form)
     )
 
 

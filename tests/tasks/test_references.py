@@ -239,7 +239,10 @@ def test_no_real_gold_answers_look_like_a_mistake(
                 texts = [item.answers[which] for item in items]
                 metric, places = METRICS[TASKS[name].metric], [item.id for item in items]
                 for known in (items, None):
-                    given = GivenAnswers(TASKS[name].output, metric, places, texts, known)
+                    form = TASKS[name].answer_form
+                    given = GivenAnswers(
+                        TASKS[name].output, metric, places, texts, known, read_form=lambda form=form: form
+                    )
                     if sentence := describe_format(given):
                         said[name, split, known is None] = sentence
     assert said == {}

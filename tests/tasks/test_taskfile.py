@@ -12,6 +12,7 @@ import pytest
 
 from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics.base import DecabenchError
+from decabench.scoring import prove_task
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.preparation import Request, is_prepared, prepare_task
@@ -819,3 +820,39 @@ def test_more_classes_than_a_metric_scores_are_refused_before_anybody_predicts(
     path = write_toml(tmp_path, output='{ kind = "label" }', metric=f'"{metric}"')
     with pytest.raises(DataError, match=r"capitals, validation: .* 1,001 different labels, .* at most 1,000"):
         prepared(path, request_for())
+
+
+WORKING = "Natalia sold 48 / 2 = 24 clips in May, and so 48 + 24 in both months."
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers", "mark"),
+    [
+        ({}, [f"{WORKING}\n#### 72", f"{WORKING}\n#### 1,000", "5"], "####"),  # GSM8K
+        ({"metric": '"nf1"'}, [f"{WORKING} The answer is 72.", f"{WORKING} The answer is: 5"], "answer is"),
+        ({}, [f"{WORKING} So it is $\\boxed{{72}}$.", f"{WORKING} $\\boxed{{5}}$"], "\\boxed{"),  # MATH
+        ({}, [f"{WORKING} #### 72", "5", "6"], ""),
+        ({}, ["72", "The answer is 5"], ""),
+        ({}, ["#### 72", "#### 5"], ""),  # no text before the mark
+        ({}, [WORKING, WORKING], ""),
+        ({"metric": '"rouge"'}, [f"{WORKING} #### 72", f"{WORKING} #### 5"], ""),  # of texts
+    ],
+)
+def test_gold_answers_with_their_working_are_told(
+    request_for: Requests, tmp_path: Path, fields: dict[str, Any], answers: list[str], mark: str
+) -> None:
+    write_jsonl(
+        tmp_path / "data.jsonl",
+        [{**ROWS[0], "capital": each, "key": str(at)} for at, each in enumerate(answers)],
+    )
+    task = load_task(write_toml(tmp_path, **fields))
+    prepare_task(task, request_for())
+    store = Store(request_for().home)
+    note = store.record(task.name, "validation").note
+    steps = {step.name: step for step in prove_task(task, "validation", store)}
+    assert steps["gold scores 100"].passed and note in steps["gold scores 100"].detail
+    assert bool(note) is bool(mark)
+    if mark:
+        assert note.startswith(
+            f"2 of {len(answers)} gold answers are a text that ends in `{mark}` and a short answer"
+        )

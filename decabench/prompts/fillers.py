@@ -1,0 +1,102 @@
+"""Texts that stand where an answer is missing: `nan`, `None`, `N/A`, and U+FFFD in place of letters.
+
+Tables and programs write them for failed rows, and they score as wrong answers. Nothing here changes a score.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from decabench.prompts.extraction import says_nothing
+from decabench.prompts.given import GivenAnswers
+from decabench.prompts.labels import takes_for
+from decabench.prompts.states import NO_CHANGE
+from decabench.text import excerpt
+
+__all__ = ["describe_fillers"]
+
+_UNANSWERABLE = "unanswerable"
+_LONGEST = 300
+"""A longer answer is an answer."""
+_MISSING = re.compile(
+    r"[^\w\\/]*(?:nan|none|null|nil|na|n/a|undefined|nonetype|object (?:object|undefined|null)|\\n"
+    r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
+    re.IGNORECASE,
+)
+"""How tables and programs write a missing value: `<NA>` of pandas, `#N/A` of Excel, `[object Object]` of JavaScript."""
+_NO_ANSWER = re.compile(
+    r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
+    r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
+    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown|idk|empty"
+    r"|unable to (?:answer|determine|say|tell)"
+    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
+)
+"""What else stands for `unanswerable`, in lower case and without marks."""
+
+
+def describe_fillers(given: GivenAnswers) -> Iterator[str]:
+    """Yield sentences about answers that are such texts, and that no gold answer and no label is."""
+    counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
+    may_be_none = _may_be_unanswerable(given)
+    takes = takes_for(given.metric)
+
+    def is_filler(text: str) -> bool:
+        if not may_be_none:
+            return bool(_MISSING.fullmatch(text))
+        is_none = says_nothing(text.strip()) or _NO_ANSWER.fullmatch(_plain(text)) or _MISSING.fullmatch(text)
+        return bool(is_none) and not takes(text, _UNANSWERABLE)
+
+    def are_several() -> bool:
+        total = sum(counts[text] for text in words)
+        return total > 1 and 100 * total >= len(given.texts)
+
+    words = set(filter(is_filler, counts))
+    if are_several():  # else gold answers need not be read
+        own = _own_words(given, 2 * max(map(len, words)))
+        words = {text for text in words if _plain(text) not in own}
+    if are_several():
+        total = sum(counts[text] for text in words)
+        place = next(place for place, text in zip(given.places, given.texts, strict=True) if text in words)
+        named = Counter({text: counts[text] for text in words}).most_common(4)
+        shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
+        listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
+        meaning = (
+            f"say that there is no answer, but only {_UNANSWERABLE} counts as that: write {_UNANSWERABLE}"
+            if may_be_none
+            else "are what tables and programs write for a missing value: answer these examples again"
+        )
+        yield f"{total:,} of {len(given.texts):,} answers, {listed}, {meaning}; the first is {place}"
+    yield from _broken(given)
+
+
+def _may_be_unanswerable(given: GivenAnswers) -> bool:
+    """Tell whether the task has questions that are rightly answered with `unanswerable`."""
+    return given.metric.name in ("squad2", "corpus_f1")
+
+
+def _own_words(given: GivenAnswers, longest: int) -> set[str]:
+    """Return the labels and the short gold answers of the task, as far as they are known."""
+    form = given.read_form()
+    own = {*getattr(given.output, "names", ()), *form.labels}
+    if form.kind == "state":
+        own.add(NO_CHANGE)
+    own.update(text for item in given.references or () for text in item.answers if len(text) <= longest)
+    return set(map(_plain, own - {_UNANSWERABLE}))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^\w']+|_", " ", text.casefold().replace("\u2019", "'")).strip()
+
+
+def _broken(given: GivenAnswers) -> Iterator[str]:
+    """Find the character that stands for bytes that are no text."""
+    seen = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
+    if not seen or any("\ufffd" in text for item in given.references or () for text in item.answers):
+        return
+    verb = "has" if len(seen) == 1 else "have"
+    yield (
+        f"{len(seen):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, so a server or a "
+        f"program cut or misread their bytes: read and write them as UTF-8, whole; the first is {seen[0]}"
+    )
