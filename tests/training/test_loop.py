@@ -103,7 +103,7 @@ def test_what_is_too_large_to_train_is_refused_before_memory_is_taken(
     weights = 4 * 30_000 * (300 + 30_000 + 1) + 2 * 30_000 + 2  # one LSTM, and a layer for two labels
     monkeypatch.setattr(tensors, "_memory", lambda: 10**12)
     monkeypatch.setattr(tensors, "_available", lambda: 4 * weights * copies + 4 * weights // 2)
-    with pytest.raises(DecabenchError, match="is not prepared|no prepared"):  # the next thing to be checked
+    with pytest.raises(DecabenchError, match=r"is not prepared|no prepared"):  # the next thing to be checked
         run_training(run)
     free = 4 * weights * copies - 4 * weights // 2
     monkeypatch.setattr(tensors, "_available", lambda: free)
@@ -112,7 +112,7 @@ def test_what_is_too_large_to_train_is_refused_before_memory_is_taken(
         run_training(run)
     assert not run.output.exists()
     monkeypatch.setattr(tensors, "_available", lambda: None)
-    with pytest.raises(DecabenchError, match="is not prepared|no prepared"):
+    with pytest.raises(DecabenchError, match=r"is not prepared|no prepared"):
         run_training(run)
 
 
