@@ -35,7 +35,7 @@ def write_example_pages(shown: Inspected, output: Path, other: Inspected | None 
 
 
 def _files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, bytes]]:
-    examples = browse_examples(shown, Chosen())
+    examples = list(browse_examples(shown, Chosen()))
     theirs = {row.id: row for row in other.rows} if other is not None else {}
     static = Path(__file__).parent / "static"
     for name in (*_SHARED, *STATIC_FILES):

@@ -26,6 +26,7 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
+    require_classes,
     tasks_with_split,
 )
 from decabench.tasks.references import (
@@ -160,6 +161,7 @@ __all__ = [
     "read_prompt",
     "read_references",
     "requested_splits",
+    "require_classes",
     "require_content",
     "require_current",
     "select_suite",

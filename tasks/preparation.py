@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import tomllib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +18,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import (
@@ -52,6 +52,8 @@ from decabench.untrusted import read_json
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import FileRecord, SourceFiles
 
+_Gold = TypeVar("_Gold", bound=Reference)
+
 __all__ = [
     "SAMPLE_FOLDER",
     "Preparation",
@@ -63,6 +65,7 @@ __all__ = [
     "prepare_all",
     "prepare_task",
     "requested_splits",
+    "require_classes",
     "sample_note",
     "sample_sources",
 ]
@@ -733,10 +736,19 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
         yield example
 
 
-def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
+def require_classes(task: Task, split: str, references: Iterable[Reference]) -> None:
+    """Raise DataError if gold answers have more classes than the task's metrics can score.
+
+    `prepare` refuses such data; earlier versions did not.
+    """
+    if _class_finders(task):  # or they need not be read
+        deque(_check_classes(task, split, references), maxlen=0)
+
+
+def _check_classes(task: Task, split: str, examples: Iterable[_Gold]) -> Iterator[_Gold]:
     """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
-    finders = [find for name in (task.metric, *task.secondary) if (find := _class_finder(name)) is not None]
-    firsts: list[dict[str, Example]] = [{} for _ in finders]
+    finders = _class_finders(task)
+    firsts: list[dict[str, _Gold]] = [{} for _ in finders]
     for example in examples:
         if example.answers:
             for find, first in zip(finders, firsts, strict=True):
@@ -750,8 +762,9 @@ def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Itera
             raise DataError(f"{task.name}, {split}: {error}") from error
 
 
-def _class_finder(metric: str) -> Callable[[Sequence[Reference]], Sequence[str]] | None:
-    return METRICS[metric].find_classes if metric in METRICS else None
+def _class_finders(task: Task) -> list[Callable[[Sequence[Reference]], Sequence[str]]]:
+    found = (METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS)
+    return [find for find in found if find is not None]
 
 
 def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:

@@ -18,7 +18,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -341,10 +341,14 @@ def build_network(build: Callable[[], _Network]) -> _Network:
         raise
 
 
-def check_size(build: Callable[[], nn.Module]) -> None:
+def check_size(
+    build: Callable[[], _Network], trained_bytes: Callable[[_Network], int] | None = None
+) -> _Network | None:
     """Build a network without memory, to refuse one that this machine cannot hold at once. Raises DecabenchError.
 
-    What cannot be built in this way is not checked: it tells its own faults when it is built.
+    With `trained_bytes`, which counts what a network takes to train, one is refused that takes more than is available.
+    Returns the network, whose weights have no values; None for what cannot be built in this way, and is not checked: it
+    tells its own faults when it is built.
     """
     tensors = weights = 0
     memory = _memory()
@@ -370,11 +374,19 @@ def check_size(build: Callable[[], nn.Module]) -> None:
         with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about tables of an empty vocabulary
             with _watched(count, buffers=False):
-                build_network(build)
+                network = build_network(build)
     except _TooLargeError:
         raise
     except Exception:
-        return
+        return None
+    available = None if trained_bytes is None else _available()
+    if trained_bytes is not None and available is not None and (needed := trained_bytes(network)) > available:
+        raise _TooLargeError(
+            f"The network of these settings would take {_gigabytes(needed)} of memory to train, with gradients and the "
+            f"optimizer's state, and this machine has {_gigabytes(available)} available: give smaller sizes, such as "
+            "model.dimension or model.hidden."
+        )
+    return network
 
 
 def _gigabytes(size: int) -> str:
@@ -387,3 +399,15 @@ def _memory() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def _available() -> int | None:
+    """Return how much memory this process can still get in bytes, also in a container; None if nobody says."""
+    sizes = [_memory()]
+    with suppress(OSError):
+        free = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        sizes.append(1024 * int(free[1]) if free else None)
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups, version 2 and 1; or `max`
+        with suppress(OSError, ValueError):
+            sizes.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
+    return min((size for size in sizes if size is not None), default=None)

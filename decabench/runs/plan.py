@@ -44,6 +44,7 @@ from decabench.tasks import (
     Task,
     Variant,
     read_references,
+    require_classes,
     require_content,
     require_current,
 )
@@ -361,8 +362,10 @@ def _check(run: Run, backend: Backend) -> None:
     run.store.require(run.tasks, run.split)
     for task in run.tasks:
         require_current(task, run.store, run.split)
-        read = require_content if run.split == "train" else read_references
-        read(run.store, task.name, run.split)  # raises for data that are not those of their record
+        if run.split == "train":  # raises for data that are not those of their record, as does reading them
+            require_content(run.store, task.name, run.split)
+        else:
+            require_classes(task, run.split, read_references(run.store, task.name, run.split))
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from decabench.errors import DataError, UnknownNameError, near_matches
 from decabench.scoring.inspection import Inspected
@@ -59,7 +60,7 @@ class Browsed:
     """Where the state diverged from gold, and because of which answer; `here` if it is this example's."""
 
 
-def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
+def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> Sequence[Browsed]:
     """Return the examples that were chosen, in order.
 
     With another submission, only those that one of the two has right and the other wrong; `right` then says which.
@@ -69,14 +70,61 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
         raise DataError(
             f"{shown.submission} and {other.submission} were not scored on the same data by the same metric."
         )
-    others = {row.id: row for row in other.rows} if other is not None else None
-    _require_ids(shown, chosen.ids)
-    found = list(_matching(shown, chosen, others))
-    if chosen.order == "loss":
-        found.sort(key=lambda each: -each.loss)
-    elif chosen.order == "length":
-        found.sort(key=lambda each: -len(each.row.prediction or ""))
-    return found
+    if other is None and chosen == Chosen():
+        return _Found(shown, range(len(shown.rows)), None, None)
+    others = {row.id: at for at, row in enumerate(other.rows)} if other is not None else None
+    if chosen.ids:
+        _require_ids(shown, chosen.ids)
+    places, keys = array("Q"), array("d")
+    for place, row in _matching(shown, chosen, other, others):
+        places.append(place)
+        if chosen.order != "data":
+            keys.append(shown.head.loss(row) if chosen.order == "loss" else len(row.prediction or ""))
+    if keys:
+        places = array("Q", [places[at] for at in sorted(range(len(keys)), key=lambda at: -keys[at])])
+    return _Found(shown, places, other, others)
+
+
+class _Found(Sequence[Browsed]):
+    """Examples that were chosen, of which each is read when it is asked for."""
+
+    def __init__(
+        self,
+        shown: Inspected,
+        places: Sequence[int],
+        other: Inspected | None,
+        others: Mapping[str, int] | None,
+    ) -> None:
+        self._shown, self._places, self._other, self._others = shown, places, other, others
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Browsed: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Browsed]: ...
+    def __getitem__(self, index: int | slice) -> Browsed | list[Browsed]:
+        if isinstance(index, slice):
+            return [self._make(place) for place in self._places[index]]
+        return self._make(self._places[index])
+
+    def _make(self, place: int) -> Browsed:
+        shown = self._shown
+        row = shown.rows[place]
+        text, course = shown.texts.at(place), shown.courses.get(place)
+        at = self._others.get(row.id) if self._others is not None else None
+        return Browsed(
+            row,
+            text["question"],
+            text["context"],
+            shown.head.loss(row),
+            shown.wordings.at(place),
+            None if self._other is None or at is None else self._other.rows[at],
+            course,
+            tuple(shown.texts.at(at)["context"] for at in course.before) if course else (),
+            _describe_parted(shown, place, course),
+        )
 
 
 def _require_ids(shown: Inspected, ids: Sequence[str]) -> None:
@@ -92,42 +140,29 @@ def _require_ids(shown: Inspected, ids: Sequence[str]) -> None:
 
 
 def _matching(
-    shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None
-) -> Iterator[Browsed]:
+    shown: Inspected, chosen: Chosen, other: Inspected | None, others: Mapping[str, int] | None
+) -> Iterator[tuple[int, ScoredExample]]:
+    """Yield the rows that were chosen, with their places."""
     needle = chosen.search.casefold()
     for place, row in enumerate(shown.rows):
-        wordings = shown.wordings.get(row.id, {})
-        text = shown.texts[row.id]
-        other = others.get(row.id) if others is not None else None
         if chosen.ids and row.id not in chosen.ids:
             continue
-        if (
-            others is not None
-            and not chosen.ids
-            and (other is None or {row.right, other.right} != {True, False})
-        ):
-            continue
+        if other is not None and others is not None and not chosen.ids:
+            at = others.get(row.id)
+            if at is None or {row.right, other.rows[at].right} != {True, False}:
+                continue
         if chosen.right is not None and row.right is not chosen.right:
             continue
         if chosen.flags and not any(
-            set(chosen.flags) & set(each.flags) for each in (row, *wordings.values())
+            set(chosen.flags) & set(each.flags) for each in (row, *shown.wordings.at(place).values())
         ):
             continue
-        said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
-        if needle and not any(needle in each.casefold() for each in said):
-            continue
-        course = shown.courses.get(place)
-        yield Browsed(
-            row,
-            text["question"],
-            text["context"],
-            shown.head.loss(row),
-            wordings,
-            other,
-            course,
-            tuple(shown.texts[shown.rows[at].id]["context"] for at in course.before) if course else (),
-            _describe_parted(shown, place, course),
-        )
+        if needle:
+            text = shown.texts.at(place)
+            said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
+            if not any(needle in each.casefold() for each in said):
+                continue
+        yield place, row
 
 
 def _describe_parted(shown: Inspected, place: int, course: Course | None) -> str:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import tempfile
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from operator import eq
 from pathlib import Path
+from typing import Any, TypeVar, overload
 
-from decabench.errors import DataError, DecabenchError
-from decabench.files import is_within
+from decabench.errors import DataError, DecabenchError, StorageError
+from decabench.files import is_within, storage_errors
 from decabench.metrics import Item
 from decabench.scoring.evaluator import (
     ScoringOptions,
@@ -48,9 +56,9 @@ class Inspected:
     """What the examples are of."""
     rows: Sequence[ScoredExample]
     """The rows of the dataset's own wording, in the order of the data."""
-    wordings: Mapping[str, Mapping[int, ScoredExample]]
+    wordings: RowsById[Mapping[int, ScoredExample]]
     """By id, the rows of other wordings, by their number."""
-    texts: Mapping[str, Mapping[str, str]]
+    texts: RowsById[Mapping[str, str]]
     """By id, the `question` and the `context`."""
     courses: Mapping[int, Course]
     """By place among the rows, how the answer came to be right or wrong, if its metric compares more than itself."""
@@ -89,30 +97,195 @@ def find_examples(
             _, scored = score_submission(submission, replace(options, tasks=[name]))
             if scored[name].sample is None:
                 raise DataError(f"{name} cannot be shown: {scored[name].result.reason.rstrip('.')}.")
-            head, made = make_examples(opened, known[name], scored[name], replace(options, all_texts=True))
-            found = head, list(made)
-        head, rows = found
-        texts = {row["id"]: row for row in store.read(name, options.split, ("id", "question", "context"))}
-        others: dict[str, dict[int, ScoredExample]] = {}
-        for row in rows:
-            if row.variant:
-                others.setdefault(row.id, {})[row.variant] = row
-        own = [row for row in rows if not row.variant]
-        score = _score_of(known[name], head, own)
-        courses = find_courses(
-            find_metric(known[name].metric),
-            [row.prediction or "" for row in own],
-            [Item(row.references, row.id) for row in own],
+            found = _Collected(
+                *make_examples(opened, known[name], scored[name], replace(options, all_texts=True)), store
+            )
+        own, others = found.rows[0], {number: rows for number, rows in found.rows.items() if number}
+        metric = find_metric(known[name].metric)
+        courses = {}
+        if metric.states is not None:  # or no answer is compared with others
+            courses = find_courses(
+                metric, [row.prediction or "" for row in own], [Item(row.references, row.id) for row in own]
+            )
+        return Inspected(
+            opened.info.name,
+            known[name],
+            found.head,
+            own,
+            RowsById(own, lambda at: {number: rows[at] for number, rows in others.items()}, not others),
+            RowsById(own, found.texts.__getitem__),
+            courses,
+            _score_of(known[name], found.head, found.statistics),
+            is_read,
         )
-        return Inspected(opened.info.name, known[name], head, own, others, texts, courses, score, is_read)
 
 
-def _score_of(task: Task, head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None:
+_Value = TypeVar("_Value")
+
+
+class StoredRows(Sequence[_Value]):
+    """Rows in a temporary file, of which each is read when it is asked for: memory holds where they are."""
+
+    def __init__(self, kind: type[_Value]) -> None:
+        import msgspec
+
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)
+        weakref.finalize(self, self._file.close)
+        self._ends = array("Q", [0])
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    def append(self, row: _Value) -> None:
+        """Add a row. Raises StorageError."""
+        with storage_errors(Path(tempfile.gettempdir()), "TMPDIR"):
+            self._ends.append(self._ends[-1] + self._file.write(self._encode(row)))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[_Value]:
+        at = 0
+        while at < len(self):
+            some = self[at : at + _AT_ONCE]
+            at += len(some)
+            yield from some
+
+    @overload
+    def __getitem__(self, index: int) -> _Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_Value]: ...
+    def __getitem__(self, index: int | slice) -> _Value | list[_Value]:
+        found = range(len(self))[index]
+        if isinstance(found, int):
+            return self._read(found, found + 1)[0]
+        return self._read(found.start, found.stop) if found.step == 1 else [self[at] for at in found]
+
+    def _read(self, start: int, stop: int) -> list[_Value]:
+        first = self._ends[start]
+        self._file.seek(first)
+        content = memoryview(self._file.read(self._ends[max(start, stop)] - first))
+        self._file.seek(0, os.SEEK_END)
+        ends = self._ends[start : stop + 1]
+        return [self._decode(content[a - first : b - first]) for a, b in pairwise(ends)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_IN_MEMORY = 1 << 24
+"""So many bytes of rows stay in memory; more are written to a temporary file."""
+_AT_ONCE = 1_000
+"""So many rows are read at once."""
+
+
+class RowsById(Mapping[str, _Value]):
+    """Values by the id of their row, or `at` its place. Ids are held in memory once one is asked for."""
+
+    def __init__(
+        self, rows: Sequence[ScoredExample], at: Callable[[int], _Value], is_empty: bool = False
+    ) -> None:
+        self._rows, self.at, self._is_empty = rows, at, is_empty
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {} if self._is_empty else {row.id: at for at, row in enumerate(self._rows)}
+
+    def __getitem__(self, id: str) -> _Value:
+        return self.at(self._places[id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Collected:
+    """The scored examples of all wordings in the order of the data, with their questions and contexts."""
+
+    def __init__(
+        self,
+        head: ExamplesHead,
+        made: Iterable[ScoredExample],
+        store: Store,
+        answers: Mapping[int, _Answers] | None = None,
+    ) -> None:
+        """Store the rows as they come. With `answers`, they must be of these, and have what their file left out.
+
+        Raises DataError if they are not of every example once, in every wording.
+        """
+        self.head = head
+        self.rows: dict[int, StoredRows[ScoredExample]] = {0: StoredRows(ScoredExample)}
+        self.texts: StoredRows[dict[str, str]] = StoredRows(dict[str, str])
+        self.statistics = array("d")
+        columns = (
+            "id",
+            "question",
+            "context",
+            *(["answers"] if answers is not None and head.left_out else []),
+        )
+        data = store.read(head.task, head.split, columns)
+        ids: dict[int, Iterator[str]] = {}
+        for row in made:
+            references = row.references
+            if not row.variant:
+                found = next((each for each in data if each["id"] == row.id), None)
+                is_next = found is not None
+                if found is not None:
+                    self.texts.append({"question": found["question"], "context": found["context"]})
+                    references = tuple(found.get("answers", references))
+            else:
+                own = (each.id for each in self.rows[0])
+                is_next = next(ids.setdefault(row.variant, own), None) == row.id
+                self.rows.setdefault(row.variant, StoredRows(ScoredExample))
+            if not is_next:
+                raise DataError(f"{row.id!r} of {head.task} is not where the data have it.")
+            if answers is not None:
+                row = _checked(head, row, references, answers)
+            self.rows[row.variant].append(row)
+            if not row.variant:
+                self.statistics.extend(row.statistics)
+        if any(len(rows) != len(self.rows[0]) for rows in self.rows.values()):
+            raise DataError(f"A wording of {head.task} lacks examples.")
+        if answers is not None and (answers.keys() != self.rows.keys() or any(map(len, answers.values()))):
+            raise DataError(f"Examples of {head.task} lack answers.")
+
+
+def _checked(
+    head: ExamplesHead,
+    row: ScoredExample,
+    references: tuple[str, ...],
+    answers: Mapping[int, _Answers],
+) -> ScoredExample:
+    """Return a row with the texts that were left out of its file. Raises DataError if it is of another answer."""
+    line = answers[row.variant].take(row.id) if row.variant in answers else None
+    kind: AnswerKind = "raw" if head.answers == "raw" else "extracted"
+    if (
+        line is None
+        or len(row.statistics) != len(head.columns)
+        or ("prediction" not in head.left_out and row.prediction != line.text(kind))
+    ):
+        raise DataError(f"{row.id!r} of {head.task} has another answer.")
+    if not head.left_out:
+        return row
+    own = () if row.variant else references
+    return replace(row, prediction=line.text(kind), raw=other_text(line, kind), references=own)
+
+
+def _score_of(task: Task, head: ExamplesHead, statistics: array[float]) -> float | None:
+    """Return the score of the rows of statistics, which stand in one array, a row after the other."""
+    import numpy as np
+
     from decabench.metrics import score_rows
 
+    if not statistics:
+        return None
     metric = find_metric(task.metric).for_columns(head.columns)
     try:
-        score = score_rows(metric, [row.statistics for row in rows]).value
+        table: Any = np.asarray(statistics).reshape(-1, len(metric.columns))
+        score = score_rows(metric, table).value
     except (ValueError, ArithmeticError, KeyError):
         return None
     return score if math.isfinite(score) else None
@@ -120,7 +293,7 @@ def _score_of(task: Task, head: ExamplesHead, rows: Iterable[ScoredExample]) -> 
 
 def _read_current(
     submission: Path, opened: Submission, task: Task, store: Store, options: ScoringOptions
-) -> tuple[ExamplesHead, list[ScoredExample]] | None:
+) -> _Collected | None:
     """Read the file of examples beside the results, if it is of these answers and this data, and whole.
 
     An archive has its results beside it, where evaluate writes them, or packed with the answers.
@@ -137,67 +310,50 @@ def _read_current(
         try:
             head, made = open_examples(path)
             if _is_current(head, opened, task, store, options):
-                rows = list(made)
-                lines = _read_answers(head, opened)
-                if _are_whole(head, rows, lines, store):
-                    return head, _filled(head, rows, lines, store) if head.left_out else rows
+                return _Collected(head, made, store, _open_answers(head, opened))
+        except StorageError:
+            raise
         except (DecabenchError, KeyError):  # the task is scored again
             continue
     return None
 
 
-def _read_answers(head: ExamplesHead, opened: Submission) -> dict[int, dict[str, AnswerLine]]:
-    """Return the lines of the answers, by id, of each wording that is scored: those that answer what the first does."""
+class _Answers:
+    """The answers to a wording, taken by id: those in the order of the data are read one by one, and not kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = read_lines(path)
+        self._waiting: dict[str, AnswerLine] = {}
+
+    def take(self, id: str) -> AnswerLine | None:
+        """Return the line with an id, once."""
+        if id in self._waiting:
+            return self._waiting.pop(id)
+        for line in self._lines:
+            if line.id == id:
+                return line
+            self._waiting[str(line.id)] = line
+        return None
+
+    def __len__(self) -> int:
+        """How many have not been taken."""
+        self._waiting |= {str(line.id): line for line in self._lines}
+        return len(self._waiting)
+
+
+def _open_answers(head: ExamplesHead, opened: Submission) -> dict[int, _Answers]:
+    """Return the answers to each wording that is scored: those that answer the examples that the first answers."""
     pair = head.task, head.split
-    files = {
-        0: opened.files[pair],
-        **{number: found[pair] for number, found in opened.variants.items() if pair in found},
-    }
-    lines = {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
-    return {number: own for number, own in lines.items() if own.keys() == lines[0].keys()}
+    paths = {0: opened.files[pair].path}
+    others = {number: found[pair].path for number, found in opened.variants.items() if pair in found}
+    if others:
+        wanted = _ids_of(paths[0])
+        paths |= {number: path for number, path in others.items() if _ids_of(path) == wanted}
+    return {number: _Answers(path) for number, path in paths.items()}
 
 
-def _are_whole(
-    head: ExamplesHead,
-    rows: Sequence[ScoredExample],
-    lines: Mapping[int, Mapping[str, AnswerLine]],
-    store: Store,
-) -> bool:
-    """Return whether rows are of every answered example once, in every wording, with the answers given."""
-    ids: dict[int, list[str]] = {number: [] for number in lines}
-    kind = _kind_of(head)
-    for row in rows:
-        line = lines.get(row.variant, {}).get(row.id)
-        if line is None or len(row.statistics) != len(head.columns):
-            return False
-        if "prediction" not in head.left_out and row.prediction != line.text(kind):
-            return False
-        ids[row.variant].append(row.id)
-    wanted = [id_ for id_ in store.ids(head.task, head.split) if id_ in lines[0]]
-    return all(found == wanted for found in ids.values())
-
-
-def _kind_of(head: ExamplesHead) -> AnswerKind:
-    return "raw" if head.answers == "raw" else "extracted"
-
-
-def _filled(
-    head: ExamplesHead,
-    rows: Sequence[ScoredExample],
-    lines: Mapping[int, Mapping[str, AnswerLine]],
-    store: Store,
-) -> list[ScoredExample]:
-    """Return rows with the texts that were left out of their file, from the submission and the data."""
-    golds = {row["id"]: tuple(row["answers"]) for row in store.read(head.task, head.split, ("id", "answers"))}
-    kind = _kind_of(head)
-    filled = []
-    for row in rows:
-        line = lines[row.variant][row.id]
-        references = () if row.variant else golds[row.id]
-        filled.append(
-            replace(row, prediction=line.text(kind), raw=other_text(line, kind), references=references)
-        )
-    return filled
+def _ids_of(path: Path) -> set[str]:
+    return {str(line.id) for line in read_lines(path)}
 
 
 def _is_current(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,6 +42,7 @@ from decabench.models import (
     join_vectors,
     latest_checkpoint,
     newest_checkpoint,
+    pick_device,
     release_memory,
     reuse_memory,
     with_label_names,
@@ -66,6 +68,7 @@ from decabench.training.optimizers import (
     learning_rate,
     make_optimizer,
     optimizer_state,
+    trained_bytes,
 )
 from decabench.training.resume import (
     TRACKED,
@@ -269,7 +272,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     Raises DecabenchError; errors in the configuration are raised before any data is read. Raises TrainingInterrupted,
     a KeyboardInterrupt, if the run was interrupted and can be continued.
     """
-    check_run(run)
+    check_run(run, pick_device(run.device))
     if run.bundle is None:
         require_splits(run.store, run.tasks.values())
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
@@ -293,8 +296,12 @@ def steps_to_read(device: torch.device) -> int:
     return 1 if device.type == "cpu" else 50
 
 
-def check_run(run: TrainingRun) -> None:
-    """Check everything that can be checked without data. Raises DecabenchError."""
+def check_run(run: TrainingRun, device: torch.device | None = None) -> None:
+    """Check everything that can be checked without data. Raises DecabenchError.
+
+    With a device, a network is also refused that takes more memory to train on it than the machine has available; GPUs
+    have memory of their own, and say themselves that it is too little.
+    """
     config, name = run.config, run.config.model.name
     if config.init_parts and not config.init:
         raise DecabenchError(
@@ -331,10 +338,17 @@ def check_run(run: TrainingRun) -> None:
     # Another family may read files as it is built; and the sizes of a checkpoint are held against its weights.
     if name in FAMILIES and not config.init:
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
-        check_size(lambda: family.build(config.model, outputs, none))
+        frozen = [(*config.freeze, *phase.freeze) for phase in phases]
+        count = partial(trained_bytes, config, frozen=frozen)
+        check_size(
+            lambda: family.build(config.model, outputs, none),
+            count if device is not None and device.type != "cuda" else None,
+        )
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         words = WordTable(Lexicon(), join_vectors(config.vectors))
-        network = build_network(lambda: family.build(config.model, outputs, words))
+        build = partial(family.build, config.model, outputs, words)
+        if (network := check_size(build)) is None:
+            network = build_network(build)
         fixed = fixed_parameters(network)
         for phase in phases:
             apply_freezes(network, (*config.freeze, *phase.freeze), fixed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,14 @@ from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics import METRICS, score_rows
 from decabench.runs import ALL_VARIANTS
 from decabench.scoring import (
+    Chosen,
     Results,
     ScoringOptions,
+    browse_examples,
     examples_frame,
     examples_path,
     find_examples,
+    inspection,
     open_examples,
     read_results_file,
 )
@@ -373,3 +377,58 @@ def test_withheld_answers_take_their_examples_with_them(
     withhold(tmp_path / "s", "cnn_dailymail", "validation")
     assert not list((tmp_path / "s").rglob("*.jsonl.gz"))
     assert (tmp_path / "s/results/validation/statistics/cnn_dailymail.parquet").exists()
+
+
+def traced_show(command: Command, folder: Path, rows: int, is_read: bool) -> tuple[int, int]:
+    """The bytes that examples take once they are found, and at most before."""
+    folder.mkdir()
+    made = [{"q": f"Which {at}?", "a": f"{at}" + " words of an answer" * 20} for at in range(rows)]
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, made)))
+    (folder / "own.toml").write_text(
+        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "{q}"\ncontext = "{a}"\n'
+        'answer = "a"\n[files]\nvalidation = "data.jsonl"\n'
+    )
+    given = ("--include", folder / "own.toml", "--home", folder / "home")
+    assert command("prepare", "own", *given).exit_code == 0
+    lines = [(f"own.validation.{at}", row["a"]) for at, row in enumerate(made)]
+    write_submission(folder / "s", "s", {("own", "validation"): lines})
+    assert command("evaluate", folder / "s", *given).exit_code == 0
+    if not is_read:
+        shutil.rmtree(folder / "s/results")
+    options = ScoringOptions(home=folder / "home", include=(folder / "own.toml",))
+    find_examples(folder / "s", "own", options)  # imports, and keeps what is kept once
+    tracemalloc.start()
+    try:
+        found = find_examples(folder / "s", "own", options)
+        shown = browse_examples(found, Chosen())
+        wrong = browse_examples(found, Chosen(right=False, order="length"))
+        measured = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.is_read is is_read and (len(shown), len(wrong), found.score) == (rows, 0, 100)
+    assert (shown[0].question, shown[-1].row.prediction) == ("Which 0?", made[-1]["a"])
+    return measured
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_memory_does_not_grow_with_the_texts(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """To show one example, all texts of a split were in memory, 2.3 KB a row here; scoring them takes its own."""
+    monkeypatch.setattr(inspection, "_IN_MEMORY", 1 << 12)
+    (few, few_at_most), (many, many_at_most) = (
+        traced_show(command, tmp_path / str(rows), rows, is_read) for rows in (4_000, 12_000)
+    )
+    assert many - few < 100 * 8_000
+    assert not is_read or many_at_most - few_at_most < 150 * 8_000
+
+
+def test_answers_in_another_order_are_read(
+    command: Command, home: Path, submit: Submit, tmp_path: Path
+) -> None:
+    lines = answers(home, "sst", lambda example: (example.id, example.answers[0]))
+    for name, made in (("a", lines), ("b", lines[::-1])):
+        write_submission(tmp_path / name, name, {("sst", "validation"): made})
+        command("evaluate", tmp_path / name, "--home", home)
+    found, other = (find_examples(tmp_path / name, "sst", ScoringOptions(home=home)) for name in "ab")
+    assert found.is_read and other.is_read and found.rows == other.rows

@@ -23,8 +23,9 @@ from decabench.models import tensors
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
+from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan_batch import MQANConfig
-from decabench.tasks import TASKS, Label
+from decabench.tasks import TASKS, Label, Store
 from decabench.training import loop
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
@@ -81,6 +82,43 @@ def test_pieces_that_nobody_can_mean_are_refused_before_they_are_counted(make_ru
     model = JointManyTaskConfig(word_dimension=20, pieces=10**9)
     with pytest.raises(DecabenchError, match=r"would have [\d,]{11,} weights or more"):
         check_run(make_run(model=model, tasks=("multinli.in.out",)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "copies"),
+    [
+        ({}, 4),  # weights, gradients, and Adam's two means
+        ({"optimizer": "adagrad"}, 3),
+        ({"optimizer": "sgd", "momentum": 0.9}, 3),
+        ({"optimizer": "sgd"}, 2),
+        ({"freeze": ("heads",)}, 1),  # and so almost all weights
+    ],
+)
+def test_what_is_too_large_to_train_is_refused_before_memory_is_taken(
+    make_run, monkeypatch, tmp_path, changes, copies
+):
+    """LSTMs of 30,000 units were built, 14.5 GB of weights, and training grew until the system killed it."""
+    model = MetaLSTMConfig(name="lstm", hidden=30_000)
+    run = replace(make_run(model=model, tasks=("sst",), **changes), store=Store(tmp_path / "nothing"))
+    weights = 4 * 30_000 * (300 + 30_000 + 1) + 2 * 30_000 + 2  # one LSTM, and a layer for two labels
+    monkeypatch.setattr(tensors, "_memory", lambda: 10**12)
+    monkeypatch.setattr(tensors, "_available", lambda: 4 * weights * copies + 4 * weights // 2)
+    with pytest.raises(DecabenchError, match=r"is not prepared|no prepared"):  # the next thing to be checked
+        run_training(run)
+    free = 4 * weights * copies - 4 * weights // 2
+    monkeypatch.setattr(tensors, "_available", lambda: free)
+    told = rf"would take {4e-9 * weights * copies:.3g} GB .* to train, .* has {free / 1e9:.3g} GB available"
+    with pytest.raises(DecabenchError, match=told):
+        run_training(run)
+    assert not run.output.exists()
+    monkeypatch.setattr(tensors, "_available", lambda: None)
+    with pytest.raises(DecabenchError, match=r"is not prepared|no prepared"):
+        run_training(run)
+
+
+def test_memory_that_is_available_is_no_more_than_there_is():
+    available, memory = tensors._available(), tensors._memory()
+    assert available is None or memory is None or 0 < available <= memory
 
 
 def test_answers_longer_than_any_are_refused():
