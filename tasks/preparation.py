@@ -741,8 +741,7 @@ def require_classes(task: Task, split: str, references: Iterable[Reference]) -> 
 
     `prepare` refuses such data; earlier versions did not.
     """
-    if _class_finders(task):  # or they need not be read
-        deque(_check_classes(task, split, references), maxlen=0)
+    deque(_check_classes(task, split, references), maxlen=0)
 
 
 def _check_classes(task: Task, split: str, examples: Iterable[_Gold]) -> Iterator[_Gold]:

@@ -365,7 +365,9 @@ def _check(run: Run, backend: Backend) -> None:
         if run.split == "train":  # raises for data that are not those of their record, as does reading them
             require_content(run.store, task.name, run.split)
         else:
-            require_classes(task, run.split, read_references(run.store, task.name, run.split))
+            references = read_references(run.store, task.name, run.split)
+            if any(METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS):
+                require_classes(task, run.split, references)
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):
