@@ -13,6 +13,7 @@ from typing import Any, Literal
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import fingerprint, read_errors
+from decabench.metrics import METRICS
 from decabench.predictors import (
     Backend,
     ModelOptions,
