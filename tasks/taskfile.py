@@ -317,7 +317,7 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
-        in_floats: list[str] | None = []  # the rows so far, if all answers are such as 1945.0
+        in_floats: list[str] | None = []  # the rows read, if all answers look like 1945.0
         for index, (place, row) in enumerate(_rows(files, names[split], columns.answer)):
             try:
                 if isinstance(row, DataError):

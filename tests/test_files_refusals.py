@@ -52,7 +52,7 @@ HARMLESS = {
 """Refusals with which a command may succeed all the same."""
 
 BY_PRODUCTS = re.compile(r"run\.json|/receipts/")
-"""Files that a command can do without."""
+"""Files that no command needs."""
 
 COMMANDS = {
     "prepare": "prepare sst --sample --force",

@@ -19,11 +19,11 @@ from decabench.exchange.foreign_rows import (
     decode_json,
     kind_of,
     lines_of,
+    reading,
 )
 from decabench.exchange.foreign_tables import open_csv
 from decabench.exchange.inspect_logs import open_inspect
 from decabench.exchange.lm_eval_samples import open_lm_eval
-from decabench.files import require_machine
 from decabench.text import quoted
 
 __all__ = ["FORMATS", "open_foreign"]
@@ -32,13 +32,10 @@ __all__ = ["FORMATS", "open_foreign"]
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
     """Open a file of answers. Raises UnknownNameError for an unknown format, SubmissionError for an unreadable file."""
     reader = FORMATS[require_name(format, FORMATS, "format")]
-    try:
+    with reading(path):
         size = path.stat().st_size
         if not path.is_file():
             raise SubmissionError(f"{path} is not a regular file: give a file of answers.")
-    except OSError as error:
-        require_machine(error, path)
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
     most, advice = FILE_BYTES, "split it"
     if format == "squad":
         most, advice = WHOLE_BYTES, "keep only the answer to each id"
@@ -95,12 +92,8 @@ _FIRST_LINE = 1 << 16
 
 
 def _read_start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_FIRST_LINE)
-    except OSError as error:
-        require_machine(error, path)
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
+    with reading(path), path.open("rb") as file:
+        return file.read(_FIRST_LINE)
 
 
 # SQuAD: one object, id to answer
@@ -108,14 +101,10 @@ def _read_start(path: Path) -> bytes:
 
 def _open_squad(path: Path, places: Places) -> ForeignFile:
     """`{"<id>": "<answer>", …}`, which the official scorers of SQuAD 1.1 and 2.0 read."""
-    try:
+    with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
+    try:
         content = decode_json(text, pairs=_Pairs)
-    except OSError as error:
-        require_machine(error, path)
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
     except ValueError as error:
         raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
     if not isinstance(content, _Pairs):

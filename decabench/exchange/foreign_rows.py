@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from decabench.errors import SubmissionError
+from decabench.files import require_machine
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "kind_of",
     "lines_of",
     "option_letter",
+    "reading",
     "texts_in",
 ]
 
@@ -174,6 +176,18 @@ def as_id(value: Any) -> str | None:
 def option_letter(at: int) -> str:
     """Return Inspect's name for an option: A to Z, then 1, 2, …"""
     return chr(ord("A") + at) if at < 26 else str(at - 25)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of reading a text file into a SubmissionError, and those of the machine into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        require_machine(error, path)
+        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:

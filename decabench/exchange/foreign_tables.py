@@ -18,9 +18,9 @@ from decabench.exchange.foreign_rows import (
     Places,
     as_id,
     kind_of,
+    reading,
     texts_in,
 )
-from decabench.files import require_machine
 from decabench.text import quoted
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
@@ -37,7 +37,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(f"The delimiter is {delimiter!r}: give one character, such as a comma or a tab.")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv_rows(file, delimiter, LINE_BYTES)
             _, _, heading = next(rows, (1, 1, []))
             table = _Table(heading, places, path.name)
@@ -49,11 +49,6 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                 elif cells:
                     message = f"it has {len(cells)} fields but the heading has {len(heading)}: put quotes around fields"
                     yield ForeignAnswer(first, problem=("bad-record", message))
-    except OSError as error:
-        require_machine(error, path)
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
     except BrokenCsvError as error:
         raise SubmissionError(
             f"{path.name}:{error.first}: from here on, this is not CSV with {delimiter!r} between fields ({error}). "

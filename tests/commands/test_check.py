@@ -299,7 +299,7 @@ def test_failed_rows_are_a_warning_everywhere(command, home, submit, tmp_path):
 
 
 def test_gold_answers_of_a_hidden_split_are_not_compared(home, submit):
-    """Whoever checks for others must not tell, not even by a score, what the hidden answers are."""
+    """A check for other people must not reveal, not even by a score, what the hidden answers are."""
     from dataclasses import replace
 
     from decabench.submission import check_submission

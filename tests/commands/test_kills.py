@@ -34,7 +34,7 @@ REFUSALS = ("ENOSPC", "EIO")
 TIMES_OF_RUNS = re.compile(r"(^|/)(train\.csv|validation\.csv|curves\.png)$")
 NOT_OURS = re.compile(r"tmp/[a-z0-9_]{8}|.*/events\.out\.[^/]*|(.*/)?run\.json")
 """How Python finds out whether a folder takes temporary files; logs of TensorBoard, whose names tell the time; and the
-times of a run, which a command can do without."""
+times of a run, which no command needs."""
 DATES = re.compile(rb'"[a-z_]*(date|time|seconds|prepared)[a-z_]*": ?("[^"]*"|[0-9.]+)')
 PREDICT = "predict --predictor majority --tasks sst --output out"
 TRAIN = (

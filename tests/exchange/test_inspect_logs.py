@@ -150,7 +150,7 @@ def test_an_archive_that_unpacks_to_too_much_is_not_given_to_inspect(log, tmp_pa
 @pytest.mark.heavy
 def test_a_real_log_of_inspect(tmp_path):
     """Written by Inspect 0.3.285, with its mock model."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     opened = open_foreign(FILES / "sst.eval", "inspect", Places())
     rows = list(opened.rows)
     assert [row.id for row in rows] == [f"sst.validation.{number}" for number in range(6)]
@@ -164,7 +164,7 @@ def test_a_real_log_of_inspect(tmp_path):
 @pytest.mark.heavy
 def test_a_real_log_of_multiple_choice():
     """Written by Inspect 0.3.285, which showed the options to its mock model in another order than the data's."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     opened = open_foreign(FILES / "sst_choice.eval", "inspect", Places())
     positive, negative = "positive", "negative"
     assert [row.answer for row in opened.rows] == [positive, negative, "", *[positive] * 3]
@@ -214,7 +214,7 @@ def test_samples_without_an_output_have_no_answer(log):
 @pytest.mark.heavy
 def test_a_real_log_of_string_ids(bring, score):
     """Written by Inspect 0.3.285 with --limit 12; the first four are 0, 1, 10 and 11. Its accuracy is 0.6667."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     opened = open_foreign(FILES / "string_ids.eval", "inspect", Places())
     rows = list(opened.rows)
     assert [row.id for row in rows][:4] == ["0", "1", "10", "11"]

@@ -355,7 +355,7 @@ def test_words_in_lists_are_a_text(bring, score, examples):
         bring(table, "sst", force=True)
 
 
-# What is wrong with a file
+# Faults of a file
 
 
 @pytest.mark.parametrize(

@@ -217,10 +217,8 @@ class Client:
         self._stopped = ""  # why no further request may be sent
         self._announced_until = -math.inf
         self._said: set[str] = set()
-        self._longest: tuple[int, list[int]] = (
-            0,
-            [],
-        )  # the most tokens so far, and the characters of such prompts
+        # The largest count of tokens, and the characters of prompts with it.
+        self._longest: tuple[int, list[int]] = (0, [])
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
                 "%s is not encrypted, so others on the network can read %s: give the server's https:// address, or a "
