@@ -26,7 +26,6 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
-    require_classes,
     tasks_with_split,
 )
 from decabench.tasks.references import (
@@ -34,6 +33,7 @@ from decabench.tasks.references import (
     nest_units,
     number_units,
     read_references,
+    require_classes,
     require_content,
     require_current,
 )

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import tomllib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +18,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import (
@@ -30,10 +30,9 @@ from decabench.files import (
     sweep_temporary,
     wait_for_lock,
 )
-from decabench.metrics import METRICS, MetricError, Reference
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text, find_alike, find_fault
-from decabench.tasks.references import has_noted_digest, has_recorded_rows, keep_references
+from decabench.tasks.references import check_classes, has_noted_digest, has_recorded_rows, keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -52,8 +51,6 @@ from decabench.untrusted import read_json
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import FileRecord, SourceFiles
 
-_Gold = TypeVar("_Gold", bound=Reference)
-
 __all__ = [
     "SAMPLE_FOLDER",
     "Preparation",
@@ -65,7 +62,6 @@ __all__ = [
     "prepare_all",
     "prepare_task",
     "requested_splits",
-    "require_classes",
     "sample_note",
     "sample_sources",
 ]
@@ -584,7 +580,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     # A run that is killed from here on must not look finished, but the place stays on record.
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
-    examples = _check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
+    examples = check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
     if task.origin == "user" and task.definition is None:
         examples = _check_answers(task, split, examples)
     workings = _Workings()
@@ -734,36 +730,6 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
                 f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
             )
         yield example
-
-
-def require_classes(task: Task, split: str, references: Iterable[Reference]) -> None:
-    """Raise DataError if gold answers have more classes than the task's metrics can score.
-
-    `prepare` refuses such data; earlier versions did not.
-    """
-    deque(_check_classes(task, split, references), maxlen=0)
-
-
-def _check_classes(task: Task, split: str, examples: Iterable[_Gold]) -> Iterator[_Gold]:
-    """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
-    finders = _class_finders(task)
-    firsts: list[dict[str, _Gold]] = [{} for _ in finders]
-    for example in examples:
-        if example.answers:
-            for find, first in zip(finders, firsts, strict=True):
-                for name in find([example]):
-                    first.setdefault(name, example)
-        yield example
-    for find, first in zip(finders, firsts, strict=True):
-        try:
-            find(list(first.values()))
-        except MetricError as error:
-            raise DataError(f"{task.name}, {split}: {error}") from error
-
-
-def _class_finders(task: Task) -> list[Callable[[Sequence[Reference]], Sequence[str]]]:
-    found = (METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS)
-    return [find for find in found if find is not None]
 
 
 def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:

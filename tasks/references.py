@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from decabench.errors import DataError, DecabenchError, StorageError
 from decabench.files import atomic_file, file_digest, file_digests, read_errors
-from decabench.metrics import Item
+from decabench.metrics import METRICS, Item, MetricError, Reference
 from decabench.tasks.store import (
     SplitRecord,
     Store,
@@ -38,15 +39,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+_Gold = TypeVar("_Gold", bound=Reference)
+
 __all__ = [
     "SCORED_SPLITS",
     "References",
+    "check_classes",
     "has_noted_digest",
     "has_recorded_rows",
     "keep_references",
     "nest_units",
     "number_units",
     "read_references",
+    "require_classes",
     "require_content",
     "require_current",
 ]
@@ -339,3 +344,34 @@ def nest_units(labels: Array) -> Iterator[Array]:
         _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
         outer = np.argsort(np.argsort(first))[unit]
         yield outer
+
+
+def require_classes(task: Task, split: str, references: Iterable[Reference]) -> None:
+    """Raise DataError if gold answers have more classes than the task's metrics can score.
+
+    `prepare` refuses such data; earlier versions did not.
+    """
+    if _class_finders(task):  # otherwise the references need not be read
+        deque(check_classes(task, split, references), maxlen=0)
+
+
+def check_classes(task: Task, split: str, examples: Iterable[_Gold]) -> Iterator[_Gold]:
+    """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
+    finders = _class_finders(task)
+    firsts: list[dict[str, _Gold]] = [{} for _ in finders]
+    for example in examples:
+        if example.answers:
+            for find, first in zip(finders, firsts, strict=True):
+                for name in find([example]):
+                    first.setdefault(name, example)
+        yield example
+    for find, first in zip(finders, firsts, strict=True):
+        try:
+            find(list(first.values()))
+        except MetricError as error:
+            raise DataError(f"{task.name}, {split}: {error}") from error
+
+
+def _class_finders(task: Task) -> list[Callable[[Sequence[Reference]], Sequence[str]]]:
+    found = (METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS)
+    return [find for find in found if find is not None]

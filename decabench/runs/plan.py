@@ -13,7 +13,6 @@ from typing import Any, Literal
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import fingerprint, read_errors
-from decabench.metrics import METRICS
 from decabench.predictors import (
     Backend,
     ModelOptions,
@@ -366,9 +365,7 @@ def _check(run: Run, backend: Backend) -> None:
         if run.split == "train":  # raises for data that are not those of their record, as does reading them
             require_content(run.store, task.name, run.split)
         else:
-            references = read_references(run.store, task.name, run.split)
-            if any(METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS):
-                require_classes(task, run.split, references)
+            require_classes(task, run.split, read_references(run.store, task.name, run.split))
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):
