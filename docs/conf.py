@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from importlib import import_module
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -10,6 +13,8 @@ from sphinx.application import Sphinx
 import decabench
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+schemas = import_module("schemas")
 
 project = "decabench"
 author = "the decabench authors"
@@ -51,6 +56,19 @@ def leave_the_site(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(((?!\w+:)[^)#]+)(?:#[^)]*)?\)", link, source[0])
 
 
+def describe_json(app: Sphinx, page: str, source: list[str]) -> None:
+    """Add the tables of documents to docs/json.md."""
+    if page == "json":
+        source[0] += "\n".join(schemas.tables())
+
+
+def write_schema(app: Sphinx, error: Exception | None) -> None:
+    """Write schemas.json next to the pages."""
+    (Path(app.outdir) / "schemas.json").write_text(json.dumps(schemas.schema(), indent=1), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Hook into the reading of pages."""
     app.connect("source-read", leave_the_site)
+    app.connect("source-read", describe_json)
+    app.connect("build-finished", write_schema)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import click
-import json_documents
 from click.testing import CliRunner
 
 from decabench.cli import cli
@@ -29,9 +28,6 @@ from decabench.submission.faults import CODES, WARNINGS
 from decabench.tasks.registry import TASKS
 from decabench.tasks.task import RemoteFile, Source, Task
 from decabench.training.config import TrainConfig
-
-sys.path.insert(0, str(Path(__file__).parent))
-from make_schemas import FORMATS, schemas
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -243,97 +239,9 @@ def field_row(row: tuple[str, str, str]) -> str:
     return f"| `{name}` | {f'`{shortened(default)}`' if default else ''} | {text} |"
 
 
-def formats() -> str:
-    """Formats that have a schema, then the others that decabench writes."""
-    rows = [
-        f"| {f'`{each.name}`' if '/' in each.name else each.name} | {each.file} | {each.what} "
-        f"| [{each.path}](../schemas/files/{each.path}) |"
-        for each in FORMATS
-    ]
-    more = [f"| `{name}` | {file} | {what} | {where} |" for name, file, what, where in OTHER_FORMATS]
-    return "\n".join(["| format | file | what it holds | described in |", "|---|---|---|---|", *rows, *more])
-
-
-OTHER_FORMATS = (
-    ("decabench.task/2", "`tasks/<task>/task.json`", "where prepared data comes from", "[data](../data.md)"),
-    ("decabench.taskfile/1", "a task of your own", "a table as a task", "[own task](../how-to/own-task.md)"),
-    (
-        "decabench.suite/1",
-        "a suite of your own",
-        "tasks and their total",
-        "[own task](../how-to/own-task.md#a-suite)",
-    ),
-    ("decabench.template/1", "`--template FILE`", "prompts", "[prompts](../prompts.md#template-files)"),
-    (
-        "decabench.withheld/1",
-        "`withheld/<task>.<split>.jsonl`",
-        "digests of answers",
-        "[submissions](../submissions.md)",
-    ),
-    (
-        "decabench.ids/1",
-        "`prepare --export-ids`",
-        "ids of the data",
-        "[submissions](../submissions.md#id-lists)",
-    ),
-    (
-        "decabench.journal/1",
-        "`journal/` of a run",
-        "every answer as it arrived",
-        "[predictors](../predictors.md#files-of-a-run)",
-    ),
-    (
-        "decabench.run/1",
-        "`run.json`",
-        "times, memory and versions",
-        "[submissions](../submissions.md#results)",
-    ),
-    (
-        "decabench.check/1",
-        "`check --json`",
-        "counts and faults",
-        "[its schema](../schemas/output/check.schema.json), [fault codes](../submissions.md#fault-codes)",
-    ),
-    ("decabench.shown/1", "`show --json`", "examples", "[its schema](../schemas/output/show.schema.json)"),
-    (
-        "decabench.outcome/1",
-        "`run --json`",
-        "results and comparisons of a run",
-        "[its schema](../schemas/output/run.schema.json), [predictors](../predictors.md#all-from-one-file)",
-    ),
-    (
-        "decabench.overlap/1",
-        "`tasks overlap --json`",
-        "test texts in training data",
-        "[its schema](../schemas/output/tasks-overlap.schema.json), [data](../data.md)",
-    ),
-    ("decabench.board/1", "`board.json`", "the numbers of a board", "[the board](../leaderboard.md)"),
-    (
-        "decabench.site/2",
-        "`site.json`",
-        "digests of a site's files",
-        "[the board](../leaderboard.md#the-folder-of-the-site)",
-    ),
-    (
-        "decabench.checkpoint/1",
-        "`checkpoint.json`",
-        "how a model was trained",
-        "[training](../training.md#output-files)",
-    ),
-    (
-        "decabench.bundle/1",
-        "`train --bundle`",
-        "training data and code for another machine",
-        "[training](../training.md#on-a-borrowed-gpu)",
-    ),
-)
-"""Formats whose files have no schema here: name, file, what it holds, and where it is described."""
-
-
 PARTS = {
     "codes": codes,
     "default_template": partial(template, "default"),
-    "formats": formats,
     "metrics": metrics,
     "notes": notes,
     "plain_template": partial(template, "plain"),
@@ -355,13 +263,10 @@ def pages() -> dict[Path, str]:
     """Every page as it should be."""
     made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     reference = DOCS / "reference"
-    described = {DOCS / "schemas" / "files" / name: text for name, text in schemas().items()}
     return {
         **made,
         DOCS / "cli.md": cli_page(),
-        DOCS / "json.md": json_documents.page(),
         reference / "python.md": python_page(),
-        **described,
     }
 
 
@@ -373,8 +278,6 @@ def main(check: bool) -> int:
             if not check:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-    if not json_documents.write(DOCS / "schemas" / "output", check):
-        stale.append("schemas")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
     return 1 if check and stale else 0
 

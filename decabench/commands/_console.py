@@ -95,11 +95,12 @@ def is_chatty() -> bool:
 
 
 def print_json(content: object) -> None:
-    """Print a document of `--json`: a dataclass, or what JSON can hold."""
+    """Print a document of `--json`."""
     import json
-    from dataclasses import asdict, is_dataclass
 
-    plain = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
+    import msgspec
+
+    plain = msgspec.to_builtins(content)
     write_json(json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False))
 
 

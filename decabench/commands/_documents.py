@@ -1,586 +1,602 @@
-"""What `--json` prints: a document for each command, described in docs/json.md and docs/schemas/output/.
+"""The documents of `--json`, and the lines of files that have no other type.
 
-Fields may be added, but never renamed, removed or given another meaning: that would be a new format. A field with a
-default may be missing.
+`tools/schemas.py` makes schemas and documentation from them. Fields may be added, but never renamed or removed; a field
+with a default may be missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from decabench.commands._formats import (
-    BrowsedDocument,
-    CheckDocument,
-    ComparisonDocument,
-    MetricFields,
-    OutcomeDocument,
-    OverlapDocument,
-    ResultsDocument,
-    SuiteDescription,
-    SuiteDocument,
-)
-from decabench.scoring import Discrepancy, ProofStep, TaskCheck
+from msgspec import Struct, field
 
-__all__ = [
-    "DOCUMENTS",
-    "AnalysisDocument",
-    "BoardDocument",
-    "BundleDocument",
-    "EstimateDocument",
-    "EvaluationDocument",
-    "ExportDocument",
-    "ExportedResultsDocument",
-    "ExportedTasksDocument",
-    "ForecastDocument",
-    "PageDocument",
-    "PredictionDocument",
-    "PreparationDocument",
-    "PreparedTask",
-    "PromptDocument",
-    "ProofDocument",
-    "SelftestDocument",
-    "TaskDocument",
-    "TasksDocument",
-    "TrainingDocument",
-    "VectorsDocument",
-    "VerificationDocument",
-    "VerifiedFile",
-]
+from decabench.scoring import Compared, Discrepancy, ProofStep, SuiteTotal, TaskCheck, TaskResult
+from decabench.submission import Fault, FileCount
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnalysisDocument:
-    """What `analyze` wrote."""
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a document."""
 
-    format: Literal["decabench.analysis/1"] = "decabench.analysis/1"
+
+class Document(Part, tag_field="format", frozen=True):
+    """A document; its first key is its format."""
+
+
+class ErrorFields(Part, frozen=True):
+    """An error."""
+
+    kind: str  #: The class of the error, such as UsageError, MissingDataError or SubmissionError.
+    message: str  #: What was wrong, what was given and what to do.
+    exit_code: int
+
+
+class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
+    """The reason why a command has no result. Any command may print it; the exit status says of which kind it is."""
+
+    error: ErrorFields
+
+
+class AnalysisDocument(Document, tag="decabench.analysis/1", frozen=True):
+    """The figures and numbers of `analyze`."""
+
     analysis: str
-    """The name of the analysis."""
     checkpoint: str
-    """The checkpoint that was analyzed."""
-    output: str
-    """The folder of figures and numbers."""
-    examples: Mapping[str, int]
-    """The number of examples of each task."""
-    lines: Sequence[str]
-    """What the analysis says, line by line."""
+    output: str  #: The folder of figures and numbers.
+    examples: Mapping[str, int]  #: The number of examples of each task.
+    lines: Sequence[str]  #: The findings, line by line.
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationDocument:
-    """What `evaluate` scored and wrote."""
+class FaultCount(Part, frozen=True):
+    """How often a fault was found in a file, listed or not."""
 
-    format: Literal["decabench.evaluation/1"] = "decabench.evaluation/1"
-    results: ResultsDocument | Mapping[str, Any]
-    """The content of the results file: the new scores, and the earlier ones that still hold."""
-    path: str
-    """The results file."""
-    scored: Sequence[str]
-    """Tasks that were scored now."""
-    missing: Sequence[str]
-    """Tasks of the suite, or of --tasks, without answers."""
-    kept: Sequence[str]
-    """Tasks whose earlier results were kept."""
-    again: Sequence[str]
-    """Tasks that were scored again because no manifest bound their earlier results."""
-    left_out: Sequence[str]
-    """Earlier results that no longer hold, each with the reason."""
-    remarks: Sequence[str]
-    """What readers of the scores must know, a sentence each."""
-    signature: str | None
-    """The signature file, with --sign-with."""
-    confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
-    """With --confusion: for each task of labels or tags, each pair of gold and predicted class, the most frequent
-    first."""
+    file: str
+    code: str
+    count: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfusionCount:
+class CheckDocument(Document, tag="decabench.check/1", frozen=True):
+    """A report of `check` or `import`: up to 20 faults of each code in each file, and the number of all."""
+
+    submission: str  #: The name of the folder or archive.
+    ok: bool  #: Whether the submission is valid.
+    fault_count: int  #: The number of faults, listed or not.
+    warning_count: int  #: The number of warnings, listed or not.
+    totals: Sequence[FaultCount]
+    faults: Sequence[Fault]  #: Faults make the submission invalid.
+    warnings: Sequence[Fault]  #: Warnings leave it valid.
+    files: Sequence[FileCount]  #: The files that were read.
+
+
+class ComparisonDocument(Document, tag="decabench.comparison/1", frozen=True):
+    """The comparison of two submissions."""
+
+    a: str
+    b: str
+    split: str
+    tasks: Mapping[str, Compared]  #: The tasks that were scored in both submissions.
+    not_compared: Mapping[str, str]  #: Task to the reason why it was left out.
+    seed: int
+    resamples: int  #: The number of resamples behind intervals and p-values.
+    a_path: str
+    b_path: str
+    on_sample: bool  #: Whether a task's data are the bundled sample.
+    decascore: Compared | None = None  #: The decathlon's total; null unless both have all ten tasks.
+    total: Compared | None = None  #: The total of another suite; null unless both have all of its tasks.
+    suite: str = "decathlon"
+
+
+class SuiteFields(Part, frozen=True):
+    """The suite that results are reported on."""
+
+    name: str
+    title: str
+    tasks: Sequence[str]
+    total: str  #: How the scores combine.
+    total_name: str
+
+
+class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
+    """The content of a results file."""
+
+    decabench: str  #: The version of decabench that scored.
+    submission: Mapping[str, Any]  #: The content of submission.toml.
+    split: Literal["validation", "test"]
+    interval: tuple[float, float] | None  #: The total's 95 % interval; null unless all tasks are scored.
+    tasks: Mapping[str, TaskResult]
+    total: SuiteTotal  #: The suite's total over the tasks that are scored.
+    decascore: float | None = None  #: The decathlon's total; null unless all ten tasks are scored.
+    suite: SuiteFields | None = None  #: The suite, unless it is the decathlon.
+    answers: Literal["extracted", "raw"] = "extracted"  #: Which texts were scored.
+
+
+class ConfusionCount(Part, frozen=True):
     """How often a class was predicted for another, or for itself."""
 
     gold: str
-    """The class of the reference."""
-    predicted: str
-    """The class that was predicted; empty for none."""
+    predicted: str  #: Empty for none.
     count: int
-    """How often."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportDocument:
-    """What `export weights` wrote."""
+class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
+    """The scores of `evaluate`."""
 
-    format: Literal["decabench.exported/1"] = "decabench.exported/1"
+    results: (
+        ResultsDocument  #: The content of the results file: the new scores, and earlier ones that still hold.
+    )
+    path: str  #: The results file.
+    scored: Sequence[str]  #: Tasks that were scored now.
+    missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
+    kept: Sequence[str]  #: Tasks whose earlier results were kept.
+    again: Sequence[str]  #: Tasks that were scored again because no manifest bound their earlier results.
+    left_out: Sequence[str]  #: Earlier results that no longer hold, each with the reason.
+    remarks: Sequence[str]  #: Remarks that readers of the scores need, a sentence each.
+    signature: str | None  #: The signature file, with --sign-with.
+    #: With --confusion: the pairs of gold and predicted class of each task of labels or tags, most frequent first.
+    confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
+
+
+class ExportDocument(Document, tag="decabench.exported/1", frozen=True):
+    """The copy that `export weights` wrote."""
+
     path: str
-    """The folder of the copy."""
     bytes: int
-    """Its size."""
-    words: int
-    """The number of words with a vector in it."""
-    shards: int
-    """The number of files that hold the weights."""
+    words: int  #: The number of words with a vector.
+    shards: int  #: The number of files that hold the weights.
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportedResultsDocument:
-    """What `export results` wrote."""
+class ExportedResultsDocument(Document, tag="decabench.exported-results/1", frozen=True):
+    """The table of `export results`."""
 
-    format: Literal["decabench.exported-results/1"] = "decabench.exported-results/1"
-    form: str
-    """The form of the text: markdown, latex or model-index."""
-    path: str | None
-    """The file that has it; null if none was asked for."""
+    form: str  #: markdown, latex or model-index.
+    path: str | None  #: The file, if one was asked for.
     text: str
-    """The table, or the model-index."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportedTasksDocument:
-    """What `export tasks` wrote."""
+class ExportedTasksDocument(Document, tag="decabench.exported-tasks/1", frozen=True):
+    """The folder that `export tasks` wrote."""
 
-    format: Literal["decabench.exported-tasks/1"] = "decabench.exported-tasks/1"
-    harness: str
-    """The harness that runs them: lm-eval or inspect."""
+    harness: str  #: The harness that runs the tasks: lm-eval or inspect.
     path: str
-    """The folder."""
     files: Sequence[str]
-    """The files in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RefusedFile:
+class RefusedFile(Part, frozen=True):
     """A results file that was left off a board."""
 
-    path: str
-    """Its path, relative to the submissions folder."""
+    path: str  #: Its path in the submissions folder.
     reason: str
-    """What is wrong with it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardDocument:
-    """What `leaderboard` wrote."""
+class BoardDocument(Document, tag="decabench.board/1", frozen=True):
+    """The board that `leaderboard` wrote."""
 
-    format: Literal["decabench.board/1"] = "decabench.board/1"
-    index: str
-    """The first page, as a URI."""
-    kinds: Mapping[str, int]
-    """The number of rows by evidence: verified, consistent, self-reported; those without scores: partial, failed."""
+    index: str  #: The first page, as a URI.
+    kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed ones.
     refused: Sequence[RefusedFile]
-    """Files that were left off, with the reasons."""
-    too_deep: Sequence[str]
-    """Folders whose results lie too deep, and were not read."""
-    not_evaluated: Sequence[str]
-    """Folders of submissions that have not been scored yet."""
+    too_deep: Sequence[str]  #: Folders whose results lie too deep, and were not read.
+    not_evaluated: Sequence[str]  #: Folders of submissions that have not been scored yet.
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelftestCase:
+class MetricFields(Part, frozen=True):
+    """A metric."""
+
+    definition: str
+    range: tuple[float, float | None]  #: The lowest and the highest score; null if there is no highest.
+    higher_is_better: bool
+    headline: str  #: The name of its main score.
+    signature: str  #: Every setting that decides a digit.
+    source: str  #: The scorers that it reproduces.
+
+
+class SelftestCase(Part, frozen=True):
     """An expected score, and the score that this installation computes."""
 
     name: str
-    """The case."""
-    scorer: str
-    """The scorer that the expected score comes from."""
-    score: str
-    """The name of the score."""
+    scorer: str  #: The scorer that the expected score comes from.
+    score: str  #: The name of the score.
     expected: float
-    """That scorer's value."""
     got: float
-    """This installation's value."""
     passed: bool
-    """Whether the two agree."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelftestDocument:
-    """What `metrics selftest` found."""
+class SelftestDocument(Document, tag="decabench.selftest/1", frozen=True):
+    """The cases of `metrics selftest`."""
 
-    format: Literal["decabench.selftest/1"] = "decabench.selftest/1"
     cases: Sequence[SelftestCase]
-    """All cases."""
-    failed: int
-    """The number of those that differ."""
+    failed: int  #: The number of cases that differ.
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedTask:
-    """What a run answered of one task in one wording."""
+class AskedTask(Part, frozen=True):
+    """The answers of a run to one task in one wording."""
 
-    task: str
-    """The task's name, and the variant unless it is the dataset's own wording."""
-    total: int
-    """Examples to answer."""
-    resumed: int
-    """Answers that were in the journal."""
-    answered: int
-    """Answers given in this run."""
-    failed: int
-    """Examples that failed in this run."""
-    prompt_tokens: int
-    """Tokens in the prompts, if counted."""
-    completion_tokens: int
-    """Tokens generated, if counted."""
-    cut: int
-    """Answers with a context that was cut to fit."""
-    truncated: int
-    """Answers that reached the limit of new tokens."""
-    unparseable: int
-    """Answers in which the extraction found nothing of the task's form."""
-    refused: int
-    """Answers that the model, or a filter of its server, declined to give."""
-    empty: int
-    """Empty answers that were not refused."""
-    cut_reasoning: int
-    """Empty answers that reached the limit of new tokens during reasoning."""
-    only_reasoning: int
-    """Empty answers that consist of reasoning alone."""
-    served_by: list[str]
-    """The models that answered, according to the server."""
-    other_label: int
-    """Answers that are none of the labels that the question offers."""
-    other_label_example: str
-    """A sentence about the first of them."""
-    answer_format: str
-    """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
-    template: int
-    """Answers from which role headers or chat-template tokens were removed."""
-    tool_calls: int
-    """Answers that call a tool, and are therefore unparseable."""
+    task: str  #: The task's name, and the variant unless it is the dataset's own wording.
+    total: int  #: Examples to answer.
+    resumed: int  #: Answers that were in the journal.
+    answered: int  #: Answers given in this run.
+    failed: int  #: Examples that failed in this run.
+    prompt_tokens: int  #: Tokens in the prompts, if counted.
+    completion_tokens: int  #: Tokens generated, if counted.
+    cut: int  #: Answers with a context that was cut to fit.
+    truncated: int  #: Answers that reached the limit of new tokens.
+    unparseable: int  #: Answers in which the extraction found nothing of the task's form.
+    refused: int  #: Answers that the model, or a filter of its server, declined to give.
+    empty: int  #: Empty answers that were not refused.
+    cut_reasoning: int  #: Empty answers that reached the limit of new tokens during reasoning.
+    only_reasoning: int  #: Empty answers that consist of reasoning alone.
+    served_by: Sequence[str]  #: The models that answered, according to the server.
+    other_label: int  #: Answers that are none of the labels that the question offers.
+    other_label_example: str  #: A sentence about the first of them.
+    answer_format: str  #: A sentence about the format of most answers, such as HTML; empty if they are plain.
+    template: int  #: Answers from which role headers or chat-template tokens were removed.
+    tool_calls: int  #: Answers that call a tool, and are therefore unparseable.
     seconds: float
-    """Wall time."""
-    commonest_error: str
-    """The most common error among the failures."""
-    cost: float | None
-    """The price of the tokens, if prices were given."""
+    commonest_error: str  #: The most common error among the failures.
+    cost: float | None  #: The price of the tokens, if prices were given.
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictionDocument:
-    """What `predict` answered and wrote."""
+class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
+    """The answers that `predict` wrote."""
 
-    format: Literal["decabench.prediction/1"] = "decabench.prediction/1"
-    submission: str
-    """The submission's folder."""
+    submission: str  #: The submission's folder.
     name: str
-    """The submission's name."""
     split: str
-    """The split."""
     tasks: Sequence[AskedTask]
-    """What was answered, by task and wording."""
-    failed: int
-    """Examples without an answer."""
-    remarks: Sequence[str]
-    """What is missing from the submission, a sentence each."""
+    failed: int  #: Examples without an answer.
+    remarks: Sequence[str]  #: A sentence for each thing that is missing from the submission.
 
 
-@dataclass(frozen=True, kw_only=True)
-class EstimatedTask:
-    """What a run would ask of one task."""
+class EstimatedTask(Part, frozen=True):
+    """The questions of a run about one task."""
 
-    task: str
-    """The task's name, with its variant."""
+    task: str  #: The task's name, with its variant.
     examples: int
-    """Selected examples."""
-    answered: int
-    """Examples already answered in the journal."""
-    prompt_tokens: int | None
-    """Tokens in the prompts of the rest; null if there are no prompts."""
-    completion_tokens: int | None
-    """The maximum number of generated tokens; null if there is none."""
-    is_counted: bool
-    """Whether the model's tokenizer counted; otherwise a token is taken to be four characters."""
-    seconds: float | None
-    """Time at the speed of the last run in this folder; null if there was none."""
-    cost: float | None
-    """The most that it may cost, if prices were given."""
+    answered: int  #: Examples already answered in the journal.
+    prompt_tokens: int | None  #: Tokens in the prompts of the rest; null if there are no prompts.
+    completion_tokens: int | None  #: The maximum number of generated tokens; null if there is none.
+    is_counted: (
+        bool  #: Whether the model's tokenizer counted; otherwise a token is taken to be four characters.
+    )
+    seconds: float | None  #: Time at the speed of the last run in this folder; null if there was none.
+    cost: float | None  #: The most that it may cost, if prices were given.
 
 
-@dataclass(frozen=True, kw_only=True)
-class EstimateDocument:
-    """What `predict --dry-run` estimates."""
+class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
+    """The estimate of `predict --dry-run`."""
 
-    format: Literal["decabench.estimate/1"] = "decabench.estimate/1"
     tasks: Sequence[EstimatedTask]
-    """By task and wording."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShownPrompt:
-    """What would be sent for one example."""
+class ShownPrompt(Part, frozen=True):
+    """The prompt of an example."""
 
-    task: str
-    """The task, with its variant."""
+    task: str  #: The task, with its variant.
     id: str
-    """The example's id."""
     text: str
-    """The prompt, as --show-prompt prints it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptDocument:
-    """What `predict --show-prompt` shows."""
+class PromptDocument(Document, tag="decabench.prompt/1", frozen=True):
+    """The prompts of `predict --show-prompt`, one for each wording."""
 
-    format: Literal["decabench.prompt/1"] = "decabench.prompt/1"
     prompts: Sequence[ShownPrompt]
-    """One for each wording."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedSplit:
+class PreparedSplit(Part, frozen=True):
     """A prepared split."""
 
     rows: int
-    """The number of examples."""
-    fingerprint: str
-    """`sha256:…` over the examples in order."""
-    origin: str
-    """upstream, mirror, sample or user."""
-    source: str
-    """The name of the source it was read from."""
-    verified: bool
-    """Whether every file has its published digest."""
-    note: str
-    """What readers of a score must know."""
+    fingerprint: str  #: `sha256:…` over the examples in order.
+    origin: str  #: upstream, mirror, sample or user.
+    source: str  #: The name of the source it was read from.
+    verified: bool  #: Whether every file has its published digest.
+    note: str  #: A remark that readers of a score need.
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedTask:
-    """One task, as `prepare` left it."""
+class PreparedTask(Part, frozen=True):
+    """A task, as `prepare` left it."""
 
     task: str
-    """Its name."""
     state: Literal["was ready", "prepared", "partly", "failed"]
-    """What became of it."""
     splits: Mapping[str, PreparedSplit]
-    """The splits that are prepared."""
-    missing: Sequence[str]
-    """The splits that were asked for and are not prepared."""
-    altered: Sequence[str]
-    """The splits that were changed or deleted since they were prepared: those in `splits` were prepared again."""
-    error: str
-    """Why it failed; empty if it did not."""
+    missing: Sequence[str]  #: Splits that were asked for and are not prepared.
+    altered: Sequence[str]  #: Splits that were changed or deleted; those in `splits` were prepared again.
+    error: str  #: The reason for a failure, or empty.
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparationDocument:
-    """What `prepare` did."""
+class PreparationDocument(Document, tag="decabench.preparation/1", frozen=True):
+    """The tasks of `prepare`."""
 
-    format: Literal["decabench.preparation/1"] = "decabench.preparation/1"
-    home: str
-    """The folder of prepared data."""
+    home: str  #: The folder of prepared data.
     tasks: Sequence[PreparedTask]
-    """The tasks that were asked for."""
-    skipped: Sequence[str]
-    """Tasks that have no such public split."""
-    ids: str | None
-    """The id list that was written, with --export-ids."""
+    skipped: Sequence[str]  #: Tasks that have no such public split.
+    ids: str | None  #: The id list that was written, with --export-ids.
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForecastDocument:
-    """What `run --dry-run` would do."""
+class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
+    """The scores and comparisons of `run`."""
 
-    format: Literal["decabench.forecast/1"] = "decabench.forecast/1"
-    to_prepare: Mapping[str, Sequence[str]]
-    """Task to its splits that would be prepared."""
-    tasks: Sequence[EstimatedTask]
-    """What would be asked; empty as long as data is missing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageDocument:
-    """What `show --output` wrote, or `--open` serves."""
-
-    format: Literal["decabench.page/1"] = "decabench.page/1"
-    page: str | None
-    """The page as a URI; null if it is served only."""
-    address: str | None
-    """The address of the server, until Ctrl-C; null with --output alone."""
+    submission: str  #: The submission's folder.
+    results: ResultsDocument
+    comparisons: Mapping[str, ComparisonDocument]  #: By baseline; the model is B.
+    not_compared: Mapping[str, str]  #: Baseline to the reason why there is no comparison.
+    faults: bool  #: Whether the submission has faults.
+    failed: int  #: Examples without an answer.
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskDescription:
+class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
+    """The plan of `run --dry-run`."""
+
+    to_prepare: Mapping[str, Sequence[str]]  #: Task to the splits that would be prepared.
+    tasks: Sequence[EstimatedTask]  #: Empty as long as data is missing.
+
+
+class AnswerFields(Part, frozen=True):
+    """An answer and its score."""
+
+    prediction: str | None  #: The text that was scored.
+    score: float | None  #: Null if the metric scores no single examples.
+    right: bool | None  #: Null if that is not known.
+    raw: str = ""  #: The model's text, if it is another.
+    flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
+
+
+class CourseFields(Part, frozen=True):
+    """The state of a dialogue after a turn."""
+
+    before: Sequence[str]  #: The contexts of the earlier turns, in order.
+    predicted: str  #: The state according to the answers.
+    gold: str
+    parted: (
+        str  #: The turn and answer where the states diverged: `here` for this turn, empty if they are equal.
+    )
+
+
+class ShownExample(AnswerFields, kw_only=True, frozen=True):
+    """An example that `show` printed."""
+
+    id: str
+    question: str
+    context: str
+    references: Sequence[str]
+    course: CourseFields | None = None  #: The state after this turn, if the metric compares states.
+    wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by their number.
+    against: AnswerFields | None = None  #: The answer of the other submission, with --against.
+
+
+class OtherSubmission(Part, frozen=True):
+    """The submission of --against."""
+
+    submission: str
+    score: float | None  #: Its score on the task.
+
+
+class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
+    """The examples of `show`."""
+
+    submission: str
+    task: str
+    split: str
+    metric: str
+    headline: str  #: The name of the task's main score.
+    score: float | None  #: The score of the whole split.
+    examples: int  #: The number of examples.
+    matching: int  #: The number of examples that match the options.
+    shown: Sequence[ShownExample]  #: The first of them.
+    against: OtherSubmission | None = None
+
+
+class PageDocument(Document, tag="decabench.page/1", frozen=True):
+    """The page of `show --output` or `--open`."""
+
+    page: str | None  #: The page as a URI; null if it is served only.
+    address: str | None  #: The address of the server, until Ctrl-C; null with --output alone.
+
+
+class PublishedFields(Part, frozen=True):
+    """Scores that a paper reports."""
+
+    name: str  #: The model.
+    training: str  #: How it was trained.
+    scores: Mapping[str, float]
+    total: float | None  #: The total as printed.
+    source: str  #: The place in the paper.
+
+
+class SuiteHead(Part, frozen=True):
+    """A suite."""
+
+    title: str
+    description: str
+    total: str  #: How the scores of its tasks combine.
+    total_name: str
+    source: str  #: The paper whose scores are published with it.
+    source_url: str
+    notes: Sequence[str]  #: Remarks that readers of the published rows need.
+    origin: str  #: decabench, or user.
+
+
+class SuiteDescription(SuiteHead, frozen=True):
+    """A suite, as `suites` lists it."""
+
+    tasks: Sequence[str]
+    prepared: Sequence[str]  #: The tasks that are prepared.
+
+
+class SuiteTask(Part, frozen=True):
+    """A task of a suite."""
+
+    metric: str
+    prepared: bool  #: Whether some of its data is prepared.
+
+
+class SuiteDocument(SuiteHead, frozen=True):
+    """A suite, as `suites show` shows it."""
+
+    tasks: Mapping[str, SuiteTask]
+    published: Sequence[PublishedFields]
+
+
+class TaskDescription(Part, frozen=True):
     """A task, as `tasks` lists it."""
 
     name: str
-    """Its name."""
     dataset: str
-    """The dataset."""
     metric: str
-    """Its metric."""
-    counts: Mapping[str, int]
-    """The published number of examples by split."""
-    hidden: Sequence[str]
-    """Splits whose labels are not public."""
+    counts: Mapping[str, int]  #: The published number of examples by split.
+    hidden: Sequence[str]  #: Splits whose labels are not public.
     licence: str
-    """The licence of the data."""
-    origin: str
-    """decabench, or user."""
-    state: Literal["prepared", "not prepared", "outdated", "damaged"]
-    """Whether it is prepared; outdated data is that of an earlier version."""
+    origin: str  #: decabench, or user.
+    state: Literal[
+        "prepared", "not prepared", "outdated", "damaged"
+    ]  #: An earlier version prepared outdated data.
     prepared: Mapping[str, PreparedSplit]
-    """The splits that are prepared."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TasksDocument:
-    """What `tasks` lists."""
-
-    format: Literal["decabench.tasks/1"] = "decabench.tasks/1"
-    home: str
-    """The folder of prepared data."""
-    tasks: Sequence[TaskDescription]
+class TasksDocument(Document, tag="decabench.tasks/1", frozen=True):
     """All known tasks."""
 
+    home: str  #: The folder of prepared data.
+    tasks: Sequence[TaskDescription]
 
-@dataclass(frozen=True, kw_only=True)
-class ExampleFields:
+
+class ExampleFields(Part, frozen=True):
     """An example."""
 
     id: str
-    """Its id."""
     question: str
-    """The question."""
     context: str
-    """The context."""
-    answers: Sequence[str]
-    """All references; none where labels are hidden."""
+    answers: Sequence[str]  #: All references; none where labels are hidden.
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskDocument:
-    """What `tasks show` shows."""
+class TaskDocument(Document, tag="decabench.task/1", frozen=True):
+    """A task, as `tasks show` shows it."""
 
-    format: Literal["decabench.task/1"] = "decabench.task/1"
     task: TaskDescription
-    """The task."""
-    facts: Mapping[str, str]
-    """What there is to know about it: title, output, metric, units, licence, citation, sources, notes."""
-    examples: Sequence[ExampleFields]
-    """The first examples of the split; none if it is not prepared."""
+    facts: Mapping[str, str]  #: Title, output, metric, units, licence, citation, sources, notes.
+    examples: Sequence[ExampleFields]  #: The first examples of the split; none if it is not prepared.
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProofDocument:
-    """What `tasks validate` checked."""
+class OverlapFields(Part, frozen=True):
+    """The examples of a task's split that are in another task's data, too."""
 
-    format: Literal["decabench.proof/1"] = "decabench.proof/1"
     task: str
-    """The task."""
     split: str
-    """The split."""
+    in_: str = field(name="in")  #: The task in whose data the texts were looked for.
+    examples: int  #: Examples of the split.
+    exact: int  #: Examples whose text is there as it is.
+    normalised: int  #: Examples whose text is there apart from case, spaces and punctuation.
+
+
+class OverlapDocument(Document, tag="decabench.overlap/1", frozen=True):
+    """The texts that `tasks overlap` found in other data."""
+
+    compare: str  #: The part that was compared: context or example.
+    against: Sequence[str]  #: The splits in which texts were looked for.
+    normalisation: str  #: How texts are normalised.
+    not_prepared: Sequence[str]  #: Tasks that were left out because they are not prepared.
+    overlap: Sequence[OverlapFields]
+
+
+class ProofDocument(Document, tag="decabench.proof/1", frozen=True):
+    """The checks of `tasks validate`."""
+
+    task: str
+    split: str
     checks: Sequence[ProofStep]
-    """All checks."""
-    failed: int
-    """The number of those that failed."""
+    failed: int  #: The number of checks that failed.
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingDocument:
-    """What `train` made."""
+class TrainingDocument(Document, tag="decabench.training/1", frozen=True):
+    """The model that `train` made."""
 
-    format: Literal["decabench.training/1"] = "decabench.training/1"
-    output: str
-    """The folder of the run."""
-    step: int
-    """The last step."""
-    checkpoint: str
-    """The best checkpoint, or the last one if nothing was validated."""
-    best: float | None
-    """The best score; null if there is none."""
-    scores: Mapping[str, float]
-    """The scores of the last validation, by task."""
+    output: str  #: The folder of the run.
+    step: int  #: The last step.
+    checkpoint: str  #: The best checkpoint, or the last one if nothing was validated.
+    best: float | None  #: The best score; null if there is none.
+    scores: Mapping[str, float]  #: The scores of the last validation, by task.
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundleDocument:
-    """What `train --bundle` wrote."""
+class BundleDocument(Document, tag="decabench.bundling/1", frozen=True):
+    """The folder that `train --bundle` wrote."""
 
-    format: Literal["decabench.bundling/1"] = "decabench.bundling/1"
     bundle: str
-    """The folder."""
     bytes: int
-    """Its size."""
-    weights_bytes: int
-    """What the weights will take in half precision."""
-    code: str
-    """The digest of the code in it, for --trust."""
-    cut: Sequence[str]
-    """What was cut to fit, a sentence each."""
+    weights_bytes: int  #: The size of the weights in half precision.
+    code: str  #: The digest of the code in it, for --trust.
+    cut: Sequence[str]  #: A sentence for each thing that was cut to fit.
 
 
-@dataclass(frozen=True, kw_only=True)
-class VectorsDocument:
-    """What `vectors ngrams` and `vectors convert` wrote."""
+class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
+    """The vectors that `vectors ngrams` or `vectors convert` wrote."""
 
-    format: Literal["decabench.vectors/1"] = "decabench.vectors/1"
     paths: Sequence[str]
-    """The files."""
-    vectors: int
-    """The number of vectors: of n-grams or of words."""
+    vectors: int  #: The number of vectors: of n-grams or of words.
     dimension: int
-    """Their dimension."""
-    left_out: Sequence[str]
-    """Words that a line of text cannot hold."""
+    left_out: Sequence[str]  #: Words that a line of text cannot hold.
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifiedFile:
-    """What verification found about one results file."""
+class VerifiedFile(Part, frozen=True):
+    """The verification of a results file."""
 
     path: str
-    """The file."""
-    ok: bool
-    """Whether it is verified, and signed if that was asked for."""
-    verdict: str
-    """The result in one line, or why it could not be verified."""
+    ok: bool  #: Whether it is verified, and signed if that was asked for.
+    verdict: str  #: The result in one line, or the reason why it could not be verified.
     tasks: Mapping[str, TaskCheck]
-    """By task."""
-    other: Sequence[Discrepancy]
-    """Differences that concern no single task."""
-    lacking: Sequence[str]
-    """Tasks that the submission answers, but the file has no result for."""
-    signed_by: str | None
-    """Who signed the manifest, with --signed-by."""
+    other: Sequence[Discrepancy]  #: Differences that concern no single task.
+    lacking: Sequence[str]  #: Tasks that the submission answers, but the file has no result for.
+    signed_by: str | None  #: Who signed the manifest, with --signed-by.
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerificationDocument:
-    """What `verify` found."""
+class VerificationDocument(Document, tag="decabench.verification/1", frozen=True):
+    """The results files that `verify` looked at."""
 
-    format: Literal["decabench.verification/1"] = "decabench.verification/1"
     files: Sequence[VerifiedFile]
-    """The results files."""
 
 
-DOCUMENTS: Mapping[str, Sequence[Any]] = {
-    "analyze": [AnalysisDocument],
-    "check": [CheckDocument],
-    "compare": [ComparisonDocument],
-    "evaluate": [EvaluationDocument],
-    "export results": [ExportedResultsDocument],
-    "export tasks": [ExportedTasksDocument],
-    "export weights": [ExportDocument],
-    "import": [CheckDocument],
-    "leaderboard": [BoardDocument],
-    "metrics": [Mapping[str, MetricFields]],
-    "metrics selftest": [SelftestDocument],
-    "metrics show": [MetricFields],
-    "predict": [PredictionDocument, EstimateDocument, PromptDocument],
-    "prepare": [PreparationDocument],
-    "run": [OutcomeDocument, ForecastDocument],
-    "show": [BrowsedDocument, PageDocument],
-    "suites": [Mapping[str, SuiteDescription]],
-    "suites show": [SuiteDocument],
-    "tasks": [TasksDocument],
-    "tasks overlap": [OverlapDocument],
-    "tasks show": [TaskDocument],
-    "tasks validate": [ProofDocument],
-    "train": [TrainingDocument, BundleDocument],
-    "vectors convert": [VectorsDocument],
-    "vectors ngrams": [VectorsDocument],
-    "verify": [VerificationDocument],
+class AnswerLine(Struct, frozen=True):
+    """A line of `predictions/<task>.<split>.jsonl`. Other keys are ignored."""
+
+    id: str
+    answer: str
+    raw: str = ""  #: The model's text, if it is another.
+    rule: str = ""  #: The rule that extracted the answer.
+    finish: Literal["stop", "length", "refused"] = "stop"
+    context_kept: tuple[int, int] | None = None  #: Tokens of the context that the model saw, and all of them.
+    reasoning: str = ""
+
+
+DOCUMENTS: Mapping[str, Any] = {
+    "error": ErrorDocument,
+    "analyze": AnalysisDocument,
+    "check": CheckDocument,
+    "compare": ComparisonDocument,
+    "evaluate": EvaluationDocument,
+    "export results": ExportedResultsDocument,
+    "export tasks": ExportedTasksDocument,
+    "export weights": ExportDocument,
+    "import": CheckDocument,
+    "leaderboard": BoardDocument,
+    "metrics": Mapping[str, MetricFields],
+    "metrics selftest": SelftestDocument,
+    "metrics show": MetricFields,
+    "predict": PredictionDocument,
+    "predict --dry-run": EstimateDocument,
+    "predict --show-prompt": PromptDocument,
+    "prepare": PreparationDocument,
+    "run": OutcomeDocument,
+    "run --dry-run": ForecastDocument,
+    "show": BrowsedDocument,
+    "show --output": PageDocument,
+    "suites": Mapping[str, SuiteDescription],
+    "suites show": SuiteDocument,
+    "tasks": TasksDocument,
+    "tasks overlap": OverlapDocument,
+    "tasks show": TaskDocument,
+    "tasks validate": ProofDocument,
+    "train": TrainingDocument,
+    "train --bundle": BundleDocument,
+    "vectors convert": VectorsDocument,
+    "vectors ngrams": VectorsDocument,
+    "verify": VerificationDocument,
 }
-"""Command to the documents that it may print. Any of them may print an ErrorDocument instead."""
+"""Command to the document that it prints; any command may print the error instead."""

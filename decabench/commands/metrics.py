@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import isinf
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from decabench.commands._console import TableColumn, echo, folded, is_set, print
 from decabench.commands._options import complete_metric
 
 if TYPE_CHECKING:
-    from decabench.commands._formats import MetricFields
+    from decabench.commands._documents import MetricFields
 
 __all__ = ["metrics"]
 
@@ -26,7 +25,7 @@ def metrics(context: click.Context) -> None:
     from decabench.metrics import METRICS
 
     if is_set("json"):
-        print_json({name: asdict(_describe(name)) for name in METRICS})
+        print_json({name: _describe(name) for name in METRICS})
         return
     for name in METRICS:
         _print_metric(name)
@@ -62,7 +61,7 @@ def _print_metric(name: str) -> None:
 
 def _describe(name: str) -> MetricFields:
     """Return a metric as `--json` prints it."""
-    from decabench.commands._formats import MetricFields
+    from decabench.commands._documents import MetricFields
     from decabench.metrics import METRICS
 
     metric = METRICS[name]

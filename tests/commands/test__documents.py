@@ -1,58 +1,71 @@
-"""What `--json` prints: one document and nothing else, of the form that docs/schemas/output/ states, errors too."""
+"""`--json` prints one document and nothing else, of the form that tools/schemas.py states; so are files."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 
 import jsonschema
 import pytest
 
 from decabench.commands._documents import DOCUMENTS
 from decabench.tasks import Store
+from tests.sources import ROOT
 from tests.test_cli import COMMANDS
 
-ROOT = Path(__file__).parents[2]
-SCHEMAS = {
-    path.name.removesuffix(".schema.json"): json.loads(path.read_text(encoding="utf-8"))
-    for path in (ROOT / "docs" / "schemas" / "output").glob("*.schema.json")
-}
-TRAINED = ("train", "analyze", "export weights", "vectors ngrams")
+sys.path.insert(0, str(ROOT / "tools"))
+import schemas
+
+SCHEMA = schemas.schema()
+TRAINED = ("train", "train --bundle", "analyze", "export weights", "vectors ngrams")
 
 
-def refuse(constant: str) -> None:
+def refuse(constant):
     raise ValueError(f"{constant} is no JSON")
 
 
-def parsed(text: str):
+def parsed(text):
     """The document; NaN and Infinity, which Python would take, are none."""
     return json.loads(text, parse_constant=refuse)
 
 
-def validate(document, name: str) -> None:
-    jsonschema.validate(document, SCHEMAS[name], jsonschema.Draft202012Validator)
+def faults(value, kind=None):
+    """What a schema finds in a value: that of a type, or the whole one for a value with a format."""
+    form = {"$defs": SCHEMA["$defs"], "$ref": f"#/$defs/{kind}"} if kind else SCHEMA
+    return [
+        f"{error.json_path}: {error.message[:200]}"
+        for error in jsonschema.Draft202012Validator(form).iter_errors(value)
+    ]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("documents")
+def validate(document, command):
+    if "format" in document:
+        assert document["format"] == DOCUMENTS[command].__struct_config__.tag
+        assert faults(document) == [], command
+        return
+    many = command in ("metrics", "suites")
+    kind = {"metrics": "MetricFields", "suites": "SuiteDescription" if many else "SuiteDocument"}[
+        command.split()[0]
+    ]
+    for each in document.values() if many else [document]:
+        assert faults(each, kind) == [], command
 
 
-@pytest.fixture(scope="module")
-def trained(home, place):
-    """A model that was trained for a step."""
-    if find_spec("torch") is None:
-        pytest.skip("torch is not installed: pip install 'decabench[train]'")
-    return place / "run"
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
+    groups = {"decabench", "export", "vectors"}  # which do nothing by themselves
+    assert {name.partition(" --")[0] for name in DOCUMENTS} - {"error"} == commands - groups
 
 
-def runs(home: Path, submit, place: Path):
-    """Command and case to its arguments and its schema."""
+def runs(home, submit, place):
+    """Case to its arguments; the first words name its document in DOCUMENTS."""
     a, b = submit("majority", ["sst", "schema"]), submit("first-choice", ["sst", "schema"])
     (place / "words.txt").write_text("the 0.5 0.25\nsmall 0.125 1.0\n")
     (first,) = islice(Store(home).examples("sst", "validation"), 1)
@@ -61,130 +74,121 @@ def runs(home: Path, submit, place: Path):
     pair.write_text(
         'format = "decabench.suite/1"\nname = "pair"\ntitle = "Two"\ntasks = ["sst", "schema"]\ntotal = "mean"\n'
     )
-    in_suite = ["--suite", "pair", "--include", pair]
+    data, in_suite, sst = ["--home", home], ["--suite", "pair", "--include", pair], ["--tasks", "sst"]
     settings = ["--set", f"output={place / 'made'}", "--set", "predictor=majority", "--set", 'tasks=["sst"]']
     settings += ["--set", f"home={home}", "--set", 'baselines=["random"]']
-    predict = ["predict", "--predictor", "majority", "--tasks", "sst", "--home", home]
-    asked = [
-        "predict",
-        "--predictor",
-        "openai:http://localhost:1/v1",
-        "--model",
-        "m",
-        "--tasks",
-        "sst",
-        "--home",
-        home,
-    ]
+    asked = ["--predictor", "openai:http://localhost:1/v1", "--model", "m", *sst, *data]
+    results = a / "results" / "validation" / "results.json"
     return {
-        "check": (["check", "--submission", a, "--home", home], "check"),
-        "compare": (["compare", a, b, "--home", home], "compare"),
-        "compare, all ten": (["compare", submit("majority"), submit("random"), "--home", home], "compare"),
-        "compare, a suite": (["compare", a, b, "--home", home, *in_suite], "compare"),
-        "evaluate": (["evaluate", a, "--home", home], "evaluate"),
-        "evaluate, a suite": (["evaluate", a, "--home", home, *in_suite], "evaluate"),
-        "evaluate, all ten": (["evaluate", submit("majority"), "--home", home], "evaluate"),
-        "export results": (
-            ["export", "results", a / "results" / "validation" / "results.json"],
-            "export-results",
-        ),
-        "export tasks": (
-            ["export", "tasks", "sst", "--for", "lm-eval", "--home", home, "--output", place / "tasks"],
-            "export-tasks",
-        ),
-        "import": (
-            [
-                "import",
-                "csv",
-                place / "one.csv",
-                "--task",
-                "sst",
-                "--home",
-                home,
-                "--output",
-                place / "imported",
-                "--name",
-                "one",
-            ],
-            "import",
-        ),
-        "leaderboard": (
-            ["leaderboard", "--submissions", a.parent, "--output", place / "site", "--home", home],
-            "leaderboard",
-        ),
-        "metrics": (["metrics"], "metrics"),
-        "metrics selftest": (["metrics", "selftest"], "metrics-selftest"),
-        "metrics show": (["metrics", "show", "mse"], "metrics-show"),
-        "predict": ([*predict, "--output", place / "p"], "predict"),
-        "predict --dry-run": ([*asked, "--dry-run"], "predict.estimate"),
-        "predict --show-prompt": ([*asked, "--show-prompt", "sst"], "predict.prompt"),
-        "prepare": (["prepare", "sst", "woz.en", "--sample", "--home", place / "home"], "prepare"),
-        "run": (["run", *settings], "run"),
-        "run --dry-run": (["run", *settings, "--dry-run"], "run.forecast"),
-        "show": (["show", a, "--task", "sst", "--home", home, "--limit", 2], "show"),
-        "show --against": (["show", a, "--task", "sst", "--home", home, "--against", b], "show"),
-        "show --output": (
-            ["show", a, "--task", "sst", "--home", home, "--output", place / "page"],
-            "show.page",
-        ),
-        "suites": (["suites", "--home", home], "suites"),
-        "suites show": (["suites", "show", "decathlon", "--home", home], "suites-show"),
-        "tasks": (["tasks", "--home", home], "tasks"),
-        "tasks overlap": (["tasks", "overlap", "--tasks", "sst", "--home", home], "tasks-overlap"),
-        "tasks show": (["tasks", "show", "sst", "--home", home], "tasks-show"),
-        "tasks validate": (["tasks", "validate", "sst", "--home", home], "tasks-validate"),
-        "vectors convert": (
-            ["vectors", "convert", place / "words.txt", "--output", place / "vectors.npy"],
-            "vectors-convert",
-        ),
-        "verify": (["verify", "--submission", a, "--home", home], "verify"),
+        "check": ["--submission", a, *data],
+        "compare": [a, b, *data],
+        "compare, all ten": [submit("majority"), submit("random"), *data],
+        "compare, a suite": [a, b, *data, *in_suite],
+        "evaluate": [a, *data],
+        "evaluate, a suite": [a, *data, *in_suite],
+        "evaluate, all ten": [submit("majority"), *data],
+        "export results": [results],
+        "export tasks": ["sst", "--for", "lm-eval", *data, "--output", place / "tasks"],
+        "import": [
+            "csv",
+            place / "one.csv",
+            "--task",
+            "sst",
+            *data,
+            "--output",
+            place / "imported",
+            "--name",
+            "one",
+        ],
+        "leaderboard": ["--submissions", a.parent, "--output", place / "site", *data],
+        "metrics": [],
+        "metrics selftest": [],
+        "metrics show": ["mse"],
+        "predict": ["--predictor", "majority", *sst, *data, "--output", place / "p"],
+        "predict --dry-run": asked,
+        "predict --show-prompt": ["sst", *asked],
+        "prepare": ["sst", "woz.en", "--sample", "--home", place / "home"],
+        "run": settings,
+        "run --dry-run": settings,
+        "show": [a, "--task", "sst", *data, "--limit", 2],
+        "show, against": [a, "--task", "sst", *data, "--against", b],
+        "show --output": [place / "page", a, "--task", "sst", *data],
+        "suites": data,
+        "suites show": ["decathlon", *data],
+        "tasks": data,
+        "tasks overlap": [*sst, *data],
+        "tasks show": ["sst", *data],
+        "tasks validate": ["sst", *data],
+        "vectors convert": [place / "words.txt", "--output", place / "vectors.npy"],
+        "verify": ["--submission", a, *data],
     }
 
 
-def test_every_command_prints_json_that_its_schema_describes(command, home, submit, place):
-    checked = set()
-    for case, (arguments, schema) in runs(home, submit, place).items():
-        done = command(*arguments, "--json")
+def test_every_command_prints_json_that_its_schema_describes(command, home, submit, tmp_path):
+    cases = runs(home, submit, tmp_path)
+    assert {case.partition(",")[0] for case in cases} == {*DOCUMENTS} - {*TRAINED, "error"}
+    for case, arguments in cases.items():
+        name = case.partition(",")[0]
+        done = command(*name.split(), *arguments, "--json")
         assert done.exit_code in (0, 1), (case, done.output)
         assert done.exception is None or isinstance(done.exception, SystemExit), (case, done.exception)
-        document = parsed(done.stdout)
-        assert "error" not in document, (case, document)
-        validate(document, schema)
-        checked.add(schema)
-    left = {f"decabench {name}" for name in DOCUMENTS if name not in TRAINED} - {
-        f"decabench {name.partition('.')[0].replace('-', ' ')}" for name in checked
-    }
-    assert left == set()
+        validate(parsed(done.stdout), name)
 
 
-def test_training_commands_print_json_that_their_schemas_describe(command, home, place, trained):
+@pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch is not installed: pip install 'decabench[train]'"
+)
+def test_training_commands_print_json_that_their_schemas_describe(command, home, tmp_path):
+    trained, data = tmp_path / "run", ["--home", home]
     small = ("model.dimension=10", "steps=1", 'vectors=["none:10"]', "batch_tokens=200")
-    train = ["train", "--tasks", "sst", "--home", home, *(word for one in small for word in ("--set", one))]
-    ngrams = ["vectors", "ngrams", "--tasks", "sst", "--home", home, "--steps", 1, "--dimension", 2]
-    for arguments, schema in (
-        ([*train, "--output", trained], "train"),
-        ([*train, "--bundle", place / "bundle"], "train.bundling"),
-        (
-            ["analyze", "pointers", trained, "--output", place / "figures", "--home", home, "--examples", 1],
-            "analyze",
-        ),
-        (["export", "weights", trained, "--output", place / "copy"], "export-weights"),
-        (
-            [*ngrams, "--output", place / "v.safetensors"],
-            "vectors-ngrams",
-        ),
-    ):
-        done = command(*arguments, "--json")
-        assert done.exit_code == 0, (schema, done.output)
-        validate(parsed(done.stdout), schema)
+    train = ["--tasks", "sst", *data, *(word for one in small for word in ("--set", one))]
+    ngrams = ["--tasks", "sst", *data, "--steps", 1, "--dimension", 2]
+    cases = {
+        "train": [*train, "--output", trained],
+        "train --bundle": [tmp_path / "bundle", *train],
+        "analyze": ["pointers", trained, "--output", tmp_path / "figures", *data, "--examples", 1],
+        "export weights": [trained, "--output", tmp_path / "copy"],
+        "vectors ngrams": [*ngrams, "--output", tmp_path / "v.safetensors"],
+    }
+    for name, arguments in cases.items():
+        done = command(*name.split(), *arguments, "--json")
+        assert done.exit_code == 0, (name, done.output)
+        validate(parsed(done.stdout), name)
 
 
-def test_every_command_has_a_schema():
-    commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
-    groups = {"decabench", "export", "vectors"}  # which do nothing by themselves
-    assert set(DOCUMENTS) == commands - groups
-    for schema in SCHEMAS.values():
-        jsonschema.Draft202012Validator.check_schema(schema)
+def test_every_submission_of_the_repository():
+    paths = sorted((ROOT / "submissions").rglob("submission.toml"))
+    assert paths
+    for path in paths:
+        assert faults(tomllib.loads(path.read_text())) == [], path
+        for results in path.parent.rglob("results.json"):
+            assert faults(json.loads(results.read_text())) == [], results
+        for answers in path.parent.rglob("predictions/*.jsonl"):
+            for line in answers.read_text().splitlines()[:3]:
+                assert faults(json.loads(line), "AnswerLine") == [], answers
+
+
+def test_files_that_evaluate_writes(command, home, submit):
+    folder = submit("majority", ("sst", "schema", "wikisql"))
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    assert faults(json.loads((folder / "results" / "validation" / "results.json").read_text())) == []
+    for path in (folder / "results" / "validation" / "examples").iterdir():
+        head, *rows = map(json.loads, gzip.open(path, "rt"))
+        assert faults(head) == []
+        assert [fault for row in rows for fault in faults(row, "ScoredExample")] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"format": "decabench.results/2"}, None),
+        ({"format": "decabench.submission/1"}, None),
+        ({"id": "a", "answer": 1}, "AnswerLine"),
+        ({"id": "a", "statistics": [1], "extra": 1}, "ScoredExample"),
+    ],
+)
+def test_the_schema_refuses(value, kind):
+    assert faults(value, kind)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +209,7 @@ def test_errors_are_json_too(command, tmp_path, monkeypatch, arguments, kind, co
     done = command("--json", *arguments) if first else command(*arguments, "--json")
     assert done.exit_code == plain.exit_code == code
     document = parsed(done.stdout)
-    validate(document, "error")
+    assert faults(document) == []
     assert (document["error"]["kind"], document["error"]["exit_code"]) == (kind, code)
     assert document["error"]["message"] in " ".join(done.stderr.split("\n")) or not arguments
 

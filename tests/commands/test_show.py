@@ -18,8 +18,6 @@ from decabench.tasks import Store
 
 Command = Callable[..., Result]
 Submit = Callable[..., Path]
-ROW = Path(__file__).parents[2] / "docs" / "schemas" / "files" / "example-line.schema.json"
-"""What a row of the file of examples holds, from the docstrings of `ScoredExample`."""
 HOSTILE = "</script>\x1b[31mred\x1b[0m\u202etxt.exe\x07"
 
 
@@ -38,11 +36,6 @@ def shown(done: Result) -> dict[str, Any]:
     assert done.exit_code == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
     return content
-
-
-def test_the_flags_of_the_command_are_those_of_the_rows() -> None:
-    described = json.loads(ROW.read_text(encoding="utf-8"))["properties"]["flags"]["description"]
-    assert module._FLAGS == tuple(re.findall(r"`(\w+)`", described))
 
 
 def test_wrong_ones_with_question_context_and_answers(

@@ -1,0 +1,68 @@
+"""The JSON schema of everything that decabench prints with `--json` and of the files of a submission.
+
+`python tools/schemas.py` prints it. `docs/conf.py` puts it on the site, and `tables` into docs/json.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from decabench.commands._documents import DOCUMENTS, AnswerLine
+from decabench.scoring import ExamplesHead, ScoredExample
+from decabench.submission import SubmissionInfo
+
+__all__ = ["schema", "tables"]
+
+FORMATS: Mapping[str, str] = {
+    "SubmissionInfo": "decabench.submission/1",
+    "ExamplesHead": "decabench.examples/1",
+}
+"""The format of files whose type does not have it."""
+OPEN = ("AnswerLine", "SubmissionInfo")
+"""Types in which other keys are ignored."""
+
+
+def schema() -> dict[str, Any]:
+    """A schema (draft 2020-12) that accepts every document and file with a `format`; other forms are in `$defs`."""
+    kinds = [*DOCUMENTS.values(), AnswerLine, ExamplesHead, ScoredExample, SubmissionInfo]
+    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for name, format in FORMATS.items():
+        parts[name]["properties"]["format"] = {"const": format}
+        parts[name]["required"].insert(0, "format")
+    for name, part in parts.items():
+        part.setdefault("additionalProperties", name in OPEN)
+    whole = [{"$ref": f"#/$defs/{name}"} for name, part in parts.items() if "format" in part["properties"]]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": whole, "$defs": parts}
+
+
+def tables() -> Iterator[str]:
+    """Lines of Markdown: for each command, the fields of the document that it prints. Needs Sphinx."""
+    from sphinx.pycode import ModuleAnalyzer
+
+    parts = schema()["$defs"]
+    comments = ModuleAnalyzer.for_module("decabench.commands._documents").find_attr_docs()
+    for command, kind in DOCUMENTS.items():
+        own = get_args(kind)[-1] if get_args(kind) else kind
+        part = parts[own.__name__]
+        yield f"## {command}\n\n{'An object by name. In each: ' * (own is not kind)}{part['description']}\n"
+        yield "| field | description |\n|---|---|"
+        for field, form in part["properties"].items():
+            texts = [
+                comments[each.__name__, field] for each in own.__mro__ if (each.__name__, field) in comments
+            ]
+            if field == "format":
+                texts = [[f"`{form['enum'][0]}`"]]
+            if inner := re.search(r"#/\$defs/(\w+)", json.dumps(form)):
+                texts.append([f"In each: {', '.join(f'`{key}`' for key in parts[inner[1]]['properties'])}."])
+            optional = "" if field in part["required"] else " (may be missing)"
+            yield f"| `{field}`{optional} | {' '.join(' '.join(text).strip() for text in texts)} |"
+        yield ""
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1))
