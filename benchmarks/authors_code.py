@@ -38,7 +38,7 @@ def make_items(task: str, vocabulary: int):
     """Make a batch of random words, the frequent ones as frequent as Zipf says; a fifth are not in the vocabulary."""
     import numpy as np
 
-    from decabench.models.words import EOS, INIT
+    from decabench.vectors.tokenizer import EOS, INIT
 
     random = np.random.default_rng(0)
     examples, *ranges = BATCHES[task]
@@ -61,8 +61,8 @@ def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], voca
 
     from decabench.models.mqan import MQAN
     from decabench.models.mqan_batch import MQANConfig, collate
-    from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-    from decabench.models.words import Lexicon
+    from decabench.vectors.tokenizer import Lexicon
+    from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
     torch.manual_seed(0)
     torch.set_num_threads(1)

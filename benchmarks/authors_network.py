@@ -30,8 +30,8 @@ from decabench.models.decoding import greedy
 from decabench.models.family import Item, Losses, ModelReply, MultitaskNetwork
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan_batch import MQANBatch, MQANConfig, collate
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
+from decabench.vectors.word_vectors import WordTable
 
 _NETWORK = "multitask_question_answering_network"
 _MISSING = {
@@ -85,7 +85,7 @@ class AuthorsNetwork(MultitaskNetwork):
     def __init__(self, config: AuthorsConfig, words: WordTable) -> None:
         super().__init__()
         self.config, self.lexicon = config, words.lexicon
-        vectors = words.vocabulary()
+        vectors = torch.from_numpy(words.vocabulary())
         self.register_buffer("vocabulary", vectors, persistent=False)
         module = import_code(config.clone)
         self.seen: list[Tensor] = []

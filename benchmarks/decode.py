@@ -15,7 +15,7 @@ def calls(shape: Shape, side: str, device: str):
     import torch
 
     from benchmarks import equations
-    from decabench.models.words import EOS
+    from decabench.vectors.tokenizer import EOS
 
     model, batch = make_model(shape, device)
     model.generate.bias.data[EOS] = -1e3  # no answer ends early: every run generates as much

@@ -27,8 +27,8 @@ from decabench.models.layers import Dropout, FeedForward
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan import MQAN, Coattention, Decoded, Decoder, DecoderState, Encoding
 from decabench.models.mqan_batch import MODELS, MQANConfig, Parts
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Output
+from decabench.vectors.word_vectors import WordTable
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class DepartingMQAN(MQAN):
 
     def __init__(self, config: DeparturesConfig, words: WordTable) -> None:
         super().__init__(config, words)
-        encoder, d_emb = self.encoder, words.vocabulary().shape[1]
+        encoder, d_emb = self.encoder, words.dimension
         sizes = config.dimension, config.hidden, config.dropout
         if config.drop_words:
             # Each occurrence is dropped, and then projected, in place of each distinct word projected once.

@@ -23,7 +23,7 @@ from authors_network import AuthorsConfig, AuthorsNetwork
 from departures import DepartingMQAN, DeparturesConfig
 
 from decabench.models.mqan_batch import collate
-from decabench.models.words import EOS, INIT
+from decabench.vectors.tokenizer import EOS, INIT
 
 SIZES = {"dimension": 16, "hidden": 20, "heads": 2, "layers": 2, "vocabulary": 30}
 DRAWS = 3_000

@@ -29,9 +29,9 @@ def make(words: int):
     import torch
 
     from decabench.models.joint_many_task import JointManyTask, JointManyTaskConfig
-    from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-    from decabench.models.words import Lexicon
     from decabench.tasks import Label, Number, Tags, Tree
+    from decabench.vectors.tokenizer import Lexicon
+    from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
     random, letters = np.random.default_rng(0), list("etaoinshrdlucmfwypvbgkjqxz")
     found: dict[str, None] = {}
@@ -63,7 +63,7 @@ def look_up(sentences, parts, weights):
     import torch
     from torch.nn import functional as F
 
-    from decabench.models.word_vectors import ngrams
+    from decabench.vectors.word_vectors import ngrams
 
     flat = [word for words in zip(*sentences, strict=True) for word in words]
     own = F.embedding(torch.tensor([parts.words[word] for word in flat]), weights["embed.words"])

@@ -43,8 +43,8 @@ def make_model(shape: Shape, device: str):
     from decabench.models.devices import pick_device
     from decabench.models.mqan import MQAN
     from decabench.models.mqan_batch import MQANConfig, collate
-    from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-    from decabench.models.words import EOS, INIT, Lexicon
+    from decabench.vectors.tokenizer import EOS, INIT, Lexicon
+    from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
     torch.manual_seed(0)
     random = np.random.default_rng(0)

@@ -27,9 +27,9 @@ from torch.nn import functional as F
 from benchmarks import modular_equations as equations
 from decabench.models import ColumnBatch, flush_denormals
 from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import Tags
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
 TEXTS, WORDS = 32, 50
 OUTPUTS = {name: Tags(names=tuple(map(str, range(n)))) for name, n in (("p", 18), ("hi", 25), ("en", 44))}

@@ -18,6 +18,7 @@ ROOMS = (
     "tasks",
     "prompts",
     "submission",
+    "vectors",
     "models",
     "scoring",
     "exchange",
@@ -37,7 +38,7 @@ BESIDE = {"training": {"predictors"}, "leaderboard": {"predictors", "training", 
 ON_USE = {"sacrebleu", "rouge_score", "numpy"}
 """What metrics may load beside the standard library, on first use: scorers, and numpy where arrays are given."""
 
-WITH_TORCH = ("models", "training", "predictors")
+WITH_TORCH = ("vectors", "models", "training", "predictors")
 
 
 def room(module: str) -> str:

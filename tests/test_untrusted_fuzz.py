@@ -343,7 +343,7 @@ def a_sentence(read: Callable[[], object]) -> None:
 @pytest.mark.parametrize("name", ["a.npy", "a.txt", "glove.txt", "wink.json"])
 def test_vectors(place: Place, tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch")
-    from decabench.models.vector_files import open_vectors
+    from decabench.vectors.vector_files import open_vectors
 
     for other in ("a.npy", "a.txt"):
         shutil.copy(place.folder / other, tmp_path / other)

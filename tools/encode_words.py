@@ -29,10 +29,10 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from decabench.models.ngrams import read_texts
-from decabench.models.vector_files import is_line, write_matrix
-from decabench.models.words import tokenize
 from decabench.tasks import Store, home_folder
+from decabench.vectors.skipgram import read_texts
+from decabench.vectors.tokenizer import tokenize
+from decabench.vectors.vector_files import is_line, write_matrix
 
 BATCH = 256
 NORM = 5.5

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from decabench.errors import DecabenchError
-from decabench.models.vector_files import write_matrix
+from decabench.vectors.vector_files import write_matrix
 
 Series = npt.NDArray[np.float32]
 

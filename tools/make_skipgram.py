@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decabench.models import Corpus, read_corpus
-from decabench.models.words import SPECIALS
 from decabench.tasks import Store, home_folder
+from decabench.vectors import Corpus, read_corpus
+from decabench.vectors.tokenizer import SPECIALS
 
 
 @dataclass(frozen=True)

@@ -186,8 +186,9 @@ def complete(one: SeededRun, train_it: bool = True) -> None:
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
     """Yield what would end a run after others were trained: settings, tasks, data and vectors that are not there."""
-    from decabench.models import Checkpoint, join_vectors, pick_device
+    from decabench.models import Checkpoint, pick_device
     from decabench.training.config import TrainConfig, combine_settings
+    from decabench.vectors import join_vectors
 
     opened, store = dict[tuple[str, ...], str](), Store(home_folder(place.home))
     measured = measured_tasks(plan, plan.split, place.include)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from decabench.models import open_vectors
-from decabench.models.word_vectors import Vectors
-from decabench.models.words import tokenize
 from decabench.tasks import Store, home_folder
+from decabench.vectors import open_vectors
+from decabench.vectors.tokenizer import tokenize
+from decabench.vectors.word_vectors import Vectors
 
 Groups = list[list[str]]
 

@@ -12,7 +12,7 @@ from decabench.commands._console import echo, is_chatty, is_set, note, print_jso
 from decabench.commands._options import FiniteRange, home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
-    from decabench.models import Corpus, WordVectors
+    from decabench.vectors import Corpus, WordVectors
 
 __all__ = ["vectors"]
 
@@ -107,8 +107,8 @@ def ngrams(
 
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.models import NgramTraining, train_ngrams, write_ngram_vectors
     from decabench.tasks import DECATHLON
+    from decabench.vectors import NgramTraining, train_ngrams, write_ngram_vectors
 
     _refuse(force, output)
     start, on_terminal = time.monotonic(), is_chatty()
@@ -127,8 +127,8 @@ def ngrams(
 def _read(
     names: list[str], examples: int | None, home: Path | None, include: tuple[Path, ...], on_terminal: bool
 ) -> Corpus:
-    from decabench.models import read_corpus
     from decabench.tasks import Number, Store, Tags, Tree, home_folder, known_tasks
+    from decabench.vectors import read_corpus
 
     def report(task: str) -> None:
         if on_terminal:
@@ -149,7 +149,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
     the same but their digest changes: a checkpoint trained with the old files still needs those.
     """
-    from decabench.models import index_path, write_word_vectors
+    from decabench.vectors import index_path, write_word_vectors
 
     index = index_path(output)
     _refuse_own(source, output, index)
@@ -188,7 +188,7 @@ def _refuse_own(source: str, *paths: Path) -> None:
 
 def _open_words(source: str) -> WordVectors:
     from decabench.errors import DataError
-    from decabench.models import WordVectors, open_vectors
+    from decabench.vectors import WordVectors, open_vectors
 
     found = open_vectors(source)
     if not isinstance(found, WordVectors):

@@ -12,14 +12,12 @@ from .checkpoint import output_record as output_record
 from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
-from .contextual import is_contextual as is_contextual
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
 from .devices import pick_precision as pick_precision
-from .devices import quiet_transformers as quiet_transformers
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .devices import reuse_memory as reuse_memory
@@ -52,32 +50,15 @@ from .layers import BiLSTM as BiLSTM
 from .layers import WordEmbedding as WordEmbedding
 from .layers import max_over_time as max_over_time
 from .layers import token_mask as token_mask
-from .ngrams import Corpus as Corpus
-from .ngrams import NgramTraining as NgramTraining
-from .ngrams import read_corpus as read_corpus
-from .ngrams import train_ngrams as train_ngrams
 from .portable import PortableVectors as PortableVectors
 from .portable import export_checkpoint as export_checkpoint
 from .portable import write_portable as write_portable
 from .portable import write_vectors as write_vectors
 from .tensors import build_network as build_network
 from .tensors import check_size as check_size
-from .vector_files import index_path as index_path
-from .vector_files import join_vectors as join_vectors
-from .vector_files import open_vectors as open_vectors
-from .vector_files import short_name as short_name
-from .vector_files import write_ngram_vectors as write_ngram_vectors
-from .vector_files import write_word_vectors as write_word_vectors
-from .word_vectors import Vectors as Vectors
-from .word_vectors import WordTable as WordTable
-from .word_vectors import WordVectors as WordVectors
-from .words import SPECIALS as SPECIALS
-from .words import Ids as Ids
-from .words import Lexicon as Lexicon
 
 __all__ = [
     "FAMILIES",
-    "SPECIALS",
     "Analysis",
     "Batch",
     "BiLSTM",
@@ -85,19 +66,15 @@ __all__ = [
     "CheckpointRecord",
     "ClassifierHead",
     "ColumnBatch",
-    "Corpus",
     "CrfHead",
     "Family",
     "GeneratorHead",
     "Head",
-    "Ids",
     "Item",
-    "Lexicon",
     "Losses",
     "ModelConfig",
     "ModelReply",
     "MultitaskNetwork",
-    "NgramTraining",
     "ParserHead",
     "PortableVectors",
     "RegressorHead",
@@ -106,10 +83,7 @@ __all__ = [
     "TextReader",
     "TooLongError",
     "TrainedModel",
-    "Vectors",
     "WordEmbedding",
-    "WordTable",
-    "WordVectors",
     "autocast",
     "build_network",
     "check_name",
@@ -121,32 +95,25 @@ __all__ = [
     "find_family",
     "first_device",
     "flush_denormals",
-    "index_path",
-    "join_vectors",
     "label_names",
     "latest_checkpoint",
     "load_optimizer",
     "load_weights",
     "max_over_time",
     "newest_checkpoint",
-    "open_vectors",
     "output_record",
     "outputs_from_records",
     "part_name",
     "pick_device",
     "pick_precision",
-    "read_corpus",
     "release_memory",
     "require_device",
     "reuse_memory",
     "split_of",
     "token_mask",
-    "train_ngrams",
     "with_label_names",
     "write_checkpoint",
     "write_json",
-    "write_ngram_vectors",
     "write_portable",
     "write_vectors",
-    "write_word_vectors",
 ]

@@ -37,7 +37,6 @@ from decabench.errors import (
     require_name,
 )
 from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
-from decabench.models.contextual import split_name
 from decabench.models.devices import autocast, pick_device
 from decabench.models.family import (
     Batch,
@@ -52,11 +51,9 @@ from decabench.models.family import (
     split_of,
 )
 from decabench.models.tensors import INDEX, MODEL, StoredWeights, bounded, build_to_fit, load_tensors
-from decabench.models.vector_files import join_vectors
-from decabench.models.word_vectors import NoVectors, Vectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
+from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
 
 __all__ = [
     "Analysis",

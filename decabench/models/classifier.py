@@ -24,8 +24,8 @@ from decabench.models.family import (
 )
 from decabench.models.heads import ClassifierHead, TaskHeads, encode_target
 from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes, max_over_time
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Label, Question, Task
+from decabench.vectors import WordTable
 
 __all__ = ["FAMILY", "Classifier", "ClassifierConfig"]
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from decabench.models.words import EOS, INIT
+from decabench.vectors import EOS, INIT
 
 __all__ = ["GeneratedWords", "Past", "beam_search", "greedy"]
 

@@ -1,4 +1,4 @@
-"""Devices: their names, which of them this machine has, and mixed precision on them; and what libraries do meanwhile.
+"""Devices: their names, which of them this machine has, and mixed precision on them.
 
 Checking a name needs no torch, so torch is imported inside the functions.
 """
@@ -6,13 +6,11 @@ Checking a name needs no torch, so torch is imported inside the functions.
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from decabench.errors import DecabenchError
 
@@ -26,7 +24,6 @@ __all__ = [
     "flush_denormals",
     "pick_device",
     "pick_precision",
-    "quiet_transformers",
     "release_memory",
     "require_device",
     "reuse_memory",
@@ -140,22 +137,6 @@ def reuse_memory() -> Iterator[None]:
         set_option(_MMAP_MAX, 65_536)
         set_option(_TRIM_THRESHOLD, 128 * 1024)
         release_memory()
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Turn off the progress bars and warnings of transformers inside the block."""
-    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import: kernels from the hub are code
-    logging: Any = import_module("transformers.utils.logging")  # untyped
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 @cache

@@ -48,10 +48,9 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import PAD, Ids, Lexicon, detokenize, split_words, tokenize
 from decabench.plugins import load_named, load_object
 from decabench.tasks import Label, Output, Question, Tags, Task, Tree
+from decabench.vectors import PAD, Ids, Lexicon, WordTable, detokenize, split_words, tokenize
 
 __all__ = [
     "FAMILIES",

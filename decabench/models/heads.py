@@ -22,9 +22,8 @@ from decabench.errors import DataError
 from decabench.models.decoding import beam_search, greedy
 from decabench.models.family import Item, Losses, ModelReply, TextReader
 from decabench.models.layers import linear_in_full, token_mask
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from decabench.tasks import Label, Number, Output, Tags, Tree
+from decabench.vectors import EOS, INIT, PAD, UNKNOWN, WordTable
 
 __all__ = [
     "CRF",

@@ -44,9 +44,19 @@ from decabench.models.heads import (
     part_name,
 )
 from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
-from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, Vectors, WordTable, ngrams
-from decabench.models.words import PAD, SPECIALS, UNKNOWN, Lexicon
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
+from decabench.vectors import (
+    PAD,
+    SPECIALS,
+    UNKNOWN,
+    JoinedVectors,
+    Lexicon,
+    NgramVectors,
+    NoVectors,
+    Vectors,
+    WordTable,
+    ngrams,
+)
 
 __all__ = ["FAMILY", "ChunkHead", "JointManyTask", "JointManyTaskConfig", "RatingHead", "TagHead"]
 

@@ -17,8 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from decabench.errors import DecabenchError
 from decabench.models.family import ColumnBatch
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import PAD, UNKNOWN
+from decabench.vectors import PAD, UNKNOWN, WordTable
 
 __all__ = [
     "BiLSTM",
@@ -73,7 +72,7 @@ class WordEmbedding(nn.Module):
         self.part = part
         self.dimension = len(range(*part.indices(words.dimension)))
         if trainable:
-            first = words.vocabulary()[:, part].contiguous()
+            first = torch.from_numpy(words.vocabulary())[:, part].contiguous()
             self.table = nn.Embedding(
                 len(first), self.dimension, padding_idx=PAD, sparse=sparse, _weight=first
             )

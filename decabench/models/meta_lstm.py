@@ -52,8 +52,8 @@ from decabench.models.heads import (
 )
 from decabench.models.layers import WordEmbedding, add_l2, check_numbers, non_embeddings
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Label, Output, Question, Tags, Task
+from decabench.vectors import WordTable
 
 __all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
 

@@ -49,9 +49,8 @@ from decabench.models.mqan_batch import (
     padded_length,
 )
 from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import EOS, PAD
 from decabench.tasks import Label, Number, Output, Tags, Text, Tree
+from decabench.vectors import EOS, PAD, WordTable
 
 __all__ = [
     "FAMILY",
@@ -369,7 +368,7 @@ class MQAN(MultitaskNetwork):
     def __init__(self, config: MQANConfig, words: WordTable) -> None:
         super().__init__()
         self.config, self.lexicon = config, words.lexicon
-        vocabulary = words.vocabulary()
+        vocabulary = torch.from_numpy(words.vocabulary())
         self.encoder = Encoder(config, vocabulary.shape[1], words.contextual_dimension)
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v

@@ -19,8 +19,8 @@ from decabench.models.decoding import GeneratedWords, greedy
 from decabench.models.devices import autocast
 from decabench.models.mqan import MQAN, Decoded, DecoderPast
 from decabench.models.mqan_batch import MQANBatch
-from decabench.models.words import EOS
 from decabench.tasks import Example, Task
+from decabench.vectors import EOS
 
 __all__ = [
     "ATTENTION",

@@ -17,9 +17,8 @@ from torch import Tensor
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models.family import Item, TextReader, number_distinct, pad
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import EOS, INIT, UNKNOWN
 from decabench.tasks import Question, Task
+from decabench.vectors import EOS, INIT, UNKNOWN, WordTable
 
 __all__ = [
     "MODELS",

@@ -23,27 +23,25 @@ from decabench.models.checkpoint import (
     digest_files,
     load_weights,
 )
-from decabench.models.contextual import is_contextual
 from decabench.models.family import find_family
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
-from decabench.models.vector_files import (
+from decabench.vectors import (
     PACKAGES,
-    index_path,
-    is_line,
-    join_vectors,
-    short_name,
-    write_matrix,
-    write_ngram_vectors,
-)
-from decabench.models.word_vectors import (
+    SPECIALS,
     JoinedVectors,
     NgramVectors,
     NoVectors,
     Vectors,
     WordVectors,
+    index_path,
+    is_contextual,
+    is_line,
+    join_vectors,
     ngrams,
+    short_name,
+    write_matrix,
+    write_ngram_vectors,
 )
-from decabench.models.words import SPECIALS
 
 __all__ = [
     "ExportedCheckpoint",

@@ -41,8 +41,8 @@ from decabench.models.multitask_encoders import (
     TaskEncoder,
 )
 from decabench.models.recurrent_cells import LSTM
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Label, Output, Tags
+from decabench.vectors import WordTable
 
 __all__ = [
     "ENCODERS",

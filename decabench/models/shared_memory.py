@@ -40,8 +40,8 @@ from decabench.models.layers import (
 )
 from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
 from decabench.models.meta_lstm import encode, last_states, reverse
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Label, Output
+from decabench.vectors import WordTable
 
 __all__ = ["FAMILY", "MODELS", "MemoryNetwork", "SharedMemoryConfig"]
 

@@ -22,8 +22,8 @@ from decabench.models.family import (
 )
 from decabench.models.heads import CrfHead, SoftmaxHead, TaskHeads, encode_target
 from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import Question, Tags, Task
+from decabench.vectors import WordTable
 
 __all__ = ["FAMILY", "Tagger", "TaggerConfig"]
 

@@ -101,7 +101,8 @@ class TrainedBackend:
 
     def describe(self) -> Mapping[str, Any]:
         """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""
-        from decabench.models import Checkpoint, short_name
+        from decabench.models import Checkpoint
+        from decabench.vectors import short_name
 
         checkpoint = Checkpoint.open(self.target)
         abilities = checkpoint.family.abilities

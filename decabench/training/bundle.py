@@ -33,16 +33,10 @@ from decabench.errors import DataError, DecabenchError, require_name
 from decabench.files import atomic_file, file_digest, new_folder, require_new
 from decabench.models import (
     FAMILIES,
-    SPECIALS,
     Family,
-    Lexicon,
     TextReader,
-    Vectors,
-    WordTable,
     autocast,
     find_family,
-    is_contextual,
-    join_vectors,
     label_names,
     output_record,
     outputs_from_records,
@@ -61,6 +55,7 @@ from decabench.training.encoding import (
 )
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
+from decabench.vectors import SPECIALS, Lexicon, Vectors, WordTable, is_contextual, join_vectors
 
 __all__ = ["Bundle", "WrittenBundle", "compare_losses", "require_free", "write_bundle"]
 

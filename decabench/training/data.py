@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from decabench.models import Family, Item, Lexicon, find_family
+from decabench.models import Family, Item, find_family
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig
+from decabench.vectors import Lexicon
 
 __all__ = [
     "BatchRule",

@@ -23,10 +23,8 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, Storag
 from decabench.files import atomic_file, file_digest, fingerprint
 from decabench.models import (
     FAMILIES,
-    SPECIALS,
     Family,
     Item,
-    Lexicon,
     TextReader,
     TooLongError,
     find_family,
@@ -48,6 +46,7 @@ from decabench.tasks import (
 )
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
+from decabench.vectors import SPECIALS, Lexicon
 
 __all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "require_splits", "vocabulary_size"]
 
@@ -249,7 +248,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         family,
         find_family(config.model.name).encode.__module__,  # another family's, if they encode alike
         "decabench.models.family",
-        "decabench.models.words",
+        "decabench.vectors.tokenizer",
         "decabench.models.heads",
         "decabench.training.data",
         __name__,

@@ -28,18 +28,14 @@ from decabench.models import (
     FAMILIES,
     Checkpoint,
     Family,
-    Lexicon,
     Losses,
     MultitaskNetwork,
     TrainedModel,
-    WordTable,
     autocast,
     build_network,
     check_size,
     find_family,
     flush_denormals,
-    is_contextual,
-    join_vectors,
     latest_checkpoint,
     newest_checkpoint,
     pick_device,
@@ -92,6 +88,7 @@ from decabench.training.validator import (
     check_scores_rise,
     show_score,
 )
+from decabench.vectors import Lexicon, WordTable, is_contextual, join_vectors
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers

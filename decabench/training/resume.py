@@ -23,7 +23,6 @@ from decabench.models import (
     Checkpoint,
     CheckpointRecord,
     MultitaskNetwork,
-    WordTable,
     find_family,
     load_optimizer,
     load_weights,
@@ -38,6 +37,7 @@ from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
 from decabench.untrusted import read_toml
+from decabench.vectors import WordTable
 
 __all__ = [
     "TRACKED",

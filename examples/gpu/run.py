@@ -526,10 +526,11 @@ def answer(
     What an earlier command answered with the same weights is not asked again. Returns the tasks that there was no time
     for; what was answered of them, and of all others, is then in a file beside the weights, to go on from.
     """
-    from decabench.models import Checkpoint, WordTable, pick_precision
+    from decabench.models import Checkpoint, pick_precision
     from decabench.predictors.protocol import ModelOptions
     from decabench.predictors.trained import backend
     from decabench.submission import SubmissionInfo, write_submission
+    from decabench.vectors import WordTable
 
     model_folder = work / name
     model_folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decabench.commands.vectors import ngrams
-from decabench.models.vector_files import open_vectors
+from decabench.vectors.vector_files import open_vectors
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_what_cannot_be_trained_is_a_sentence(train, tmp_path):
 
 def test_the_defaults_are_the_trainings_own():
     pytest.importorskip("torch")
-    from decabench.models.ngrams import NgramTraining
+    from decabench.vectors.skipgram import NgramTraining
 
     own = vars(NgramTraining())
     assert {option.name: option.default for option in ngrams.params if option.name in own} == own

@@ -14,9 +14,9 @@ from decabench.models.checkpoint import TrainedModel
 from decabench.models.family import Item, TextReader
 from decabench.models.mqan import FAMILY, MQAN
 from decabench.models.mqan_batch import MQANBatch, MQANConfig, collate, encode
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Question
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.training.conftest import make_run  # noqa: F401
 
 TEXTS = [

@@ -9,7 +9,7 @@ from decabench.models import decoding
 from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_analyses import trace_answers
 from decabench.models.mqan_batch import MODELS
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
 ALL = sorted(MODELS)
@@ -90,7 +90,7 @@ def test_greedy_is_what_the_transcription_says(kit, name):
     for row, text in enumerate(TEXTS):
         batch = made.apart(text)
         found = equations.greedy(
-            batch, dict(made.model.named_parameters()), 3, made.table.vocabulary(), limit=8
+            batch, dict(made.model.named_parameters()), 3, torch.from_numpy(made.table.vocabulary()), limit=8
         )[0]
         table = torch.cat([torch.arange(made.lexicon.size), batch.other_words])
         assert made.lexicon.decode(table[found].tolist()) == made.lexicon.decode(numbers[row])

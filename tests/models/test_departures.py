@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 from benchmarks.departures import DepartingMQAN, DeparturesConfig, interleaved_order
 from benchmarks.departures_effects import FACTORS, T_95, design, effects, summary, table
 from decabench.models.mqan import DecoderPast
-from decabench.models.word_vectors import WordTable
-from decabench.models.words import INIT
 from decabench.training.optimizers import apply_freezes
+from decabench.vectors.tokenizer import INIT
+from decabench.vectors.word_vectors import WordTable
 from tests.sources import ROOT
 
 NEW = [

@@ -18,9 +18,9 @@ from decabench.models.family import (
     with_label_names,
 )
 from decabench.models.layers import WordEmbedding, max_over_time
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import UNKNOWN, Lexicon
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Text, Tree
+from decabench.vectors.tokenizer import UNKNOWN, Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
 POS = replace(TASKS["sst"], name="pos", output=Tags(names=("N", "V")), variants=(), metric="tag_accuracy")
 

@@ -24,8 +24,8 @@ from decabench.models.heads import (
     encode_target,
     spanning_tree,
 )
-from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
+from decabench.vectors.tokenizer import Lexicon
 
 LENGTHS = torch.tensor([4, 2, 1])
 

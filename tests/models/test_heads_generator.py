@@ -14,10 +14,10 @@ from decabench.models import (
     MultitaskNetwork,
     WordEmbedding,
 )
-from decabench.models.word_vectors import NoVectors, WordTable
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN, Lexicon
 from decabench.tasks import Label, Text
 from decabench.training.loop import run_training
+from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN, Lexicon
+from decabench.vectors.word_vectors import NoVectors, WordTable
 from tests.training.conftest import TINY, make_run  # noqa: F401
 from tests.training.test_loop import same, weights
 

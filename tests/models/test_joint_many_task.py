@@ -23,11 +23,11 @@ from decabench.models.joint_many_task import (
     RatingHead,
     assign_levels,
 )
-from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
-from decabench.models.words import UNKNOWN, Lexicon
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
 from decabench.training import resume
 from decabench.training.config import TrainConfig, from_mapping, with_settings
+from decabench.vectors.tokenizer import UNKNOWN, Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
 from tests.models.differences import check_gradients
 
 OUTPUTS = {

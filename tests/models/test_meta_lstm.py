@@ -12,11 +12,11 @@ from benchmarks import meta_equations as equations
 from decabench.errors import DataError, DecabenchError
 from decabench.models.family import ColumnBatch, TextReader
 from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode, reverse
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Question, Tags
 from decabench.training.config import TrainConfig
 from decabench.training.optimizers import clip_gradients, make_optimizer
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}

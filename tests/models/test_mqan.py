@@ -12,8 +12,8 @@ from decabench.models import layers
 from decabench.models.layers import positions
 from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_batch import MODELS, MQANConfig
-from decabench.models.words import INIT
 from decabench.tasks import TASKS, Question
+from decabench.vectors.tokenizer import INIT
 from tests.models.conftest import TEXTS
 
 HEADS = 3

@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 from decabench.models import mqan_analyses
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.mqan_analyses import map_attention, share_pointers
-from decabench.models.words import EOS, detokenize
 from decabench.tasks import TASKS
 from decabench.training.loop import run_training
+from decabench.vectors.tokenizer import EOS, detokenize
 
 TASK = TASKS["schema"]
 

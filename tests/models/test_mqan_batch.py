@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from decabench.models.mqan import FAMILY
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
 

@@ -20,21 +20,21 @@ from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
-from decabench.models.ngrams import NgramTraining, train_ngrams
 from decabench.models.portable import export_checkpoint, write_vectors
 from decabench.models.tensors import StoredWeights
-from decabench.models.vector_files import (
+from decabench.predictors.protocol import ModelOptions
+from decabench.predictors.trained import backend
+from decabench.tasks import TASKS, Question, Store
+from decabench.training.loop import TrainingRun, run_training
+from decabench.vectors.skipgram import NgramTraining, train_ngrams
+from decabench.vectors.tokenizer import SPECIALS, Lexicon, tokenize
+from decabench.vectors.vector_files import (
     PACKAGES,
     join_vectors,
     open_vectors,
     write_matrix,
     write_ngram_vectors,
 )
-from decabench.models.words import SPECIALS, Lexicon, tokenize
-from decabench.predictors.protocol import ModelOptions
-from decabench.predictors.trained import backend
-from decabench.tasks import TASKS, Question, Store
-from decabench.training.loop import TrainingRun, run_training
 from tests.training.conftest import TINY, change_record
 
 TASK = TASKS["sst"]

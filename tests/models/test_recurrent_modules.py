@@ -21,9 +21,9 @@ from decabench.models.recurrent_modules import (
     RecurrentModulesConfig,
     Router,
 )
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import Label, Tags
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
 
 LABELS = {

@@ -12,9 +12,9 @@ from decabench.models.checkpoint import TrainedModel
 from decabench.models.family import TextReader
 from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig
 from decabench.models.route_analysis import ROUTES, STEPS, TaskRoutes, measure_routes, task_shares
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Example, Question
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
 TEXTS = ["a b c d e f g h", "c", "b a", "h h h h h h h"]
 EXAMPLES = [Example(str(at), "?", text, ("",), (str(at),)) for at, text in enumerate(TEXTS)]

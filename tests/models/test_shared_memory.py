@@ -10,11 +10,11 @@ from decabench.errors import DecabenchError
 from decabench.models.family import ColumnBatch, find_family
 from decabench.models.memory_cells import MEMORY_READS
 from decabench.models.shared_memory import FAMILY, MODELS, SharedMemoryConfig, build
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
-from decabench.models.words import Lexicon
 from decabench.tasks import Label
 from decabench.training.config import TrainConfig
 from decabench.training.optimizers import clip_gradients, make_optimizer
+from decabench.vectors.tokenizer import Lexicon
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}

@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
 
-from decabench.models import open_vectors
 from decabench.tasks import TASKS, Example, SplitRecord, Store
+from decabench.vectors import open_vectors
 from tests.models.encoders import write_encoder
 from tests.sources import ROOT
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import make_recording_tasks as recordings
 
 import decabench
-from decabench.models.vector_files import open_vectors
+from decabench.vectors.vector_files import open_vectors
 
 
 def write_folder(folder, tagged=False, counts=(120, 20, 40), kind="npy", regions=5):

@@ -780,10 +780,11 @@ def test_plans_of_the_project(path, tmp_path):
     """Each run's settings can be read together, and each row's network can be built."""
     import torch
 
-    from decabench.models import WordTable, find_family
-    from decabench.models.word_vectors import JoinedVectors, NoVectors
-    from decabench.models.words import Lexicon
+    from decabench.models import find_family
     from decabench.training.config import TrainConfig, combine_settings
+    from decabench.vectors import WordTable
+    from decabench.vectors.tokenizer import Lexicon
+    from decabench.vectors.word_vectors import JoinedVectors, NoVectors
 
     include = sorted(file for name in FILES_OF_SUITES for file in path.parent.glob(name))
     if path.parent.name == "related":  # the plan's tasks are generated

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
-from decabench.models.word_vectors import WordVectors
+from decabench.vectors.word_vectors import WordVectors
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))

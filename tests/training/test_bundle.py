@@ -37,8 +37,6 @@ from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan_batch import MQANConfig
-from decabench.models.vector_files import join_vectors, write_matrix
-from decabench.models.word_vectors import WordTable
 from decabench.tasks import TASKS, Store
 from decabench.training.bundle import Bundle, compare_losses, write_bundle
 from decabench.training.config import Phase, TrainConfig, to_mapping
@@ -46,6 +44,8 @@ from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.resume import RunState
 from decabench.training.schedule import plan_phases
+from decabench.vectors.vector_files import join_vectors, write_matrix
+from decabench.vectors.word_vectors import WordTable
 from tests.training.conftest import TINY, flip
 
 RUN = Path(__file__).parents[2] / "examples" / "gpu" / "run.py"

@@ -19,11 +19,11 @@ from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
 from decabench.models.recurrent_modules import RecurrentModulesConfig
 from decabench.models.shared_memory import SharedMemoryConfig
-from decabench.models.words import EOS, INIT, SPECIALS, tokenize
 from decabench.tasks import TASKS, known_tasks, prepare
 from decabench.tasks.store import Store
 from decabench.training import encoding
 from decabench.training.encoding import CACHE
+from decabench.vectors.tokenizer import EOS, INIT, SPECIALS, tokenize
 from tests.training.conftest import TINY
 from tests.training.conftest import encode_config as encode_tasks
 

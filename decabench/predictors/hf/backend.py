@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
-from decabench.models import check_name, quiet_transformers, require_device
+from decabench.models import check_name, require_device
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -52,6 +52,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.tasks import Question
 from decabench.text import excerpt
+from decabench.vectors import quiet_transformers
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting

@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import save_file
 
 from decabench.errors import DataError, MissingDataError
-from decabench.models.vector_files import open_vectors
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordVectors
+from decabench.vectors.vector_files import index_path, open_vectors, write_word_vectors
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordVectors
 
 WORDS = ["the", "of all", "cat"]
 ROWS = np.array([[1, 2, 3], [4, 5, 6], [-1, 0.5, 0]], dtype=np.float32)
@@ -78,6 +78,8 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
         ("x.txt", "", DataError, "is empty: each line"),
         ("x.txt", "A text.\nAnother\n", DataError, "is not a file of word vectors: line 2 has no numbers"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers; expected 2"),
+        ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers; expected 3"),
+        ("x.vec", "1 2\nthe 1.5 2.5 3.5\n", DataError, "line 2, has 3 numbers; expected 2"),
         (
             "x.txt",
             "a 1 2\nb 1 x\n",
@@ -106,94 +108,23 @@ def test_damaged_files(tmp_path, name, content, error, words):
         open_vectors(str(tmp_path / name))
 
 
-def vector_text(form: str, count: bool = True) -> str:
-    """Vectors of 40 words as their writers leave them: each ends every line."""
-    values = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
-    values[-1, -1] = 0.124875  # no digit of it is a trailing 0 in any form
-    write = {
-        "word2vec": lambda row: "".join(f"{value:f} " for value in row),
-        "fastText": lambda row: "".join(f"{value:.5g} " for value in row),
-        "GloVe": lambda row: " ".join(f"{value:f}" for value in row),
-        "gensim": lambda row: " ".join(str(value) for value in row),
-    }[form]
-    lines = "".join(f"word{at} {write(row)}\n" for at, row in enumerate(values))
-    return f"40 5\n{lines}" if count else lines
-
-
-FORMS = ["word2vec", "fastText", "GloVe", "gensim"]
-COMPLETE = "end its last line with a newline"
-
-
-@pytest.mark.parametrize("count", [True, False])
-@pytest.mark.parametrize("form", FORMS)
-def test_a_file_that_ends_within_its_last_number(tmp_path, form, count):
-    """Its number has fewer digits than all others, or it only may have been cut: an editor drops last spaces too."""
-    path, text = tmp_path / "x.vec", vector_text(form, count)
-    path.write_text(text)
-    whole = open_vectors(str(path)).matrix
-    for cut in range(1, 7):
-        path.write_text(text.rstrip()[:-cut])
-        if form in ("fastText", "gensim"):
-            with pytest.warns(UserWarning, match=COMPLETE):
-                open_vectors(str(path))
-        else:
-            fault = "has fewer decimals"
-            with pytest.raises(DataError, match=rf"(?s){fault}.*Use a complete copy.*{COMPLETE}"):
-                open_vectors(str(path))
-        path.write_text(text.rstrip()[:-cut] + "\n")  # who says that it is complete is believed
-        assert open_vectors(str(path)).matrix.shape == whole.shape
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_complete_file_without_a_last_newline(tmp_path, form):
-    """What its first line counts is all there; without one, words may be missing, which only a warning can say."""
+def test_a_file_without_a_last_newline_may_have_been_cut(tmp_path):
     path = tmp_path / "x.vec"
-    path.write_text(vector_text(form))
-    whole = open_vectors(str(path)).matrix
-    path.write_text(vector_text(form).removesuffix("\n"))
-    if form == "gensim":
-        with pytest.warns(UserWarning, match=rf"its last number may be shorter.*{COMPLETE}"):
-            found = open_vectors(str(path))
-    else:
-        found = open_vectors(str(path))
-    assert np.array_equal(found.matrix, whole)
-    path.write_text(vector_text(form, count=False).removesuffix("\n"))
-    with pytest.warns(UserWarning, match=rf"words may be missing.*{COMPLETE}"):
-        assert np.array_equal(open_vectors(str(path)).matrix, whole)
+    path.write_text("2 2\na 1.5 2.5\nb 0.5 0.25")
+    with pytest.warns(UserWarning, match="may have been cut off: use a complete copy"):
+        assert open_vectors(str(path)).matrix.tolist() == [[1.5, 2.5], [0.5, 0.25]]
 
 
-def test_a_complete_file_whose_last_space_an_editor_dropped_is_read(tmp_path):
-    path = tmp_path / "x.vec"
-    path.write_text(vector_text("fastText"))
-    whole = open_vectors(str(path)).matrix
-    path.write_text(vector_text("fastText").strip())
-    with pytest.warns(UserWarning, match=rf"its last number may be shorter.*{COMPLETE}"):
-        assert np.array_equal(open_vectors(str(path)).matrix, whole)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_lines_that_end_as_on_windows(tmp_path, form):
-    path = tmp_path / "x.vec"
-    path.write_text(vector_text(form))
-    whole = open_vectors(str(path)).matrix
-    text = vector_text(form).replace("\n", "\r\n")
-    path.write_bytes(text.encode())
-    assert np.array_equal(open_vectors(str(path)).matrix, whole)
-    path.write_bytes("".join(text.splitlines(keepends=True)[:21]).encode())
-    with pytest.raises(DataError, match="has 20 of the 40 words"):
-        open_vectors(str(path))
+@pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
+def test_the_ends_of_lines(tmp_path, end):
+    (tmp_path / "x.vec").write_bytes(f"2 2{end}a 1 2{end}b 3 4{end}".encode())
+    assert open_vectors(str(tmp_path / "x.vec")).matrix.tolist() == [[1, 2], [3, 4]]
 
 
 def test_a_first_word_with_spaces_where_the_file_states_how_many_numbers(tmp_path):
     path = tmp_path / "x.vec"
     path.write_text("2 2\nNew York 0.5 1.5\nthe 0.25 0.5\n")
     assert list(open_vectors(str(path)).index) == ["New York", "the"]
-
-
-def test_one_line_that_was_cut_is_not_what_the_first_line_states(tmp_path):
-    (tmp_path / "x.vec").write_text("1 3\nthe 1.5 2.5")
-    with pytest.raises(DataError, match="line 2 has 2 numbers, and its first line states 3"):
-        open_vectors(str(tmp_path / "x.vec"))
 
 
 def test_numbers_of_another_kind_are_refused(tmp_path):
@@ -350,3 +281,55 @@ def test_an_index_of_strangers(tmp_path, index):
         pq.write_table(pa.table(index), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"a\.npy|a\.parquet"):
         open_vectors(str(tmp_path / "a.npy"))
+
+
+@pytest.mark.parametrize("make", [glove, fasttext, numpy_text, numpy_parquet, wink])
+def test_the_same_rows_come_out(make, tmp_path):
+    (tmp_path / "old").mkdir()
+    old = open_vectors(str(make(tmp_path / "old")))
+    assert write_word_vectors(tmp_path / "new" / "v.npy", old) == []
+    new = open_vectors(str(tmp_path / "new" / "v.npy"))
+    words = [" cat ", "of all", " zebra ", " The ", "<pad>"]
+    assert np.array_equal(new.rows(words), old.rows(words))
+    assert new.rows(words).any()
+    assert dict(new.index) == dict(old.index)
+    assert isinstance(new.matrix, np.memmap)
+    assert (new.digest == old.digest) is (make is numpy_text)  # whose bytes are these already
+    assert (tmp_path / "new" / "v.txt").read_text() == "the\nof all\ncat\n"
+
+
+@pytest.mark.parametrize("word", ["new\nline", "\n", "carriage\rreturn", "half \ud83d"])
+def test_words_that_no_line_holds_are_left_out(tmp_path, word):
+    words = WordVectors(ROWS, {"the": 0, word: 1, "cat": 2}, "sha256:0")
+    assert write_word_vectors(tmp_path / "v.npy", words) == [word]
+    new = open_vectors(str(tmp_path / "v.npy"))
+    assert new.rows(["cat", "the"]).tolist() == [ROWS[2].tolist(), ROWS[0].tolist()]
+    assert list(new.index) == ["cat", "the"] or dict(new.index) == {"the": 0, "cat": 1}
+
+
+@pytest.mark.parametrize("word", ["", "two words", "\u2028", "\x85", "\x0b", "\ufeff", "naïve", "😀", "a\tb"])
+def test_odd_words_are_kept(tmp_path, word):
+    for index in (
+        {word: 0, "the": 1, "cat": 2},
+        {"the": 1, "cat": 2, word: 0},
+        {"the": 0, "cat": 1, word: 2},
+    ):
+        assert write_word_vectors(tmp_path / "v.npy", WordVectors(ROWS, index, "sha256:0")) == []
+        assert dict(open_vectors(str(tmp_path / "v.npy")).index) == index
+
+
+def test_of_a_word_that_stood_twice_the_first_is_kept(tmp_path):
+    (tmp_path / "twice.txt").write_text("a 1 2\nb 3 4\na 5 6\n")
+    write_word_vectors(tmp_path / "v.npy", open_vectors(str(tmp_path / "twice.txt")))
+    assert index_path(tmp_path / "v.npy").read_text() == "a\nb\n"
+    assert np.load(tmp_path / "v.npy").tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("kind", ["float64", "float16", ">f4"])
+def test_other_numbers_become_single_precision(tmp_path, kind):
+    np.save(tmp_path / "a.npy", ROWS.astype(kind))
+    (tmp_path / "a.txt").write_text("the\nof all\ncat\n")
+    write_word_vectors(tmp_path / "v.npy", open_vectors(str(tmp_path / "a.npy")))
+    made = np.load(tmp_path / "v.npy")
+    assert made.dtype == np.float32
+    assert np.array_equal(made, ROWS)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import file_digest
-from decabench.models.word_vectors import WordVectors
+from decabench.vectors.word_vectors import WordVectors
 
 __all__ = ["PACKAGE", "hash_strings", "open_spacy_vectors", "read_spacy_vectors"]
 

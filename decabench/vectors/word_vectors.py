@@ -9,10 +9,8 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from decabench.models.words import SPECIALS, Ids, Lexicon
+from decabench.vectors.tokenizer import SPECIALS, Ids, Lexicon
 
 __all__ = [
     "JoinedVectors",
@@ -22,11 +20,28 @@ __all__ = [
     "Vectors",
     "WordTable",
     "WordVectors",
+    "is_contextual",
     "ngrams",
+    "split_name",
 ]
 
 Matrix = npt.NDArray[np.float32]
 """One row for each word."""
+
+
+CONTEXTUAL = "contextual:"
+"""What the name of contextual vectors begins with; a folder follows."""
+
+
+def is_contextual(name: str) -> bool:
+    """Whether a configuration's name of vectors is that of contextual ones."""
+    return name.startswith(CONTEXTUAL)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a configuration's name of vectors into the prefix of contextual ones, or an empty string, and the rest."""
+    prefix = CONTEXTUAL if is_contextual(name) else ""
+    return prefix, name.removeprefix(prefix)
 
 
 class Vectors(Protocol):
@@ -194,10 +209,10 @@ class WordTable:
         self._fill()
         return self._rows[numbers]
 
-    def vocabulary(self) -> Tensor:
-        """The vectors of the vocabulary, (v, dimension)."""
+    def vocabulary(self) -> Matrix:
+        """Return a copy of the vectors of the vocabulary, (v, dimension)."""
         self._fill()
-        return torch.from_numpy(self._rows[: self.lexicon.size].copy())
+        return self._rows[: self.lexicon.size].copy()
 
     def _fill(self) -> None:
         if self._known < len(self.lexicon):

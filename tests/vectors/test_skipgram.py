@@ -1,4 +1,4 @@
-"""Character n-gram vectors: the authors' spelling and file, and training."""
+"""Character n-gram vectors: the authors' spelling and file, training, and the text to train on."""
 
 from dataclasses import replace
 
@@ -7,11 +7,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError, DecabenchError
-from decabench.models.ngrams import NgramTraining, _thin, train_ngrams
-from decabench.models.vector_files import open_vectors, write_ngram_vectors
-from decabench.models.word_vectors import ngrams
-from decabench.models.words import Lexicon
+from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.tasks.example import Example
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import SplitRecord, Store
+from decabench.vectors.skipgram import NgramTraining, _thin, read_corpus, read_texts, train_ngrams
+from decabench.vectors.tokenizer import EOS, INIT, Lexicon
+from decabench.vectors.vector_files import open_vectors, write_ngram_vectors
+from decabench.vectors.word_vectors import ngrams
 
 
 def test_the_ngrams_of_a_word():
@@ -94,3 +97,49 @@ def test_vectors_without_end_are_not_written():
     for wrong in ({"learning_rate": float("nan")}, {"seed": 2**63}):
         with pytest.raises(DecabenchError, match=f"{min(wrong)} is .*: give"):
             NgramTraining(**wrong)
+
+
+ROWS = [
+    ("a", "Who came?", "Ann came.", ("Ann", "Ann", "she")),
+    ("b", "Who left?", "Ann came.", ("Bob",)),
+    ("c", "Who left?", "Nobody did.", ("",)),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path)
+    rows = [Example(id, question, context, answers, (id,)) for id, question, context, answers in ROWS]
+    count, fingerprint, _ = store.write("sst", "train", rows)
+    store.write_records(TASKS["sst"], {"train": SplitRecord(count, fingerprint, "user", "here", True, (), 1)})
+    return store
+
+
+def test_what_stands_in_a_row_comes_once(store):
+    expected = ["Ann came.", "Who came?", "Ann", "she", "Who left?", "Bob", "Nobody did.", ""]
+    assert list(read_texts(store, "sst")) == expected
+    assert list(read_texts(store, "sst", 1)) == expected[:4]
+
+
+def test_texts_are_numbers_of_lower_cased_tokens(store):
+    heard = []
+    corpus = read_corpus(store, ["sst"], report=heard.append)
+    assert heard == ["sst"]
+    read = corpus.lexicon.decode(n for n in corpus.text.tolist() if n != EOS)
+    assert read == "ann came. who came? ann she who left? bob nobody did."
+    assert corpus.text.tolist().count(INIT) == corpus.text.tolist().count(EOS) == 8
+    assert (corpus.size, corpus.distinct) == (15, 10)
+
+
+def test_of_several_tasks(home):
+    both = read_corpus(Store(home), ["sst", "schema"], 3)
+    alone = [read_corpus(Store(home), [task], 3) for task in ("sst", "schema")]
+    assert both.size == sum(corpus.size for corpus in alone)
+    assert both.distinct < sum(corpus.distinct for corpus in alone)
+
+
+def test_what_is_not_there(store):
+    with pytest.raises(MissingDataError, match="schema, train, is not prepared"):
+        read_corpus(store, ["sst", "schema"])
+    with pytest.raises(MissingDataError, match="no training text in sst"):
+        read_corpus(store, ["sst"], 0)

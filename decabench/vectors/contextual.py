@@ -8,6 +8,7 @@ CPU, and is not trained.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,15 +25,11 @@ from safetensors.torch import load_file
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import file_digest
-from decabench.models.devices import quiet_transformers
-from decabench.models.word_vectors import Matrix
-from decabench.models.words import SPECIALS
 from decabench.untrusted import read_json
+from decabench.vectors.tokenizer import SPECIALS
+from decabench.vectors.word_vectors import Matrix, split_name
 
-__all__ = ["KINDS", "ContextualVectors", "is_contextual", "open_contextual", "split_name"]
-
-_PREFIX = "contextual:"
-"""What the name of such vectors begins with; a folder follows."""
+__all__ = ["KINDS", "ContextualVectors", "open_contextual", "quiet_transformers"]
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 """The encoders: values of `model_type` in their config.json. Others may be no encoders, or may ask for code."""
@@ -45,17 +42,6 @@ _KEPT_BYTES = 1 << 30
 """Vectors of texts read last are kept up to this size: all of SST's with 768 dimensions take a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
 """A text that an encoder reads when it is opened, with a sign that few tokenizers know."""
-
-
-def is_contextual(name: str) -> bool:
-    """Return whether a configuration's name of vectors is that of contextual ones."""
-    return name.startswith(_PREFIX)
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Split a configuration's name of vectors into the prefix of contextual ones, or an empty string, and the rest."""
-    prefix = _PREFIX if is_contextual(name) else ""
-    return prefix, name.removeprefix(prefix)
 
 
 class ContextualVectors:
@@ -232,6 +218,22 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
         tokenizer.model.dropout = None
     # Encoders like RoBERTa number positions from two on; two fewer are no loss for the others.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Turn off the progress bars and warnings of transformers inside the block."""
+    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import: kernels from the hub are code
+    logging: Any = import_module("transformers.utils.logging")  # untyped
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.models.word_vectors import NgramVectors, ngrams
-from decabench.models.words import SPECIALS, Ids, Lexicon
 from decabench.tasks import Store
+from decabench.vectors.tokenizer import SPECIALS, Ids, Lexicon
+from decabench.vectors.word_vectors import NgramVectors, ngrams
 
 __all__ = ["Corpus", "NgramTraining", "read_corpus", "read_texts", "train_ngrams"]
 

