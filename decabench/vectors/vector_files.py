@@ -33,13 +33,6 @@ from decabench.vectors.word_vectors import (
     is_contextual,
     split_name,
 )
-    JoinedVectors,
-    Matrix,
-    NgramVectors,
-    NoVectors,
-    Vectors,
-    WordVectors,
-)
 
 __all__ = [
     "PACKAGES",
