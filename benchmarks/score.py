@@ -42,7 +42,7 @@ from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item, nf1
 from decabench.scoring import Sample, ScoringOptions, compare, record_scores, score_interval, score_submission
 from decabench.submission import write_submission
-from decabench.tasks import DECATHLON, TASKS, Example, Store, read_references
+from decabench.tasks import DECATHLON, TASKS, Example, Store
 
 Sides = dict[str, Callable[[], object]]
 """By name, what to time; ours is the first."""
@@ -91,7 +91,7 @@ def pool_splits(store: Store, folder: Path) -> Path:
 def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: float = 0.3) -> Path:
     """Write a submission for all tasks that are prepared."""
     answers = {
-        (task, split): list(make_answers(read_references(store, task, split), seed, wrong))
+        (task, split): list(make_answers(store.references(task, split), seed, wrong))
         for task in tasks_of(store, split)
     }
     write_submission(folder, f"made-up-{seed}", answers)
@@ -112,7 +112,7 @@ def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
     return {
         "evaluate": partial(evaluate, a, options),
         "evaluate, the other": partial(evaluate, b, options),
-        "references": lambda: [read_references(store, task, split) for task in tasks],
+        "references": lambda: [store.references(task, split) for task in tasks],
         "compare, scored before": lambda: compare(a, b, split, home=home, flips=3),
     }
 
@@ -147,7 +147,7 @@ def references_of(store: Store, task: str, split: str, most: int | None = None) 
     """Return the references of a split, or of another one if that is not prepared, and a note of what they are."""
     records = store.records(task)
     chosen = next((name for name in (split, "validation", "test") if name in records), split)
-    references = read_references(store, task, chosen)[:most]
+    references = store.references(task, chosen)[:most]
     return references, f"{len(references):,} of {task}, {chosen}"
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 __all__ = [
     "DecabenchError",
+    "Form",
     "GroupState",
     "Item",
     "Metric",
@@ -101,6 +102,11 @@ Scores = dict[str, Any]
 """Score name to its value, 0-100: floats for float totals, arrays of the same shape for array totals."""
 
 
+Form = Literal["span", "text", "label", "sql", "state", "tags", "tree", "number"]
+"""The form of an answer in free text. span: words on one line. text: every line. label: one of a few. sql: a SELECT
+statement. state: `slot: value; request`. tags and tree: an item for each word. number: a number."""
+
+
 class Reference(Protocol):
     """What a metric may see of an example; `decabench.tasks.Example` has this form."""
 
@@ -174,6 +180,8 @@ class Metric:
     """(predictions, references) of equal length -> one row per example, in the same order."""
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; takes floats and arrays alike."""
+    reads: Form = "span"
+    """The form of answers that it reads, which prompts ask language models for."""
     scope: Literal["example", "group", "corpus"] = "example"
     """What one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all examples."""
     range: tuple[float, float] = (0.0, 100.0)
@@ -199,7 +207,7 @@ class Metric:
     """
     find_fault: Callable[[Reference], str] | None = None
     """(reference) -> why its first answer changes when it is read and written again, as the end of a sentence that
-    begins `It has`; empty if it does not. None for metrics that take texts unchanged.
+    begins `It has`; empty if it does not. None for metrics that take texts unchanged. It checks gold answers.
     """
 
     def for_data(self, references: Sequence[Reference]) -> Metric:

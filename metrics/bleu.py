@@ -142,6 +142,7 @@ BLEU = Metric(
     statistics=_statistics,
     score=_score,
     packages=("sacrebleu",),
+    reads="text",
 )
 
 

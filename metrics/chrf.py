@@ -66,6 +66,7 @@ CHRF2 = Metric(
     statistics=partial(_statistics, 0),
     score=_chrf2_score,
     packages=("sacrebleu",),
+    reads="text",
 )
 
 CHRF_PLUS_PLUS = replace(

@@ -190,6 +190,7 @@ TAG_MACRO_F1 = replace(
     statistics=_tag_statistics,
     score=_tag_class_score,
     find_classes=_tags,
+    reads="tags",
 )
 
 

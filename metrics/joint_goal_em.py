@@ -219,6 +219,7 @@ JOINT_GOAL_EM = Metric(
     empty_may_be_right=True,
     states=_states,
     find_fault=_find_fault,
+    reads="state",
 )
 
 
@@ -282,6 +283,7 @@ DIALOGUE_F1 = Metric(
     scope="group",
     empty_may_be_right=True,
     find_fault=_find_fault,
+    reads="state",
 )
 
 

@@ -265,6 +265,7 @@ LFEM = Metric(
     statistics=per_example(_row),
     score=_score,
     find_fault=_find_fault,
+    reads="sql",
 )
 
 
@@ -447,6 +448,7 @@ LFEM_NORMALISED = Metric(
     statistics=per_example(_normalised_row),
     score=_normalised_score,
     find_fault=_find_normalised_fault,
+    reads="sql",
 )
 
 

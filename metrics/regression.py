@@ -218,6 +218,7 @@ PEARSON = Metric(
     range=(-100.0, 100.0),
     depends_on_others=True,
     find_fault=_find_fault,
+    reads="number",
 )
 
 SPEARMAN = replace(

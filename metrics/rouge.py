@@ -66,6 +66,7 @@ ROUGE = Metric(
     headline="rouge",
     statistics=per_example(partial(_row, separator=".")),
     score=_score,
+    reads="text",
 )
 
 ROUGE_LINES = replace(
@@ -201,6 +202,7 @@ ROUGE_SCORE = Metric(
     statistics=_package_statistics,
     score=_score,
     packages=("rouge-score",),
+    reads="text",
 )
 
 

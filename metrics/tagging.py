@@ -99,6 +99,7 @@ TAG_ACCURACY = Metric(
     headline="tag_accuracy",
     statistics=per_example(_tag_row),
     score=_tag_score,
+    reads="tags",
 )
 
 
@@ -215,6 +216,7 @@ SEQUENCE_F1 = Metric(
     statistics=_chunk_statistics,
     score=_chunk_score,
     find_fault=_find_unknown_prefix,
+    reads="tags",
 )
 
 
@@ -331,6 +333,7 @@ PARSING = Metric(
     statistics=per_example(_parse_row),
     score=_parse_score,
     find_fault=_find_unreadable,
+    reads="tree",
 )
 
 
@@ -389,6 +392,7 @@ PARSING_UD = Metric(
     statistics=per_example(_parse_ud_row),
     score=_parse_ud_score,
     find_fault=_find_unreadable,
+    reads="tree",
 )
 
 

@@ -81,6 +81,7 @@ TER = Metric(
     range=(0.0, math.inf),
     higher_is_better=False,
     packages=("sacrebleu",),
+    reads="text",
 )
 
 

@@ -1,6 +1,6 @@
 """Every dataset as (question, context, answer) triples. Importing this package loads no data library."""
 
-from decabench.tasks.example import SPLITS, Example, Question
+from decabench.tasks.example import SPLITS, Example, Question, nest_units, number_units
 from decabench.tasks.outputs import (
     SCHEMES,
     Label,
@@ -28,15 +28,6 @@ from decabench.tasks.preparation import (
     requested_splits,
     tasks_with_split,
 )
-from decabench.tasks.references import (
-    References,
-    nest_units,
-    number_units,
-    read_references,
-    require_classes,
-    require_content,
-    require_current,
-)
 from decabench.tasks.registry import (
     SUITES,
     TASKS,
@@ -48,6 +39,7 @@ from decabench.tasks.registry import (
     select_tasks,
 )
 from decabench.tasks.store import (
+    References,
     SplitRecord,
     Store,
     fingerprint_line,
@@ -75,7 +67,6 @@ from decabench.tasks.task import (
     unquoted,
 )
 from decabench.tasks.wording import (
-    KIND_OF_METRIC,
     KINDS,
     AnswerForm,
     Kind,
@@ -93,7 +84,6 @@ __all__ = [
     "DECATHLON",
     "HIDDEN_ADVICE",
     "KINDS",
-    "KIND_OF_METRIC",
     "METRIC_GROUP",
     "NORMALISATION",
     "SCHEMES",
@@ -159,11 +149,7 @@ __all__ = [
     "prepare",
     "prepare_all",
     "read_prompt",
-    "read_references",
     "requested_splits",
-    "require_classes",
-    "require_content",
-    "require_current",
     "select_suite",
     "select_tasks",
     "tasks_with_split",

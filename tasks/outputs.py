@@ -28,6 +28,7 @@ __all__ = [
     "Tags",
     "Text",
     "Tree",
+    "compares_words",
     "default_metric",
     "describe_output",
     "find_alike",
@@ -158,6 +159,11 @@ def default_metric(output: Output) -> str:
             return "nf1"
 
 
+def compares_words(output: Output, metric: str) -> bool:
+    """Tell whether answers are words, of which 1945.0 and 1945 are different ones."""
+    return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
+
+
 def describe_output(output: Output) -> str:
     """Describe an output in a phrase: `one of negative, positive`."""
     match output:
@@ -228,7 +234,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
             if isinstance(output, Tags):
                 return _find_tag_fault(items, output.names)
             return _find_tree_fault(items, output.relations)
-        case Text() if "parsing" in metrics or "parsing_ud" in metrics:
+        case Text() if any(METRICS[name].reads == "tree" for name in metrics if name in METRICS):
             return _find_tree_fault(answer.split(), ())
         case Text() if metrics[0] in METRICS and METRICS[metrics[0]].scope == "example":
             return _find_text_fault(answer, metrics[0])

@@ -12,7 +12,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -30,9 +30,9 @@ from decabench.files import (
     sweep_temporary,
     wait_for_lock,
 )
+from decabench.metrics import METRICS, MetricError, Reference
 from decabench.tasks.example import Example
-from decabench.tasks.outputs import Text, find_alike, find_fault
-from decabench.tasks.references import check_classes, has_noted_digest, has_recorded_rows, keep_references
+from decabench.tasks.outputs import compares_words, find_alike, find_fault
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -44,7 +44,7 @@ from decabench.tasks.task import (
     describe_absent,
     unquoted,
 )
-from decabench.tasks.taskfile import METRICS_OF_WORDS, MOST_FAULTS, describe_rows
+from decabench.tasks.taskfile import MOST_FAULTS, describe_rows
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -453,8 +453,8 @@ def _find_due(
         split
         for split in current
         if not (
-            has_noted_digest(store, task.name, split)
-            or (split not in altered_before and has_recorded_rows(store, task.name, split, say_reading))
+            store.is_unaltered(task.name, split)
+            or (split not in altered_before and _has_recorded_rows(store, task, split, say_reading))
         )
     )
     due = tuple(split for split in splits if split not in current or split in altered)
@@ -464,6 +464,28 @@ def _find_due(
         if task.folder is None and request.keeps(records[split], task)
     }
     return _Due(due, altered, mirrors)
+
+
+_LONG_TO_READ = 4 << 20
+
+
+def _has_recorded_rows(store: Store, task: Task, split: str, say_reading: Callable[[], None]) -> bool:
+    """Tell whether a split whose file is not the recorded one has its rows all the same; if so, record its digest.
+
+    Earlier versions recorded none. `say_reading` is called before what takes long.
+    """
+    path = store.path(task.name, split)
+    try:
+        if path.stat().st_size > _LONG_TO_READ:
+            say_reading()
+        store.require_content(task.name, split)
+        records = store.records(task.name)
+        records[split] = replace(records[split], checked=records[split].check_digest(path))
+    except (DecabenchError, OSError):
+        return False
+    with suppress(StorageError):  # a home that this user may only read
+        store.write_records(task, records)
+    return True
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
@@ -580,11 +602,11 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     # A run that is killed from here on must not look finished, but the place stays on record.
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
-    examples = check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
+    examples = _check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
     if task.origin == "user" and task.definition is None:
         examples = _check_answers(task, split, examples)
     workings = _Workings()
-    if task.origin == "user" and isinstance(task.output, Text) and task.metric in METRICS_OF_WORDS:
+    if task.origin == "user" and compares_words(task.output, task.metric):
         examples = workings.noting(examples)
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
@@ -618,8 +640,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         questions=f"sha256:{asked.digest.hexdigest()}" if salt else "",
         labelled=asked.labelled,
     )
+    record = replace(record, checked=record.check_digest(store.path(task.name, split)))
     store.write_records(task, {**records, split: record})
-    keep_references(store, task.name, split, record)
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": place, "files": stamps})
 
@@ -748,6 +770,23 @@ def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Itera
         yield example
     if faults:
         raise DataError(describe_rows(f"{task.name}, {split}", faults))
+
+
+def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
+    found = (METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS)
+    firsts: list[tuple[Callable[[Sequence[Reference]], Sequence[str]], dict[str, Example]]]
+    firsts = [(find, {}) for find in found if find is not None]
+    for example in examples:
+        for find, first in firsts if example.answers else ():
+            for name in find([example]):
+                first.setdefault(name, example)
+        yield example
+    for find, first in firsts:
+        try:
+            find(list(first.values()))
+        except MetricError as error:
+            raise DataError(f"{task.name}, {split}: {error}") from error
 
 
 def _place(task: Task, request: Request) -> str:

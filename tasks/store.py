@@ -10,15 +10,25 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import islice, pairwise
 from json.encoder import encode_basestring
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
-from decabench.files import atomic_file, canonical_json, canonical_texts, shown_path
-from decabench.tasks.example import SPLITS, Example
+from decabench.files import (
+    atomic_file,
+    canonical_json,
+    canonical_texts,
+    file_digest,
+    file_digests,
+    read_errors,
+    shown_path,
+)
+from decabench.metrics import Item
+from decabench.tasks.example import SPLITS, Example, nest_units
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task, available_splits, describe_absent
 from decabench.text import quoted, short_list
@@ -26,9 +36,12 @@ from decabench.untrusted import open_parquet, parse_json, read_batches, read_jso
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 __all__ = [
     "FORMAT",
+    "References",
     "RepeatedIdError",
     "SplitRecord",
     "Store",
@@ -46,6 +59,10 @@ _EARLIER_FORMATS = ("decabench.task/1",)
 _BATCH = 1_000
 _FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
+_GOLD = ["id", "answers", "units", "meta"]
+"""The columns that scoring needs."""
+_FEW = 50_000
+"""Up to this many examples, keeping items takes less memory than making them again takes time."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
@@ -88,6 +105,14 @@ class SplitRecord:
     """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
     labelled: bool = True
     """Whether its labels are here; only the keeper of a hidden split may have them."""
+    checked: str = ""
+    """The `check_digest` of its parquet file when its rows were those of the fingerprint; empty in older records."""
+
+    def check_digest(self, path: Path) -> str:
+        """Return the sha256 over a parquet file and the digests of this record, which changes if either does."""
+        with read_errors(path):
+            whole = f"{file_digest(path)} {self.fingerprint} {self.units_digest}"
+        return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
     def stated(self) -> str:
@@ -215,6 +240,60 @@ class Store:
         """Return the ids of a prepared split, in order."""
         return [row["id"] for row in self.read(task, split, ("id",))]
 
+    def references(self, task: str, split: str) -> References:
+        """Return the gold answers of a prepared split. Raises MissingDataError and DataError as `require_content`."""
+        import pyarrow as pa
+
+        self.require_content(task, split)
+        with open_parquet(self.path(task, split)) as file:
+            table = file.read(_GOLD, use_threads=False)
+        pa.default_memory_pool().release_unused()  # the memory that reading took beyond the columns
+        return References(table)
+
+    def is_unaltered(self, task: str, split: str) -> bool:
+        """Tell whether file and record of a prepared split are those that were written together.
+
+        This guards against accidents. Whoever alters data on purpose can alter the record.
+        """
+        record, path = self.records(task).get(split), self.path(task, split)
+        return record is not None and path.exists() and record.checked == record.check_digest(path)
+
+    def require_content(self, task: str, split: str) -> None:
+        """Check that a prepared split has the examples of its record. Raises MissingDataError, DataError.
+
+        An unaltered file is trusted; of any other, every row is read.
+        """
+        record = self.record(task, split)
+        if self.is_unaltered(task, split):
+            return
+        digest, units_digest = hashlib.sha256(record.salt.encode()), hashlib.sha256()
+        for example in self.examples(task, split):
+            digest.update(fingerprint_line(example))
+            units_digest.update(units_line(example.units))
+        found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+        if found != (record.fingerprint, record.units_digest):
+            raise DataError(
+                f"The prepared data of {task}, {split}, does not match its record: {prepare_again(task, record)}."
+            )
+
+    def require_current(self, task: Task, split: str) -> None:
+        """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
+
+        Nothing is known of files that are not there any more, nor of tasks that are prepared from elsewhere.
+        """
+        record = self.records(task.name).get(split)
+        if task.folder is None or record is None or record.origin != "user":
+            return
+        for file in record.files:
+            path = task.folder / str(file["name"])
+            if path.is_file() and (
+                path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
+            ):
+                raise DataError(
+                    f"{file['name']} was changed since {task.name} was prepared from it: run decabench prepare "
+                    f"{task.name}{include_option(task)} again."
+                )
+
     def records(self, task: str, earlier: bool = False) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits; empty if nothing is prepared.
 
@@ -325,6 +404,77 @@ class Store:
         }
         with atomic_file(self.folder(task.name) / "task.json") as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
+
+
+class References(Sequence[Item]):
+    """The gold answers of a split, in its order.
+
+    They stay in columns, which take a quarter of the memory of items. The items of a small split are made once, those
+    of a large one each time.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all examples."""
+        found: list[str] = self._table.column("id").to_pylist()
+        return found
+
+    def unit_numbers(self) -> NDArray[Any]:
+        """Return the numbers of the units of each example, (examples, levels), as `number_units` gives them."""
+        import numpy as np
+        import pyarrow as pa
+
+        units = self._table.column("units")
+        codes = pa.chunked_array([chunk.flatten() for chunk in units.chunks], pa.string()).dictionary_encode()
+        labels = np.concatenate([np.from_dlpack(chunk.indices) for chunk in codes.chunks])
+        labels = labels.reshape(len(self), -1)
+        if labels.shape[1] == 1:
+            return labels  # numbered in the order of their first examples
+        return np.stack([level.astype(np.int32) for level in nest_units(labels)], axis=1)
+
+    @cached_property
+    def _items(self) -> list[Item]:
+        return list(_make_items(self._table))
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items) if len(self) <= _FEW else _make_items(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if len(self) <= _FEW:
+            return self._items[index]
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return next(_make_items(self._table.slice(places, 1)))
+        if places.step == 1:
+            return list(_make_items(self._table.slice(places.start, len(places))))
+        return [self[place] for place in places]
+
+
+def _make_items(table: pa.Table) -> Iterator[Item]:
+    for batch in table.to_batches(_BATCH):
+        ids, metas = (batch.column(name).to_pylist() for name in ("id", "meta"))
+        answers, units = (_tuples(batch.column(name)) for name in ("answers", "units"))
+        # Most examples have no meta; it was validated when it was written.
+        read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
+        yield from map(Item, answers, ids, units, read)
+
+
+def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
+    """Return a column of lists as tuples: all texts at once, and then cut, as pyarrow is slow with single lists."""
+    texts: list[str] = column.flatten().to_pylist()
+    ends: list[int] = column.offsets.to_pylist()
+    first = ends[0] if ends else 0
+    return [tuple(texts[start - first : end - first]) for start, end in pairwise(ends)]
 
 
 def _name(task: str | Task) -> str:

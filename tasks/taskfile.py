@@ -25,6 +25,7 @@ from decabench.tasks.outputs import (
     Tags,
     Text,
     Tree,
+    compares_words,
     default_metric,
     find_alike,
     find_fault,
@@ -44,7 +45,7 @@ from decabench.tasks.task import (
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
-__all__ = ["METRICS_OF_WORDS", "MOST_FAULTS", "TASK_FORMAT", "describe_rows", "task_from_toml"]
+__all__ = ["MOST_FAULTS", "TASK_FORMAT", "describe_rows", "task_from_toml"]
 
 TASK_FORMAT = "decabench.taskfile/1"
 
@@ -330,7 +331,7 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
                 faults.setdefault(str(error), []).append(place)
                 if len(faults) == MOST_FAULTS + 1:
                     break
-        if in_floats and isinstance(columns.output, Text) and columns.metrics[0] in METRICS_OF_WORDS:
+        if in_floats and compares_words(columns.output, columns.metrics[0]):
             faults[_WHOLE_NUMBERS] = in_floats
         if faults:
             raise DataError(describe_rows(names[split], faults))
@@ -339,8 +340,6 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
-METRICS_OF_WORDS = ("nf1", "em", "nem", "squad2")
-"""Text metrics, for which 1945.0 differs from 1945."""
 _WHOLE_NUMBERS = (
     "Every answer is a whole number with .0, as pandas writes a column with gaps, but models leave out the .0: write "
     "1945 for 1945.0, or give the output the kind number."

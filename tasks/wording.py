@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 
 __all__ = [
     "KINDS",
-    "KIND_OF_METRIC",
     "PROMPT_KEYS",
     "AnswerForm",
     "Exactly",
@@ -43,30 +43,6 @@ its number, the word and its tag. tree: the same with `head:relation`. number: a
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "macro_f1", "mcc", "corpus_f1"), "span"),
-    **dict.fromkeys(
-        (
-            "bleu",
-            "chrf2",
-            "chrf_plus_plus",
-            "ter",
-            "rouge",
-            "rouge_lines",
-            "rouge_perl",
-            "rouge_perl_lines",
-            "rouge_score",
-        ),
-        "text",
-    ),
-    **dict.fromkeys(("tag_accuracy", "tag_macro_f1", "sequence_f1"), "tags"),
-    **dict.fromkeys(("parsing", "parsing_ud"), "tree"),
-    **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "number"),
-    **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
-    **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),
-}
-"""The form that a metric reads from free text; metrics of other packages read a span."""
-
 
 @dataclass(frozen=True)
 class AnswerForm:
@@ -95,14 +71,17 @@ class AnswerForm:
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
-    """Return the form of an answer that follows from a task's output, and from its metric if that is free text."""
+    """Return the form of an answer that follows from a task's output, and from its metric if that is free text.
+
+    Metrics of other packages, which are not loaded for this, read a span.
+    """
     match output:
         case Label(names=names):
             return AnswerForm("label", names, labels_from_question=True, unquote=True)
         case Text(extractive=True):
             return AnswerForm("span")  # with its quotation marks: a span may be a quotation
         case Text():
-            return AnswerForm(KIND_OF_METRIC.get(metric, "span"), unquote=True)
+            return AnswerForm(METRICS[metric].reads if metric in METRICS else "span", unquote=True)
         case Tags(names=names):
             return AnswerForm("tags", names)
         case Tree(relations=names):

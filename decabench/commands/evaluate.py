@@ -246,12 +246,12 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
 def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
     """Yield which tasks of one's own were scored on data whose files were changed since they were prepared."""
     from decabench.errors import DataError
-    from decabench.tasks import Store, home_folder, known_tasks, require_current
+    from decabench.tasks import Store, home_folder, known_tasks
 
     known, store = known_tasks(options.include), Store(home_folder(options.home))
     for name in scored:
         try:
-            require_current(known[name], store, options.split)
+            store.require_current(known[name], options.split)
         except DataError as error:
             yield f"{name}: scored on the data as they were prepared. {error}"
 

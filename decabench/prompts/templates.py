@@ -16,14 +16,15 @@ from decabench.files import canonical_json
 from decabench.tables import TomlTable, read_toml
 from decabench.tasks import (
     DECATHLON,
-    KIND_OF_METRIC,
     KINDS,
     TASKS,
     AnswerForm,
     PromptTemplate,
     Tags,
     Task,
+    Text,
     Tree,
+    default_form,
     read_prompt,
 )
 from decabench.untrusted import parse_toml
@@ -107,7 +108,7 @@ class TemplateSet:
         default = self.default or PromptTemplate()
         if not self.auto_form:
             return default
-        form = replace(default.form or AnswerForm(), kind=KIND_OF_METRIC.get(task.metric, "span"))
+        form = replace(default.form or AnswerForm(), kind=default_form(Text(), task.metric).kind)
         return replace(default, form=form)
 
 

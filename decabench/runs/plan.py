@@ -43,10 +43,6 @@ from decabench.tasks import (
     Store,
     Task,
     Variant,
-    read_references,
-    require_classes,
-    require_content,
-    require_current,
 )
 from decabench.text import quoted
 
@@ -361,11 +357,8 @@ def plan_run(run: Run) -> Plan:
 def _check(run: Run, backend: Backend) -> None:
     run.store.require(run.tasks, run.split)
     for task in run.tasks:
-        require_current(task, run.store, run.split)
-        if run.split == "train":  # raises for data that are not those of their record, as does reading them
-            require_content(run.store, task.name, run.split)
-        else:
-            require_classes(task, run.split, read_references(run.store, task.name, run.split))
+        run.store.require_current(task, run.split)
+        run.store.require_content(task.name, run.split)
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):

@@ -85,7 +85,6 @@ from decabench.tasks import (
     include_option,
     known_tasks,
     number_units,
-    read_references,
     select_suite,
     unquoted,
 )
@@ -268,7 +267,7 @@ def score_submission(
                 known[name],
                 file,
                 store.record(name, file.split),  # before the references: data that is replaced now is noticed
-                read_references(store, name, file.split),
+                store.references(name, file.split),
                 store,
                 opened,
                 options.answers,
@@ -326,7 +325,7 @@ def _find_known(
         receipt = find_receipt(store, ScoredFile(known[name], file.split, digests, options.answers), folder)
         if receipt is None:
             continue
-        references = Deferred(partial(read_references, store, name, file.split))
+        references = Deferred(partial(store.references, name, file.split))
         predictions = Deferred(partial(_read_predictions, file, options.answers, references))
         found[name] = ScoredTask(
             receipt.result,

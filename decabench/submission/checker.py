@@ -44,7 +44,7 @@ from decabench.submission.folder import (
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS, TASKS, Label, Store, Task, read_references
+from decabench.tasks import SPLITS, TASKS, Label, Store, Task
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -206,7 +206,7 @@ class _Formats:
             return
         references: Sequence[Item] | None = None
         if store is not None and split in store.records(name) and not store.hides(task, split):
-            references = read_references(store, name, split)
+            references = store.references(name, split)
             place_of = {id_: at for at, id_ in enumerate(references.ids)}
             self.lines = [line for line in self.lines if line.id in place_of]
             at = [place_of[line.id or ""] for line in self.lines]

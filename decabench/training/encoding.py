@@ -42,7 +42,6 @@ from decabench.tasks import (
     Task,
     available_splits,
     describe_absent,
-    require_content,
 )
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
@@ -75,7 +74,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     family, lexicon = find_family(config.model.name), Lexicon()
     for name in config.tasks:
         for split in _splits_read(config):
-            require_content(store, name, split)
+            store.require_content(name, split)
     outputs: dict[str, Output] = {}
     found: dict[str, TaskData] = {}
     for name in config.tasks:

@@ -15,7 +15,7 @@ import pytest
 
 from decabench.metrics import METRICS, Item
 from decabench.prompts import GivenAnswers, describe_format
-from decabench.tasks import TASKS, Label, Store, Text, read_references
+from decabench.tasks import TASKS, Label, Store, Text
 from decabench.tasks.preparation import sample_sources
 
 Answers = Callable[[str], Sequence[Item]]
@@ -23,7 +23,7 @@ Answers = Callable[[str], Sequence[Item]]
 
 @pytest.fixture
 def items(home: Path) -> Answers:
-    return lambda task: list(read_references(Store(home), task, "validation"))
+    return lambda task: list(Store(home).references(task, "validation"))
 
 
 def describe(

@@ -16,7 +16,7 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.wording import KIND_OF_METRIC, AnswerForm, PromptTemplate
+from decabench.tasks.wording import AnswerForm, PromptTemplate
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED
 
@@ -166,13 +166,6 @@ def test_the_digest_covers_what_tasks_bring() -> None:
     ]
     assert len({default.sha256, *(default.including([task]).sha256 for task in brought)}) == 5
     assert load_template("plain").including(brought).sha256 == load_template("plain").sha256
-
-
-def test_every_metric_is_known_by_its_form() -> None:
-    """A metric that is added must be thought of: renamed ones would fall back to spans unseen."""
-    from decabench.metrics import METRICS
-
-    assert set(KIND_OF_METRIC) == set(METRICS)
 
 
 def test_the_wording_of_a_question_is_not_said_twice() -> None:

@@ -16,7 +16,6 @@ from decabench.scoring import prove_task
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.preparation import Request, is_prepared, prepare_task
-from decabench.tasks.references import require_current
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
 from decabench.tasks.task import ContextLimit, Task
@@ -675,20 +674,20 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     request = request_for()
     task = load_task(table_of(tmp_path, "d.jsonl", '{"q": "q1", "c": "c1", "a": "a1"}'))
     store = Store(request.home)
-    require_current(task, store, "validation")  # nothing is prepared yet
+    store.require_current(task, "validation")  # nothing is prepared yet
     prepare_task(task, request)
     (tmp_path / "task.toml").touch()
-    require_current(task, store, "validation")
+    store.require_current(task, "validation")
     with (tmp_path / "task.toml").open("a") as file:
         file.write('title = "Other"\n')
     with pytest.raises(
         DataError, match=r"task\.toml was changed since .* prepare capitals --include .*toml again"
     ):
-        require_current(task, store, "validation")
+        store.require_current(task, "validation")
     prepare_task(load_task(tmp_path / "task.toml"), request)
-    require_current(task, store, "validation")
+    store.require_current(task, "validation")
     (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
-    require_current(task, store, "validation")
+    store.require_current(task, "validation")
 
 
 def test_two_task_files_of_one_name_are_two_tasks(request_for: Requests, tmp_path: Path) -> None:
