@@ -286,7 +286,6 @@ def _score_again(
         options.jobs,
         options.include,
         "raw" if entry.is_raw else "extracted",
-        reuse=True,
     )
     examples = sum(task.rows for task in scored.values())
     tasks = f"{len(scored)} task{'s' if len(scored) > 1 else ''}"

@@ -51,7 +51,7 @@ HARMLESS = {
 }
 """Refusals with which a command may succeed all the same."""
 
-BY_PRODUCTS = re.compile(r"run\.json|/receipts/")
+BY_PRODUCTS = re.compile(r"run\.json|/ledger/")
 """Files that no command needs."""
 
 COMMANDS = {

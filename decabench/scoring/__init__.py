@@ -17,6 +17,7 @@ from decabench.scoring.evaluator import (
     write_statistics,
 )
 from decabench.scoring.inspection import Inspected, find_examples
+from decabench.scoring.ledger import Deferred, code_digest
 from decabench.scoring.manifest import (
     BoundResults,
     BoundTask,
@@ -28,7 +29,6 @@ from decabench.scoring.manifest import (
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
-from decabench.scoring.receipts import Deferred, code_digest
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,

@@ -229,9 +229,7 @@ def compare(
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
-    options = ScoringOptions(
-        split, names, home, jobs, include, suite=select_suite(suite, include), reuse=True
-    )
+    options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
     left_out = _left_out(scored_a, scored_b)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from decabench.prompts import (
     possible_labels,
     takes_for,
 )
-from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
+from decabench.scoring.ledger import Deferred, Ledger, LedgerEntry, Scored
 from decabench.scoring.results import (
     DataUsed,
     LimitedRun,
@@ -141,8 +141,8 @@ class ScoringOptions:
     """By task, the ids of examples of the split: besides the score of all, score the others alone."""
     all_texts: bool = False
     """Whether the files of scored examples hold texts that may not be passed on, too."""
-    reuse: bool = False
-    """Use the statistics of a task that this machine scored before, with the same answers, data and code."""
+    again: bool = False
+    """Whether to score tasks again whose result is in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -254,31 +254,21 @@ def score_submission(
 ) -> tuple[Results, dict[str, ScoredTask]]:
     """Score a submission; return the results and, for each task, what its score is based on.
 
-    Raises the errors of `evaluate`.
+    All commands and boards go through here. Results that the ledger knows for these answers come from there, and the
+    texts behind them are read only when they are used. Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
     with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(submission, opened, files, store, known)
-        known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
-        jobs = [
-            _Job(
-                known[name],
-                file,
-                store.record(name, file.split),  # before the references: data that is replaced now is noticed
-                store.references(name, file.split),
-                store,
-                opened,
-                options.answers,
-                options.without.get(name, ()),
-            )
-            for name, file in files.items()
-            if name not in known_scores
-        ]
-        with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            now = {job.task.name: _score_steady(job, pool) for job in jobs}
-        scored = {name: known_scores.get(name) or now[name] for name in files}
+        jobs = [_Job.of(known[name], file, store, opened, options) for name, file in files.items()]
+        ledger = Ledger(store.home)
+        found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
+        jobs = [job for job in jobs if found[job.task.name] is None]
+        with worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool:
+            found |= {job.task.name: _score_steady(job, pool, ledger) for job in jobs}
+        scored = {name: each for name, each in found.items() if each is not None}
         description = opened.info.described()
         withheld = opened.withheld_tasks(options.split)
         unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
@@ -302,47 +292,38 @@ def score_submission(
     )
 
 
-def _find_known(
-    submission: str | Path,
-    opened: Submission,
-    files: Mapping[str, PredictionFile],
-    known: Mapping[str, Task],
-    options: ScoringOptions,
-) -> dict[str, ScoredTask]:
-    """Return the tasks that this machine scored before. Their answers and references are read when they are needed."""
-    folder, store = Path(submission), Store(home_folder(options.home))
-    found: dict[str, ScoredTask] = {}
-    if not folder.is_dir():
-        return found  # an archive is unpacked only while it is scored
-    for name, file in files.items():
-        marks = opened.info.marks(name, file.split)
-        hidden = store.hides(known[name], file.split)  # its statistics are not stored
-        if hidden or marks.partial or marks.incomplete or options.without.get(name):
-            continue
-        digests = digest_answers(opened, name, file.split)
-        if len(digests) < len(opened.files_of(name, file.split)):
-            continue  # its receipt would be that of other files
-        receipt = find_receipt(store, ScoredFile(known[name], file.split, digests, options.answers), folder)
-        if receipt is None:
-            continue
-        references = Deferred(partial(store.references, name, file.split))
-        predictions = Deferred(partial(_read_predictions, file, options.answers, references))
-        found[name] = ScoredTask(
-            receipt.result,
-            references,
-            predictions,
-            receipt.sample,
-            receipt.rows,
-            digests,
-            units=receipt.units,
-            statistics=receipt.statistics,
-        )
-    return found
+def _look_up(job: _Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
+    """Return a result of the ledger, whose answers and references are read when they are needed."""
+    if options.again or (entry := ledger.find(job.scored)) is None:
+        return None
+    read = partial(_read_answers, submission, options, job.task.name)
+    references = Deferred(partial(_read_answered, job, entry.result, read))
+    return ScoredTask(
+        entry.result,
+        references,
+        Deferred(lambda: [answers[id_] for answers in (read(),) for id_ in ids_of(references)]),
+        entry.sample,
+        entry.rows,
+        job.scored.files,
+        entry.unknown,
+        entry.variant_rows,
+        units=entry.units,
+        hidden=job.hidden,
+    )
 
 
-def _read_predictions(file: PredictionFile, kind: AnswerKind, references: Sequence[Item]) -> list[str]:
-    answers = read_answers(file, kind)
-    return [answers[id_] for id_ in ids_of(references)]
+def _read_answers(submission: str | Path, options: ScoringOptions, task: str) -> dict[str, str]:
+    with open_with_remade(submission, options.remade) as opened:
+        return read_answers(opened.files[task, options.split], options.answers)
+
+
+def _read_answered(job: _Job, result: TaskResult, read: Callable[[], Collection[str]]) -> Sequence[Item]:
+    """Read the references that were answered: in a limited run, only some."""
+    references = job.store.references(job.task.name, job.file.split)
+    if result.status != "partial":
+        return references
+    answered = read()
+    return _select(references, [at for at, id_ in enumerate(references.ids) if id_ in answered])
 
 
 def digest_answers(submission: Submission, task: str, split: str) -> dict[str, str]:
@@ -517,12 +498,48 @@ class _Job:
 
     task: Task
     file: PredictionFile
-    record: SplitRecord
-    references: Sequence[Item]
+    scored: Scored
+    traces: Sequence[tuple[int, ...]]
     store: Store
     submission: Submission
-    answers: AnswerKind
-    without: Sequence[str]
+
+    @classmethod
+    def of(
+        cls, task: Task, file: PredictionFile, store: Store, submission: Submission, options: ScoringOptions
+    ) -> _Job:
+        """Find what decides the result. Raises SubmissionError if the answers are replaced meanwhile."""
+        files = submission.files_of(task.name, file.split)
+        others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
+        marks = [submission.info.marks(task.name, file.split, number) for number in (0, *others)]
+        try:
+            traces = _traces(files.values())
+            digests = digest_answers(submission, task.name, file.split)
+        except FileNotFoundError:
+            raise _changed_error(task.name) from None
+        without = options.without.get(task.name, ())
+        record = store.record(task.name, file.split)
+        scored = Scored(task, record, file.split, digests, marks, options.answers, without)
+        return cls(task, file, scored, traces, store, submission)
+
+    @property
+    def record(self) -> SplitRecord:
+        """The record of the data, read before the references, so that data that is replaced now is noticed."""
+        return self.scored.data
+
+    @cached_property
+    def references(self) -> References:
+        """The references of the whole split."""
+        return self.store.references(self.task.name, self.file.split)
+
+    @property
+    def answers(self) -> AnswerKind:
+        """Which text of a line is scored."""
+        return self.scored.answers
+
+    @property
+    def without(self) -> Sequence[str]:
+        """The ids of examples without which the answers are also scored."""
+        return self.scored.without
 
     @property
     def hidden(self) -> bool:
@@ -566,14 +583,16 @@ class _Job:
         known = set(ids_of(self.references)) if self.without else set()
         return tuple(id_ for id_ in dict.fromkeys(self.without) if id_ not in known)
 
-    def digests(self) -> dict[str, str]:
-        """Return the sha256 of each file that the submission has for the task, by its path there."""
-        return digest_answers(self.submission, self.task.name, self.file.split)
 
-    def traces(self) -> list[tuple[int, ...]]:
-        """Return what changes whenever one of these files is written or replaced, also by the same bytes."""
-        files = self.submission.files_of(self.task.name, self.file.split).values()
-        return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
+def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
+    """Return what changes whenever one of the files is written or replaced, also by the same bytes."""
+    return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
+
+
+def _changed_error(task: str) -> SubmissionError:
+    return SubmissionError(
+        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
+    )
 
 
 class _FaultyFileError(SubmissionError):
@@ -582,24 +601,26 @@ class _FaultyFileError(SubmissionError):
         self.faults = faults
 
 
-def _score_steady(job: _Job, pool: Executor | None) -> ScoredTask:
-    """Score a file, and name it by its digest. Raises SubmissionError or DataError if it or its data changed meanwhile.
+def _score_steady(job: _Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
+    """Score a file and keep the result. Raises SubmissionError or DataError if it or its data changed meanwhile.
 
-    Statistics are used again for equal digests, so a digest of other bytes than were scored would give this score away.
+    Results are used again for equal digests, so a digest of other bytes than were scored would give this score away.
     """
-    name = job.task.name
+    name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
-        before, digests = job.traces(), job.digests()
-        found = replace(_score_file(job, pool), files=digests, unknown=job.unknown())
-        changed = job.traces() != before
+        found = replace(_score_file(job, pool), files=job.scored.files, unknown=job.unknown())
+        changed = _traces(files.values()) != job.traces
     except FileNotFoundError:
         changed = True
     if changed:
-        raise SubmissionError(
-            f"The answers of {name} changed while they were being scored: evaluate again when nothing writes to them."
-        )
+        raise _changed_error(name)
     if job.store.record(name, job.file.split) != job.record:
         raise DataError(f"The data of {name} was prepared anew while it was being scored: evaluate again.")
+    if found.sample is not None and len(job.scored.files) == len(files):
+        entry = LedgerEntry(
+            found.result, found.sample, found.rows, found.units, found.variant_rows, found.unknown
+        )
+        ledger.keep(job.scored, entry)
     return found
 
 

@@ -42,7 +42,6 @@ from decabench.scoring.manifest import (
     results_under_manifest,
     write_manifest,
 )
-from decabench.scoring.receipts import ScoredFile, find_receipt, write_receipt
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -221,20 +220,7 @@ def _record(
         )
     mine = BoundResults(merged.split, file_digest(path), bound)
     write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
-    _write_receipts(folder, scored, merged, options)
     return Recorded(merged, path, root, tuple(kept), tuple(left_out), tuple(again))
-
-
-def _write_receipts(
-    folder: Path, scored: Mapping[str, ScoredTask], merged: Results, options: ScoringOptions
-) -> None:
-    store = Store(home_folder(options.home))
-    for name, found in scored.items():
-        path = statistics_path(folder, name)
-        if name in TASKS and path.is_file():
-            write_receipt(
-                store, ScoredFile(TASKS[name], merged.split, found.files, merged.answers), found.result, path
-            )
 
 
 def _write_kept(folder: Path, merged: Results, kept: Collection[str]) -> None:
@@ -545,30 +531,10 @@ def _require_valid(
         version = held.decabench or earlier.version
         if not held.basis:
             # A manifest says which result belongs to these answers, but anyone can write one.
-            is_bound = (
-                not at_hand or record is None or _was_scored_here(earlier, task, options, files, result)
-            )
+            is_bound = not at_hand or record is None
             return _Kept(result, sample, files, version, is_bound=is_bound)
         return _Kept(result, sample, files, version, is_bound=not at_hand, basis="statistics")
     return _Kept(result, sample, files, earlier.version, is_bound=not at_hand, basis="statistics")
-
-
-def _was_scored_here(
-    earlier: _Earlier, task: Task, options: ScoringOptions, files: Mapping[str, str], result: TaskResult
-) -> bool:
-    """Return whether this machine found this result for these answers.
-
-    Receipts say nothing of scores without some examples, so a result with these is scored again.
-    """
-    if result.without:
-        return False
-    scored = ScoredFile(task, options.split, files, earlier.answers)
-    receipt = find_receipt(Store(home_folder(options.home)), scored, earlier.root)
-    return (
-        receipt is not None
-        and receipt.statistics == file_digest(statistics_path(earlier.folder, task.name))
-        and receipt.result == replace(result, interval=None)
-    )
 
 
 def _score_unbound(

@@ -375,7 +375,7 @@ def _score_again(
     samples = {name: found.sample for name, found in absent.items() if found.sample is not None}
     results = dict(kept)
     if at_hand:
-        again, scored = score_submission(submission, replace(options, tasks=list(at_hand)))
+        again, scored = score_submission(submission, replace(options, tasks=list(at_hand), again=True))
         if not kept:
             return again
         results |= {name: found.result for name, found in scored.items()}

@@ -40,7 +40,7 @@ from decabench.submission.folder import (
     write_predictions,
     write_submission,
 )
-from decabench.submission.metadata import METADATA_NAME, SubmissionInfo, render_metadata
+from decabench.submission.metadata import METADATA_NAME, Marks, SubmissionInfo, render_metadata
 from decabench.submission.withheld import WithheldAnswers, read_withheld, withhold
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "FileCount",
     "IdList",
     "Limits",
+    "Marks",
     "PredictionFile",
     "Submission",
     "SubmissionInfo",

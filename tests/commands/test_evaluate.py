@@ -1,10 +1,8 @@
 """`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/test_evaluator.py."""
 
 import json
-import os
 import re
 import shutil
-import sys
 
 import pytest
 
@@ -320,21 +318,6 @@ def test_small_errors_are_printed_with_the_digits_of_their_metric(command, own_t
     assert "mse ↓ 0.002" in done.stdout
 
 
-def test_one_task_of_ten_is_scored_again(command, home, submit):
-    folder = submit("first-choice")
-    command("evaluate", "--submission", folder, "--home", home)
-    before = (folder / "results" / "validation" / "results.json").read_bytes()
-    (folder / "results" / ".decabench-run.json.abcdef12.tmp").touch()
-    done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
-    assert done.exit_code == 0 and list(rows(done))[1:] == list(DECATHLON.tasks)
-    kept = [task for task in DECATHLON.tasks if task != "sst"]
-    assert f"Kept from the earlier results.json: {', '.join(kept)}" in done.stdout
-    assert (folder / "results" / "validation" / "results.json").read_bytes() == before
-    (folder / "predictions" / "squad.validation.jsonl").unlink()
-    done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
-    assert "Not kept from the earlier results.json: squad: its answers are no longer there" in done.stdout
-
-
 def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home, tmp_path, monkeypatch):
     (tmp_path / "sql_model.py").write_text(
         "from decabench.tasks.store import Store\n"
@@ -495,29 +478,6 @@ def test_earlier_results_of_a_file_that_may_not_be_read(command, home, submit, u
     done = command("evaluate", folder, "--home", home, "--tasks", "schema")
     assert done.exit_code == 0
     assert "Not kept from the earlier results.json: sst: " in done.stdout and "cannot be read" in done.stdout
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="names of other systems are Unicode")
-def test_a_folder_whose_name_is_not_utf_8(command, home, submit, tmp_path):
-    """Its receipts ended the command, and the results of other tasks were lost (found by a reader)."""
-    folder = submit("majority", ("sst", "schema")).rename(tmp_path / os.fsdecode(b"bad\xff"))
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    done = command("evaluate", folder, "--home", home, "--tasks", "sst")
-    assert done.exit_code == 0 and "Kept from the earlier results.json: schema" in done.stdout
-    assert "Scored again" not in done.stdout  # its receipt is found
-    assert command("verify", "--submission", folder, "--home", home).exit_code == 0
-
-
-def test_a_receipt_that_cannot_be_written_loses_no_result(command, home, submit, monkeypatch):
-    folder = submit("majority", ("sst", "schema"))
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-
-    def broken(*given):
-        raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
-
-    monkeypatch.setattr("decabench.scoring.receipts.file_digest", broken)
-    done = command("evaluate", folder, "--home", home, "--tasks", "sst")
-    assert done.exit_code == 0 and "Kept from the earlier results.json: schema" in done.stdout
 
 
 def test_tasks_without_confusions_are_named(command, home, submit):

@@ -201,7 +201,6 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
     data = tmp_path / "home" / "tasks" / "sst"
     folder = submit("oracle", ["sst"])
-    assert evaluate(folder, home=tmp_path / "home").tasks["sst"].score == 100
     shutil.copy(data / "test.parquet", data / "validation.parquet")
     with pytest.raises(DataError, match=r"sst, validation, does not match its record.*--force"):
         evaluate(folder, home=tmp_path / "home")
@@ -288,6 +287,7 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     alone = evaluate(folder, home=home).to_json()
     started = []
     pool = evaluator.process_pool
+    monkeypatch.setattr(evaluator.Ledger, "find", lambda *_: None)
     monkeypatch.setattr(evaluator, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(evaluator, "_CHUNK", 7)
     monkeypatch.setattr(evaluator, "_WORTH_SECONDS", 0.0)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, StorageError
-from decabench.files import file_digest, sweep_temporary
+from decabench.files import file_digest
 from decabench.scoring import (
     InvalidResultsError,
     ScoringOptions,
@@ -32,7 +32,6 @@ from decabench.scoring import (
 )
 from decabench.scoring.manifest import check_manifest
 from decabench.scoring.record import Recorded, drop_results, read_sample
-from decabench.scoring.results import task_record
 from decabench.submission import MANIFEST, read_metadata
 from decabench.tasks import DECATHLON, Store, Suite
 
@@ -76,36 +75,6 @@ def few(home: Path, submit: Callable[..., Path]) -> Path:
     folder = submit("random", TASKS, "few")
     score(folder, home)
     return folder
-
-
-def test_one_task_of_ten_is_replaced_and_the_bytes_are_those_of_all_ten(ten: Path, home: Path) -> None:
-    before = content(ten)
-    recorded = score(ten, home, tasks=["sst"])
-    assert set(recorded.kept) == set(DECATHLON.tasks) - {"sst"} and not recorded.left_out
-    assert recorded.results.decascore is not None and recorded.results.interval is not None
-    assert content(ten) == before
-    assert len(before) == 22  # results.json, ten files of statistics, ten of examples, and the manifest
-    assert check_manifest(ten) == []
-
-
-def test_a_kept_result_of_an_earlier_version_gets_its_units_from_its_statistics(
-    ten: Path, home: Path
-) -> None:
-    before = content(ten)["results/validation/results.json"]
-    path = ten / "results" / "validation" / "results.json"
-    old = json.loads(before)
-    for name in ("iwslt.en.de", "squad"):
-        del old["tasks"][name]["units"]
-        old["tasks"][name]["interval"] = [0.0, 100.0]
-    path.write_text(json.dumps(old))
-    bind(ten)
-    recorded = score(ten, home, tasks=["sst"])
-    # Earlier statistics of squad have paragraphs alone, and do not say which level these are, so it is scored again.
-    assert recorded.again == ("squad",) and "iwslt.en.de" in recorded.kept
-    now, first = recorded.results.tasks, json.loads(before)["tasks"]
-    for name in ("iwslt.en.de", "squad"):
-        assert task_record(now[name])["units"] == first[name]["units"]
-        assert list(now[name].interval or ()) == first[name]["interval"]
 
 
 def test_changed_answers_replace_their_task_alone(few: Path, home: Path) -> None:
@@ -340,15 +309,6 @@ def test_a_forged_result_without_a_manifest_is_not_laundered(few: Path, home: Pa
     assert content(few) == before
 
 
-def test_a_forger_can_write_a_manifest_too(few: Path, home: Path) -> None:
-    before = content(few)
-    forge(few)
-    bind(few)
-    recorded = score(few, home, tasks=["sst"])
-    assert recorded.again == ("squad",) and set(recorded.kept) == {"woz.en", "schema"}
-    assert content(few) == before
-
-
 def test_what_can_be_neither_bound_nor_scored_again_is_left_out(
     few: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -361,25 +321,6 @@ def test_what_can_be_neither_bound_nor_scored_again_is_left_out(
     assert all("this machine did not score it, and cannot do so now" in line for line in recorded.left_out)
     left = [path.name for path in (few / "results" / "validation" / "statistics").iterdir()]
     assert left == ["sst.parquet"]
-
-
-def test_the_manifest_says_what_was_kept_without_proof(ten: Path, home: Path) -> None:
-    answers = ten / "predictions" / "iwslt.en.de.validation.jsonl"
-    held = answers.read_bytes()
-    answers.unlink()
-    (ten / MANIFEST).unlink()
-
-    def basis() -> dict[str, str]:
-        tasks = json.loads((ten / MANIFEST).read_text())["results"]["results/validation"]["tasks"]
-        return {name: task["basis"] for name, task in tasks.items() if "basis" in task}
-
-    assert score(ten, home, tasks=["sst"]).kept == ("iwslt.en.de",)
-    assert basis() == {"iwslt.en.de": "statistics"}
-    score(ten, home, tasks=["schema"])
-    assert basis() == {"iwslt.en.de": "statistics"}
-    answers.write_bytes(held)
-    assert score(ten, home, tasks=["sst"]).again == ("iwslt.en.de",)
-    assert basis() == {}
 
 
 def test_results_of_another_split_are_bound_as_stated_and_scored_again(few: Path, home: Path) -> None:
@@ -517,23 +458,6 @@ def test_statistics_that_are_beyond_floats_are_a_fault_of_the_data(
         read_sample(few, folder, "squad", result)
 
 
-def test_a_forged_score_without_some_examples_is_scored_again(few: Path, home: Path) -> None:
-    """The receipt of the whole score used to vouch for it, though it says nothing of a part of the examples."""
-    ids = Store(home).ids("sst", "validation")[:5]
-    honest = score(few, home, tasks=["sst"], without={"sst": ids}).results.tasks["sst"].without
-    path = few / "results" / "validation" / "results.json"
-    forged = json.loads(path.read_text())
-    forged["tasks"]["sst"]["without"]["score"] = 99.0
-    path.write_text(json.dumps(forged))
-    bind(few)
-    recorded = score(few, home, tasks=["squad"])
-    assert recorded.results.tasks["sst"].without == honest and "sst" in recorded.again
-    assert any(each.startswith("sst: ") and "without some examples" in each for each in recorded.left_out)
-    assert "schema" in recorded.kept and check_manifest(few) == []
-    again = score(few, home, tasks=["squad"])  # an honest one is scored again, too, and nothing is said of it
-    assert again.results.tasks["sst"].without == honest and not again.left_out
-
-
 def test_two_evaluations_at_a_time_keep_each_other_s_results(
     home: Path, submit: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -553,14 +477,6 @@ def test_two_evaluations_at_a_time_keep_each_other_s_results(
     results = read_results_file(folder / "results" / "validation" / "results.json")
     assert set(results.tasks) == {"sst", "schema"} and check_manifest(folder) == []
     assert not [path for path in folder.rglob(".*") if path.name.endswith(".tmp")]
-
-
-def test_the_lock_of_a_killed_evaluation_holds_nobody_up(few: Path, home: Path) -> None:
-    lock = few / LOCK
-    lock.touch()
-    assert score(few, home, tasks=["sst"]).kept and not lock.exists()
-    lock.touch()
-    assert sweep_temporary(few) == [lock]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need no rights on POSIX systems only")

@@ -1,0 +1,300 @@
+"""The ledger: results of this machine with the statistics behind them, so that equal answers are not scored again.
+
+`$DECABENCH_HOME/ledger/<code>/<key>` holds one result of one task. The key is a digest of everything that decides it:
+the answers, the data, the metrics, the options and the code. The ledger is a cache. It can be deleted at any time, only
+this file reads it, and it is never part of a submission. A damaged entry, or a copy under another name, is ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import decabench
+from decabench.errors import DecabenchError
+from decabench.files import atomic_file, canonical_json, file_digest, import_zstd
+from decabench.metrics import METRICS, Metric
+from decabench.scoring.results import TaskResult
+from decabench.scoring.significance import Layout, Sample, Spread
+from decabench.submission import AnswerKind, Marks
+from decabench.tasks import SplitRecord, Task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+__all__ = ["Deferred", "Ledger", "LedgerEntry", "Scored", "code_digest"]
+
+FORMAT = "decabench.ledger/1"
+
+_FOLDER = "ledger"
+_OLD_SECONDS = 7 * 24 * 3600
+_ROOMS = ("metrics", "prompts", "scoring", "submission", "tasks")
+"""The rooms whose code decides a result, next to the files above the rooms."""
+
+
+Value = TypeVar("Value")
+
+
+class Deferred(Sequence[Value]):
+    """A sequence that is read when something of it is first needed."""
+
+    def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
+        self._read = read
+        self._known: Sequence[Value] | None = None
+
+    @property
+    def values(self) -> Sequence[Value]:
+        """What was read."""
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Value]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.values)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Everything that decides the result of a task, apart from the code."""
+
+    task: Task
+    """The task."""
+    data: SplitRecord
+    """The record of the prepared split."""
+    split: str
+    """The split."""
+    files: Mapping[str, str]
+    """The files of its answers: path in the submission to sha256."""
+    marks: Sequence[Marks]
+    """What submission.toml says of each file: whether it is a limited or an incomplete run."""
+    answers: AnswerKind
+    """Which text of a line is scored."""
+    without: Sequence[str] = ()
+    """The ids of examples without which the answers are also scored."""
+
+    @property
+    def key(self) -> str:
+        """The name of its entry; empty if code of others decides the result, for which nothing here stands."""
+        task, data = self.task, self.data
+        metrics = (task.metric, *task.secondary)
+        if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
+            return ""
+        content = [
+            *(FORMAT, code_digest(), sys.version, task.name, self.split, self.answers, sorted(self.without)),
+            *(sorted(self.files.items()), [[marks.partial, marks.incomplete] for marks in self.marks]),
+            *(
+                data.fingerprint,
+                data.units_digest,
+                data.salt,
+                data.origin,
+                data.verified,
+                data.rows,
+                data.note,
+            ),
+            {name: METRICS[name].full_signature for name in metrics},
+            *(list(metrics), repr(task.output), list(task.unit_names), task.counts.get(self.split)),
+            *(task.extractive, len(task.variants), sorted(task.retired_variants)),
+        ]
+        return hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """A result with the statistics behind it."""
+
+    result: TaskResult
+    """The result, without its interval."""
+    sample: Sample
+    """The statistics by unit."""
+    rows: Array
+    """(examples, columns): the statistics of each example."""
+    units: Array
+    """(examples, levels): the number of each example's unit."""
+    variant_rows: Mapping[int, Array] = field(default_factory=dict)
+    """The statistics under other wordings, by their number."""
+    unknown: tuple[str, ...] = ()
+    """Ids to leave out that no example has."""
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """An array as bytes, column by column, in the smallest type that holds each number exactly."""
+
+    kind: str
+    stored: str
+    shape: tuple[int, int]
+    content: bytes
+
+    @classmethod
+    def of(cls, array: Array) -> _Packed:
+        import numpy as np
+
+        columns = np.ascontiguousarray(array.T)
+        stored = columns
+        with np.errstate(all="ignore"):
+            for kind in ("uint8", "int32", "float32"):
+                smaller = columns.astype(kind)
+                if smaller.astype(columns.dtype).tobytes() == columns.tobytes():
+                    stored = smaller
+                    break
+        content = import_zstd().compress(stored.tobytes(), _LEVEL)
+        return cls(columns.dtype.str, stored.dtype.str, (array.shape[0], array.shape[1]), content)
+
+    def unpack(self) -> Array:
+        import numpy as np
+
+        found: Array = np.frombuffer(import_zstd().decompress(self.content), self.stored)
+        rows, columns = self.shape
+        # in rows again, because sums of it must add up in the same order
+        return np.ascontiguousarray(found.reshape(columns, rows).T.astype(self.kind))
+
+
+_LEVEL = 1
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """An entry as it is written."""
+
+    key: str
+    result: TaskResult
+    columns: tuple[str, ...]
+    rows: _Packed
+    steps: _Packed
+    """Units, each as its distance from that of the example before, which packs well."""
+    variant_rows: dict[int, _Packed]
+    unknown: tuple[str, ...]
+    score: float
+    spread: tuple[float, float] | None
+
+
+class Ledger:
+    """The entries in a home that the present code wrote."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / _FOLDER / code_digest()[:16]
+
+    def find(self, scored: Scored) -> LedgerEntry | None:
+        """Return what this machine found before for these answers; None if it is not known."""
+        import msgspec
+
+        if not (key := scored.key):
+            return None
+        try:
+            content = (self._folder / key).read_bytes()
+            digest, content = content[:32], content[32:]
+            if hashlib.sha256(content).digest() != digest:
+                return None
+            stored = _decoder().decode(content)
+            return _unpack(stored, scored.task) if stored.key == key else None
+        except (OSError, ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
+            return None
+
+    def keep(self, scored: Scored, entry: LedgerEntry) -> None:
+        """Keep an entry. Where nothing can be written, nothing is kept, and that is no error."""
+        import msgspec
+
+        if not (key := scored.key):
+            return
+        sample = entry.sample
+        stored = _Stored(
+            key,
+            replace(entry.result, interval=None),
+            sample.metric.columns,
+            _Packed.of(entry.rows),
+            _Packed.of(_steps(entry.units)),
+            {number: _Packed.of(rows) for number, rows in entry.variant_rows.items()},
+            entry.unknown,
+            sample.score,
+            (sample.spread.variance, sample.spread.freedom) if len(sample.sizes) > 1 else None,
+        )
+        content = msgspec.msgpack.encode(stored)
+        with suppress(DecabenchError, OSError):
+            with atomic_file(self._folder / key) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            _sweep(self._folder)
+
+
+def _steps(units: Array) -> Array:
+    import numpy as np
+
+    return np.diff(units, axis=0, prepend=units.dtype.type(0))
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> Any:
+    import msgspec
+
+    return msgspec.msgpack.Decoder(_Stored)
+
+
+def _unpack(stored: _Stored, task: Task) -> LedgerEntry:
+    metric: Metric = METRICS[task.metric].for_columns(stored.columns)
+    units, layout = _lay_out(stored.steps)
+    rows = stored.rows.unpack()
+    sample = Sample.of_layout(metric, rows, layout, task.name)
+    vars(sample).update(score=stored.score)
+    if stored.spread is not None:
+        vars(sample).update(spread=Spread(*stored.spread))
+    others = {number: packed.unpack() for number, packed in stored.variant_rows.items()}
+    return LedgerEntry(stored.result, sample, rows, units, others, stored.unknown)
+
+
+@lru_cache(maxsize=64)
+def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
+    """Return units and their layout, which all systems share on the same data."""
+    import numpy as np
+
+    units = steps.unpack()
+    units = np.cumsum(units, axis=0, dtype=units.dtype)
+    return units, Layout.of(units)
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Compute a digest of the code and tables that decide a result, so that no entry outlives a change to them."""
+    digest = hashlib.sha256()
+    for path in sorted(_code_files(Path(decabench.__file__).parent)):
+        digest.update(f"{path.name}\n{file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _code_files(package: Path) -> Iterator[Path]:
+    yield from package.glob("*.py")
+    for room in _ROOMS:
+        for path in (package / room).resolve().rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and "sample" not in path.parts:
+                yield path
+
+
+@lru_cache(maxsize=16)  # once for each home
+def _sweep(ours: Path) -> None:
+    """Remove the entries of other code that has written none for days; a second version may share the home."""
+    with suppress(OSError):
+        for other in ours.parent.iterdir():
+            if (
+                other != ours
+                and not other.is_symlink()
+                and time.time() - other.stat().st_mtime > _OLD_SECONDS
+            ):
+                shutil.rmtree(other, ignore_errors=True)
