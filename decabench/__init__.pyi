@@ -17,22 +17,3 @@ from .tasks import prepare as prepare
 from .training import train as train
 
 __version__: str
-__all__ = [
-    "DecabenchError",
-    "Example",
-    "Metric",
-    "Suite",
-    "Task",
-    "compare",
-    "evaluate",
-    "import_answers",
-    "load",
-    "predict",
-    "prepare",
-    "read_results",
-    "run",
-    "train",
-    "verify",
-    "write_leaderboard",
-    "write_submission",
-]

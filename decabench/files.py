@@ -19,8 +19,9 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fnmatch import fnmatch
+from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -109,15 +110,10 @@ _ADVICE: Mapping[int | None, str] = {
 """Advice on refusals that moving the file elsewhere would not fix, or only in particular places."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
-_REFUSALS = {*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE}
-_REFUSALS |= {
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.ENOTEMPTY,
-    errno.ENXIO,
-    errno.ENODEV,
-    errno.EBADF,
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
+_REFUSALS = {
+    *(*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.EBADF),
 }
 """The system's errors about files; all others are about networks and processes."""
 
@@ -185,9 +181,6 @@ def require_machine(error: BaseException, path: Path) -> None:
         raise StorageError(explain_refusal(error, "read", path)) from error
 
 
-_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
-
-
 def remove_file(path: Path) -> None:
     """Remove a file if it is there. Raises StorageError."""
     with storage_errors(path):
@@ -232,7 +225,7 @@ def atomic_file(
     compressed file can't be seeked; `level` is gzip's, and `option` is as in `storage_errors`.
     """
     make_folder(path.parent, option)
-    _sweep_once(path.parent)
+    _sweep_once(path.parent.absolute())
     with storage_errors(path, option, creates=True):
         handle, temporary = _make_temporary(path)
     try:
@@ -416,15 +409,10 @@ def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
     return swept
 
 
-_swept: set[Path] = set()
-
-
+@cache
 def _sweep_once(folder: Path) -> None:
     """Sweep a folder before this process first writes to it."""
-    folder = folder.absolute()
-    if folder not in _swept:
-        _swept.add(folder)
-        sweep_temporary(folder)
+    sweep_temporary(folder)
 
 
 def _sweep(path: Path) -> bool:
@@ -485,43 +473,22 @@ _SILENT_SECONDS = 2.0
 
 
 @contextmanager
-def lock_file(path: Path, refusal: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
+def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
     """Hold the lock on writing at and around `path`, which one process at a time can have.
 
-    Raises DecabenchError with `refusal` if another process keeps it for `patience` seconds, StorageError if locking
-    fails. `option` is as in `storage_errors`.
-    """
-    with _lock_beside(path, "", option, patience) as is_held:
-        if not is_held:
-            raise DecabenchError(refusal)
-        yield
-
-
-@contextmanager
-def wait_for_lock(path: Path, notice: str, option: str = "") -> Iterator[None]:
-    """Hold the same lock after waiting for a process that has it. Raises StorageError.
-
-    `option` is as in `storage_errors`. A wait of several seconds logs the warning `notice`.
-    """
-    with _lock_beside(path, notice, option, math.inf):
-        yield
-
-
-@contextmanager
-def _lock_beside(path: Path, notice: str, option: str, patience: float) -> Iterator[bool]:
-    """Hold a lock next to `path`, and yield whether it was free within `patience` seconds.
-
-    The lock is named like a temporary file, so a sweep removes a killed process's lock.
+    If another process keeps it for `patience` seconds, raises DecabenchError with `message`; with endless patience, a
+    wait of several seconds logs `message` as a warning. Raises StorageError if locking fails. `option` is as in
+    `storage_errors`.
     """
     if os.name != "posix":  # where files cannot be locked, nobody waits
-        yield True
+        yield
         return
     make_folder(path.parent, option)
-    lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")
+    lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # as a sweep knows them
     require_within(path.parent, lock)
     if lock.is_dir():
         raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
-    begun, is_told = time.monotonic(), not notice
+    begun, is_told = time.monotonic(), math.isfinite(patience)
     while True:
         with storage_errors(path.parent, option, creates=True):
             descriptor = _open_lock(lock)
@@ -530,21 +497,27 @@ def _lock_beside(path: Path, notice: str, option: str, patience: float) -> Itera
             except BaseException:
                 os.close(descriptor)
                 raise
-        waited = time.monotonic() - begun
-        if is_held or waited >= patience:
+        if is_held:
             break
         os.close(descriptor)
+        waited = time.monotonic() - begun
+        if waited >= patience:
+            raise DecabenchError(message)
         if waited > _SILENT_SECONDS and not is_told:
-            warnings.warn(notice, stacklevel=4)
+            warnings.warn(message, stacklevel=3)
             is_told = True
         time.sleep(_WAIT_SECONDS)
     try:
-        yield is_held
+        yield
     finally:
-        if is_held:
-            with suppress(OSError):  # another user's folder
-                lock.unlink(missing_ok=True)  # while it is locked, so that no new lock is removed
+        with suppress(OSError):  # another user's folder
+            lock.unlink(missing_ok=True)  # while it is locked, so that no new lock is removed
         os.close(descriptor)
+
+
+def wait_for_lock(path: Path, notice: str, option: str = "") -> AbstractContextManager[None]:
+    """Hold the same lock after waiting for a process that has it. Raises StorageError."""
+    return lock_file(path, notice, math.inf, option)
 
 
 def _open_lock(lock: Path) -> int:
@@ -572,9 +545,7 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
         start = file.tell()
         with zstd.ZstdFile(file, "w", options=options) as writer:
             yield cast(IO[bytes], writer)
-        if (
-            file.tell() == start
-        ):  # some versions write no frame for no content, and then nothing can read the file
+        if file.tell() == start:  # some versions write no frame for no content: an unreadable file
             file.write(zstd.compress(b"", options=options))
 
 
@@ -613,28 +584,26 @@ def file_digest(*paths: Path) -> str:
     """Compute `sha256:…` over the bytes of a file, or of several as if they were one."""
     digest = hashlib.sha256()
     for path in paths:
-        _feed(path, [digest])
+        _feed(path, digest)
     return f"sha256:{digest.hexdigest()}"
 
 
 def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
-    """Compute the `sha256`, and on request the `md5` and the `git_blob` id, of a file in one pass, in hex."""
+    """Compute the `sha256`, and on request the `md5` and the `git_blob` id, of a file, in hex."""
     hashes = {"sha256": hashlib.sha256()}
     if "md5" in kinds:
         hashes["md5"] = hashlib.md5(usedforsecurity=False)
     if "git_blob" in kinds:
         hashes["git_blob"] = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    _feed(path, hashes.values())
+    for digest in hashes.values():
+        _feed(path, digest)
     return {kind: digest.hexdigest() for kind, digest in hashes.items()}
 
 
-def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
-    digests = list(digests)
+def _feed(path: Path, digest: hashlib._Hash) -> None:
     try:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                for digest in digests:
-                    digest.update(block)
+            hashlib.file_digest(file, lambda: digest)
     except OSError as error:
         error.filename = str(path)  # a failing disk does not name the file
         raise

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from decabench.commands._documents import DOCUMENTS, AnswerLine
+from decabench.commands._documents import DOCUMENTS, SubmittedAnswer
 from decabench.scoring import ExamplesHead, ScoredExample
 from decabench.submission import SubmissionInfo
 
@@ -23,13 +23,13 @@ FORMATS: Mapping[str, str] = {
     "ExamplesHead": "decabench.examples/1",
 }
 """The format of files whose type does not have it."""
-OPEN = ("AnswerLine", "SubmissionInfo")
+OPEN = ("SubmittedAnswer", "SubmissionInfo")
 """Types in which other keys are ignored."""
 
 
 def schema() -> dict[str, Any]:
     """A schema (draft 2020-12) that accepts every document and file with a `format`; other forms are in `$defs`."""
-    kinds = [*DOCUMENTS.values(), AnswerLine, ExamplesHead, ScoredExample, SubmissionInfo]
+    kinds = [*DOCUMENTS.values(), SubmittedAnswer, ExamplesHead, ScoredExample, SubmissionInfo]
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for name, format in FORMATS.items():
         parts[name]["properties"]["format"] = {"const": format}

@@ -553,7 +553,7 @@ class VerificationDocument(Document, tag="decabench.verification/1", frozen=True
     files: Sequence[VerifiedFile]
 
 
-class AnswerLine(Struct, frozen=True):
+class SubmittedAnswer(Struct, frozen=True):
     """A line of `predictions/<task>.<split>.jsonl`. Other keys are ignored."""
 
     id: str
@@ -561,7 +561,9 @@ class AnswerLine(Struct, frozen=True):
     raw: str = ""  #: The model's text, if it is another.
     rule: str = ""  #: The rule that extracted the answer.
     finish: Literal["stop", "length", "refused"] = "stop"
-    context_kept: tuple[int, int] | None = None  #: Tokens of the context that the model saw, and all of them.
+    context_kept: tuple[int, int] | None = (
+        None  #: The characters of the context that the model saw, [start, end).
+    )
     reasoning: str = ""
 
 

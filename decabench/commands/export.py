@@ -103,8 +103,8 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
     SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several stand side by side in one
-    table, if they were scored on the same data by the same metrics. Results that their statistics or their manifest
-    contradict are refused; to score the answers again, use decabench verify.
+    table, if they were scored on the same data by the same metrics. Scores are as the files state them; to score the
+    answers again, use decabench verify.
     """
     from decabench.exchange import export_results, find_results
     from decabench.files import atomic_file

@@ -14,9 +14,8 @@ from typing import Any
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
-from decabench.exchange.foreign_files import FORMATS, open_foreign
+from decabench.exchange.foreign_files import FORMATS, frame_answers, open_foreign
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingError, Places
-from decabench.exchange.foreign_tables import frame_answers
 from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
 from decabench.exchange.text_matching import letters_of
 from decabench.files import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,7 +19,6 @@ from typing import Any
 
 import decabench
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
-from decabench.exchange.yaml_text import Tagged, dump_yaml
 from decabench.files import atomic_file, is_temporary, make_folder, require_within, sweep_temporary
 from decabench.metrics import Item
 from decabench.prompts import (
@@ -36,7 +36,7 @@ from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task,
 from decabench.text import excerpt, quoted
 from decabench.untrusted import parse_json
 
-__all__ = ["HARNESSES", "ExportedTask", "export_tasks"]
+__all__ = ["HARNESSES", "ExportedTask", "dump_yaml", "export_tasks"]
 
 FORMAT = "decabench.harness/1"
 DATA = "data"
@@ -304,10 +304,29 @@ def _identifier(name: str) -> str:
     return f"{made}_" if keyword.iskeyword(made) or not made.isidentifier() else made
 
 
+class _Function(str):
+    """The name of a function in utils.py, which YAML names with lm-eval's tag `!function`."""
+
+
+def dump_yaml(value: Mapping[str, Any]) -> str:
+    """Return a mapping as YAML, in the order of its keys."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    Dumper.add_representer(
+        _Function, lambda dumper, name: dumper.represent_scalar("!function", f"utils.{name}")
+    )
+    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+    return text
+
+
 def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
-    """Return the files of an lm-eval folder: a YAML file a task, and the functions that these name."""
+    """Return the files of an lm-eval folder: a YAML file for each task, and the functions that these name."""
     lines = [
-        '"""What the YAML files beside this call. Written by decabench."""\n',
+        '"""The functions of the YAML files. Written by decabench."""\n',
         "from pathlib import Path\n",
         "from decabench.exchange import ExportedTask\n",
         f'_DATA = Path(__file__).parent / "{DATA}"\n',
@@ -324,45 +343,39 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
             f"\nresults_of_{own} = _{own}.results",
         ]
         metrics = []
-        for name in dict.fromkeys((task.metric, *task.secondary)):
-            metric = find_metric(name)
+        for metric in map(find_metric, dict.fromkeys((task.metric, *task.secondary))):
             score = f"{_identifier(metric.headline)}_of_{own}"
             lines.append(f"{score} = _{own}.aggregate({metric.headline!r})")
             metrics.append(
                 {
                     "metric": metric.headline,
-                    "aggregation": Tagged(f"!function utils.{score}"),
+                    "aggregation": _Function(score),
                     "higher_is_better": metric.higher_is_better,
                 }
             )
         lines.append("")
-        files[f"decabench_{task.name}.yaml"] = dump_yaml(_lm_eval_task(task, own, split, metrics, chat))
+        prompting = make_prompting(task, load_template("default"))
+        content = {
+            "task": f"decabench_{task.name}",
+            "tag": "decabench",
+            "custom_dataset": _Function(f"documents_of_{own}"),
+            f"{split}_split" if split != "train" else "training_split": split,
+            "output_type": "generate_until",
+            "doc_to_text": "prompt",
+            "doc_to_target": "target",
+            "num_fewshot": 0,
+            "generation_kwargs": {
+                "until": list(prompting.chat_stop if chat else prompting.stop),
+                "do_sample": False,
+                "temperature": 0.0,
+                "max_gen_toks": prompting.max_new_tokens,
+            },
+            "process_results": _Function(f"results_of_{own}"),
+            "metric_list": metrics,
+            "metadata": {"version": task.version},
+        }
+        files[f"decabench_{task.name}.yaml"] = dump_yaml(content)
     return {"utils.py": "\n".join(lines), **files}
-
-
-def _lm_eval_task(
-    task: Task, own: str, split: str, metrics: list[dict[str, Any]], chat: bool
-) -> dict[str, Any]:
-    prompting = make_prompting(task, load_template("default"))
-    return {
-        "task": f"decabench_{task.name}",
-        "tag": "decabench",
-        "custom_dataset": Tagged(f"!function utils.documents_of_{own}"),
-        f"{split}_split" if split != "train" else "training_split": split,
-        "output_type": "generate_until",
-        "doc_to_text": "prompt",
-        "doc_to_target": "target",
-        "num_fewshot": 0,
-        "generation_kwargs": {
-            "until": list(prompting.chat_stop if chat else prompting.stop),
-            "do_sample": False,
-            "temperature": 0.0,
-            "max_gen_toks": prompting.max_new_tokens,
-        },
-        "process_results": Tagged(f"!function utils.results_of_{own}"),
-        "metric_list": metrics,
-        "metadata": {"version": task.version},
-    }
 
 
 def _write_inspect(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:

@@ -27,35 +27,3 @@ from .schemes import PREDICTORS as PREDICTORS
 from .schemes import SCHEMES as SCHEMES
 from .schemes import make_backend as make_backend
 from .schemes import predictor_names as predictor_names
-
-__all__ = [
-    "PREDICTORS",
-    "SCHEMES",
-    "Answer",
-    "Backend",
-    "Failure",
-    "Finish",
-    "Header",
-    "ModelOptions",
-    "OptionInfo",
-    "OracleSetting",
-    "Outcome",
-    "Predictor",
-    "PredictorFactory",
-    "Setting",
-    "StreamingPredictor",
-    "answer_from",
-    "check_ranges",
-    "copy_context",
-    "first_choice",
-    "lead_3",
-    "majority",
-    "make_backend",
-    "most_frequent_tag",
-    "option",
-    "oracle",
-    "predictor_names",
-    "random_answer",
-    "storable_outcome",
-    "validate_outcome",
-]

@@ -28,36 +28,3 @@ from .write import make_engine as make_engine
 from .write import occupied_by as occupied_by
 from .write import predict as predict
 from .write import run_plan as run_plan
-
-__all__ = [
-    "ALL_VARIANTS",
-    "RUN_TOML",
-    "BaselineError",
-    "Engine",
-    "EngineOptions",
-    "Estimate",
-    "Experiment",
-    "Forecast",
-    "LocalEngine",
-    "Outcome",
-    "Plan",
-    "PlannedTask",
-    "Progress",
-    "Prompts",
-    "Report",
-    "Run",
-    "Selection",
-    "Tally",
-    "estimate_run",
-    "find_setting",
-    "forecast",
-    "make_engine",
-    "occupied_by",
-    "plan_run",
-    "predict",
-    "read_experiment",
-    "read_ids",
-    "run",
-    "run_experiment",
-    "run_plan",
-]

@@ -16,24 +16,3 @@ from .loop import run_training as run_training
 from .loop import train as train
 from .resume import is_unstarted as is_unstarted
 from .validator import show_score as show_score
-
-__all__ = [
-    "Bundle",
-    "FinishedRun",
-    "TrainConfig",
-    "TrainingInterrupted",
-    "TrainingRun",
-    "WrittenBundle",
-    "compare_losses",
-    "from_mapping",
-    "in_steps",
-    "is_unstarted",
-    "plan_training",
-    "read_config",
-    "require_free",
-    "run_training",
-    "show_score",
-    "train",
-    "with_settings",
-    "write_bundle",
-]

@@ -165,7 +165,7 @@ def test_every_submission_of_the_repository():
             assert faults(json.loads(results.read_text())) == [], results
         for answers in path.parent.rglob("predictions/*.jsonl"):
             for line in answers.read_text().splitlines()[:3]:
-                assert faults(json.loads(line), "AnswerLine") == [], answers
+                assert faults(json.loads(line), "SubmittedAnswer") == [], answers
 
 
 def test_files_that_evaluate_writes(command, home, submit):
@@ -183,7 +183,7 @@ def test_files_that_evaluate_writes(command, home, submit):
     [
         ({"format": "decabench.results/2"}, None),
         ({"format": "decabench.submission/1"}, None),
-        ({"id": "a", "answer": 1}, "AnswerLine"),
+        ({"id": "a", "answer": 1}, "SubmittedAnswer"),
         ({"id": "a", "statistics": [1], "extra": 1}, "ScoredExample"),
     ],
 )

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decabench.errors import SubmissionError
-from decabench.exchange.foreign_files import open_foreign
+from decabench.exchange.foreign_files import frame_answers, open_foreign
 from decabench.exchange.foreign_rows import Places
-from decabench.exchange.foreign_tables import frame_answers
 
 
 def test_a_large_file_is_not_read(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from decabench import evaluate
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.exchange import export_results, find_results
 from decabench.exchange.result_exports import latex_table, markdown_table, model_index
-from decabench.scoring import LimitedRun, read_results_file
+from decabench.scoring import LimitedRun
 
 HOSTILE = (
     r"a_b & 50% \input{/etc/passwd} $x^2$ #~{}|<b>[x](y)`**!" + "\n\x1b[2J\\\\[2pt] \ud800www.x.y @z - ↓"
@@ -256,135 +256,6 @@ def test_results_without_a_task_of_the_first_are_compared_with_each_other(scored
         with pytest.raises(DataError, match="'C' was scored on other data of squad than 'B'"):
             export_results(results, "markdown")
     assert export_results([a, b], "markdown")
-
-
-@pytest.fixture
-def evaluated(command, home, submit):
-    """A submission that was scored, and its results.json."""
-    folder = submit("majority", ["sst", "sick.relatedness"])
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    return folder, folder / "results" / "validation" / "results.json"
-
-
-def rewrite(path, **changes):
-    """Change fields of every task in a results.json, as an editor does that leaves no trace in the file."""
-    results = read_results_file(path)
-    tasks = {name: replace(task, **changes) for name, task in results.tasks.items()}
-    path.write_text(replace(results, tasks=tasks).to_json(), encoding="utf-8")
-
-
-@pytest.mark.parametrize("form", ["markdown", "latex", "model-index"])
-@pytest.mark.parametrize("has_manifest", [True, False])
-def test_scores_that_their_statistics_contradict_are_not_exported(command, evaluated, form, has_manifest):
-    """A score of 99 in an edited file was printed as decabench's, with the statistics of another beside it."""
-    folder, path = evaluated
-    if not has_manifest:
-        (folder / "manifest.json").unlink()
-    score = find_results(folder).tasks["sst"].score
-    rewrite(path, score=99.0)
-    for given in (folder, path):
-        done = command("export", "results", given, "--format", form)
-        assert (done.exit_code, done.stdout) == (3, "")
-        said = " ".join(done.stderr.split())
-        assert f"sst: its statistics give {score:.4f}, results.json has 99.0000" in said
-        assert "sick.relatedness: its statistics give" in said
-        assert "Run decabench evaluate again" in said
-        assert ("is not the one whose digest is in manifest.json" in said) == has_manifest
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {"interval": (98.0, 99.0)},
-            "sst: its statistics give the interval .* results.json has 98.00 to 99.00",
-        ),
-        ({"n": 31}, "sst: its statistics have 32 examples, results.json has 31"),
-        (
-            {"metric": "other", "score": 99.0},
-            "sst: its statistics are of the metric 'em', its result of 'other'",
-        ),
-        ({"signature": "em|v:0", "score": 99.0}, "sst: its statistics are of the signature"),
-        ({"headline": "nf1"}, "sst: results.json has 'nf1' as its score, but that of em is em"),
-        ({"scores": {"em": 99.0}}, "sst: its statistics give em"),
-    ],
-)
-def test_whatever_the_statistics_contradict_is_named(evaluated, changes, said):
-    folder, path = evaluated
-    (folder / "manifest.json").unlink()
-    assert find_results(path)
-    rewrite(path, **changes)
-    with pytest.raises(DataError, match=said):
-        find_results(path)
-
-
-def test_results_that_state_no_signature_are_exported(evaluated):
-    """As the board takes them: an empty one was another than that of the statistics."""
-    folder, path = evaluated
-    (folder / "manifest.json").unlink()
-    rewrite(path, signature="", signatures={})
-    assert find_results(path).tasks["sst"].score is not None
-
-
-def test_a_total_has_the_interval_of_its_statistics(command, home, submit):
-    from decabench.tasks import DECATHLON
-
-    folder = submit("majority", DECATHLON.tasks)
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    path = folder / "results" / "validation" / "results.json"
-    (folder / "manifest.json").unlink()
-    results = find_results(path)
-    low, high = results.interval
-    path.write_text(replace(results, interval=(low + 5, high - 5)).to_json(), encoding="utf-8")
-    with pytest.raises(DataError, match="decaScore: its statistics give the interval"):
-        find_results(path)
-
-
-def test_results_of_changed_answers_are_not_exported(evaluated):
-    folder, path = evaluated
-    answers = folder / "predictions" / "sst.validation.jsonl"
-    answers.write_text(answers.read_text().replace("positive", "negative"))
-    with pytest.raises(
-        DataError, match=r"sst: predictions/sst\.validation\.jsonl has changed since it was scored"
-    ):
-        find_results(path)
-
-
-def test_damaged_statistics_and_a_damaged_manifest_are_named(evaluated):
-    folder, path = evaluated
-    (path.parent / "statistics" / "sst.parquet").write_bytes(b"PAR1")
-    (folder / "manifest.json").write_text("{")
-    with pytest.raises(
-        DataError, match=r"sst: its statistics are damaged \(ArrowInvalid\); manifest\.json: "
-    ):
-        find_results(path)
-
-
-def test_scores_without_statistics_are_as_the_file_states_them(evaluated, tmp_path):
-    _, path = evaluated
-    shutil.rmtree(path.parent / "statistics")
-    stated = find_results(path).tasks["sst"].score  # the manifest has its digest
-    alone = shutil.copy(path, tmp_path / "results.json")
-    rewrite(alone, score=stated / 2)
-    assert find_results(alone).tasks["sst"].score == stated / 2
-    rewrite(path, score=99.0)
-    with pytest.raises(
-        DataError, match=r"its results\.json is not the one whose digest is in manifest\.json"
-    ):
-        find_results(path)
-
-
-def test_the_results_of_an_archive_are_held_against_its_manifest(command, home, evaluated):
-    folder, _ = evaluated
-    archive = shutil.make_archive(str(folder.parent / "packed"), "zip", folder)
-    assert command("evaluate", archive, "--home", home).exit_code == 0
-    (path,) = folder.parent.glob("packed.zip.results/*/results.json")
-    assert find_results(archive) == find_results(path)
-    shutil.rmtree(path.parent / "statistics")
-    rewrite(path, score=99.0)
-    for given in (archive, path):
-        with pytest.raises(DataError, match="digest is in manifest"):
-            find_results(given)
 
 
 def test_results_are_found_in_a_submission_and_by_their_file(command, home, submit):

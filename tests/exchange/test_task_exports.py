@@ -110,7 +110,8 @@ def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
     assert "--apply_chat_template" not in (plain / "README.md").read_text()
     folder = export("sst", chat=True)
     task = (folder / "decabench_sst.yaml").read_text()
-    assert all(json.dumps(stop) in task for stop in chat_stop) and json.dumps("\n\n") not in task
+    until = load_yaml(folder / "decabench_sst.yaml", load_utils(folder))["generation_kwargs"]["until"]
+    assert until == chat_stop and "\n\n" not in until
     assert "--output_path out --apply_chat_template\n" in (folder / "README.md").read_text()
     options = ("export", "tasks", "sst", "--output", tmp_path / "out", "--home", home, "--chat")
     done = command(*options, "--for", "inspect")
