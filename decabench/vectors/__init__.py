@@ -3,6 +3,6 @@
 Needs the extra `models`. The names are in `__init__.pyi` and load on first use.
 """
 
-import lazy_loader
+from decabench.lazy import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
