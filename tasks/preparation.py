@@ -49,7 +49,7 @@ from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
-    from decabench.tasks.sources.local_files import FileRecord, SourceFiles
+    from decabench.tasks.sources.published import FileRecord, SourceFiles
 
 __all__ = [
     "SAMPLE_FOLDER",
@@ -566,7 +566,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
 
 
 def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path) -> SourceFiles:
-    from decabench.tasks.sources.local_files import read_folder
+    from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
 
     if folder := request.folder(task):
         if request.sample and task.folder is None and not folder.is_dir():
@@ -578,7 +578,6 @@ def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path
         return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
     # Downloads load libraries that take longer to import than a small task takes to prepare.
     from decabench.tasks.sources.download import Downloads
-    from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 
     downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
     if request.mirror is None:

@@ -110,6 +110,23 @@ class RemoteFile:
     git_blob: str | None = None
     """The id of the git blob (sha1 over `blob <size>\\0` + bytes), if there is no better digest."""
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The published digests by kind; there may be none."""
+        published = {"sha256": self.sha256, "md5": self.md5, "git_blob": self.git_blob}
+        return {kind: value.lower() for kind, value in published.items() if value is not None}
+
+    def find_faults(self, size: int, digests: Mapping[str, str]) -> list[str]:
+        """Describe how bytes differ from the published file; the size counts only if no digest is published."""
+        faults = [
+            f"{kind} {digests.get(kind, 'none')}, expected {value}"
+            for kind, value in self.digests.items()
+            if digests.get(kind) != value
+        ]
+        if not self.digests and self.size not in (None, size):
+            faults.append(f"{size} bytes, expected {self.size}")
+        return faults
+
 
 @dataclass(frozen=True)
 class Hub:

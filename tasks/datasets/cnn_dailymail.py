@@ -85,7 +85,7 @@ _ARCHIVES = {
         (
             "https://huggingface.co/datasets/cnn_dailymail/resolve/"
             "11343c3752184397d56efc19a8a7cceb68089318/data/cnn_stories.tgz",
-            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfTHk4NFg2SndKcjQ",
+            "https://drive.usercontent.google.com/download?export=download&confirm=t&id=0BwmD_VLjROrfTHk4NFg2SndKcjQ",
         ),
         "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
         158_577_824,
@@ -95,7 +95,7 @@ _ARCHIVES = {
         (
             "https://huggingface.co/datasets/cnn_dailymail/resolve/"
             "11343c3752184397d56efc19a8a7cceb68089318/data/dailymail_stories.tgz",
-            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfM1BxdkxVaTY2bWs",
+            "https://drive.usercontent.google.com/download?export=download&confirm=t&id=0BwmD_VLjROrfM1BxdkxVaTY2bWs",
         ),
         "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
         375_893_739,

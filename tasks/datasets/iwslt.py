@@ -219,7 +219,9 @@ def _remote(
 
 _ALL_PAIRS = RemoteFile(
     _OUTER,
-    ("https://drive.google.com/uc?export=download&id=1l5y6Giag9aRPwGtuZHswh3w5v3qEz8D8",),
+    (
+        "https://drive.usercontent.google.com/download?export=download&confirm=t&id=1l5y6Giag9aRPwGtuZHswh3w5v3qEz8D8",
+    ),
     md5="c393ed3fc2a1b0f004b3331043f615ae",
 )
 

@@ -15,7 +15,7 @@ from typing import Any
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import SAMPLE_FOLDER
 from decabench.tasks.registry import TASKS
-from decabench.tasks.sources.local_files import LocalFiles
+from decabench.tasks.sources.published import LocalFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [

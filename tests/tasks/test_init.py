@@ -27,7 +27,7 @@ def loaded(module: str) -> set[str]:
     [
         "decabench.tasks",
         "decabench.tasks.preparation",
-        "decabench.tasks.sources.local_files",
+        "decabench.tasks.sources.published",
         "decabench.tasks.registry",
         "decabench.tasks.store",
     ],

@@ -12,7 +12,7 @@ from decabench.errors import DataError
 from decabench.tasks.datasets import iwslt
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
 from decabench.tasks.example import Example
-from decabench.tasks.sources.local_files import LocalFiles
+from decabench.tasks.sources.published import LocalFiles
 from decabench.tasks.task import Task
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.sources.network import Network
+from decabench.tasks.sources.download import Network
 from tests.tasks.sources.server import FileServer
 
 
@@ -33,13 +33,10 @@ def hasty(server: FileServer) -> Network:
     """A network without patience, for which the server is Google Drive too."""
     return Network(
         retries=3,
-        connect_retries=1,
         backoff=0.01,
         longest_wait=0.05,
         connect_timeout=1.0,
         read_timeout=1.0,
-        drive_hosts=(server.host,),
-        drive_download=f"{server.url}/download",
     )
 
 

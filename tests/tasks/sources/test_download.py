@@ -17,8 +17,7 @@ import pytest
 
 from decabench.errors import DataError, StorageError
 from decabench.tasks.sources import download
-from decabench.tasks.sources.download import Downloads
-from decabench.tasks.sources.network import Network, TransferError
+from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import git_blob, pinned, sha256
 from tests.tasks.sources.server import Fault, FileServer
@@ -71,13 +70,6 @@ def test_cut_transfer_without_ranges_starts_over(downloads: Downloads, server: F
     assert server.statuses() == [200, 200]
 
 
-def test_cut_transfer_without_a_tag_goes_on(downloads: Downloads, server: FileServer) -> None:
-    server.tags = False
-    server.faults[DATA] = [Fault(cut=CUT)]
-    assert is_whole(fetch(downloads, server), server)
-    assert [(seen.range, seen.if_range) for seen in server.seen] == [(None, None), (f"bytes={CUT}-", None)]
-
-
 def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: FileServer) -> None:
     server.ranges = False
     server.always[DATA] = Fault(cut=CUT)
@@ -109,19 +101,6 @@ def test_file_that_changed_meanwhile_starts_over(downloads: Downloads, server: F
     assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 200)]
 
 
-def test_part_of_another_address_is_not_used(downloads: Downloads, server: FileServer) -> None:
-    server.always[DATA] = Fault(cut=10_000)
-    with pytest.raises(TransferError):
-        fetch(downloads, server)
-    server.always.clear()
-    server.seen.clear()
-    other = server.folder / "other"
-    other.mkdir()
-    (server.folder / DATA).rename(other / DATA)
-    downloads.fetch(pinned(other / DATA), f"{server.url}/other/{DATA}")
-    assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200)]
-
-
 def test_part_that_is_whole_needs_no_bytes(downloads: Downloads, server: FileServer) -> None:
     leave_part(downloads, server, (server.folder / DATA).read_bytes())
     assert is_whole(fetch(downloads, server), server)
@@ -149,18 +128,11 @@ def leave_part(downloads: Downloads, server: FileServer, content: bytes) -> None
     server.seen.clear()
 
 
-def test_part_without_its_note_starts_over(downloads: Downloads, server: FileServer) -> None:
-    part(downloads).parent.mkdir(parents=True)
-    part(downloads).write_bytes(b"x" * CUT)
-    assert is_whole(fetch(downloads, server), server)
-    assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200)]
-
-
 def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server: FileServer) -> None:
     server.faults[DATA] = [Fault(drip=0.5)]
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from decabench.tasks.sources.network import Network\n"
+        "from decabench.tasks.sources.download import Network\n"
         "from decabench.tasks.sources.download import Downloads\n"
         "from decabench.tasks.task import RemoteFile\n"
         "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"
@@ -179,20 +151,6 @@ def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server:
     assert not (downloads.folder / DATA).exists()
     assert is_whole(fetch(downloads, server), server)
     assert [(seen.range, seen.status) for seen in server.seen] == [(f"bytes={kept}-", 206)]
-
-
-def test_interrupt_leaves_the_part(
-    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_writing(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        fetch(downloads, server)
-    assert part(downloads).stat().st_size > 0
-    assert not (downloads.folder / DATA).exists()
-    monkeypatch.undo()
-    server.seen.clear()
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [206]
 
 
 class FailingFile(io.FileIO):
@@ -234,44 +192,6 @@ def test_too_little_space_is_reported_before_the_transfer(
         fetch(downloads, server)
 
 
-def test_folder_that_cannot_be_written_is_reported(downloads: Downloads, server: FileServer) -> None:
-    downloads.folder.write_text("a file where the folder should be")
-    with pytest.raises(StorageError, match="cannot be written"):
-        fetch(downloads, server)
-    assert server.seen == []
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for root")
-def test_read_only_folder_is_reported(downloads: Downloads, server: FileServer) -> None:
-    downloads.folder.mkdir(mode=0o500)
-    with pytest.raises(StorageError, match="cannot be written"):
-        fetch(downloads, server)
-
-
-def test_permission_refused_is_reported(
-    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_writing(monkeypatch, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-    with pytest.raises(StorageError, match="cannot be written"):
-        fetch(downloads, server)
-
-
-def test_slow_server_is_waited_for(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(drip=0.15)]
-    patient = replace(downloads, network=replace(downloads.network, read_timeout=0.6))
-    started = time.monotonic()
-    assert is_whole(fetch(patient, server), server)
-    assert time.monotonic() - started > 1.0  # longer than the timeout, which counts silence alone
-    assert server.statuses() == [200]
-
-
-def test_silent_server_is_left(downloads: Downloads, server: FileServer) -> None:
-    server.always[DATA] = Fault(drip=0.5)
-    impatient = replace(downloads, network=replace(downloads.network, read_timeout=0.1, retries=1))
-    with pytest.raises(TransferError, match=r"the server sent nothing for 0\.1 s, 2 times"):
-        fetch(impatient, server)
-
-
 def test_two_errors_then_the_file(downloads: Downloads, server: FileServer) -> None:
     server.faults[DATA] = [Fault(500), Fault(503)]
     assert is_whole(fetch(downloads, server), server)
@@ -295,13 +215,6 @@ def test_retry_after_is_honoured(downloads: Downloads, server: FileServer) -> No
     assert server.statuses() == [429, 200]
 
 
-def test_retry_after_of_an_hour_is_cut_short(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(503, retry_after=3600)]
-    started = time.monotonic()
-    assert is_whole(fetch(downloads, server), server)
-    assert time.monotonic() - started < 600  # not the hour that was asked for
-
-
 def test_wrong_bytes_are_fetched_twice_and_refused(downloads: Downloads, server: FileServer) -> None:
     server.always[DATA] = Fault(wrong=True)
     expected = sha256(server.folder / DATA)
@@ -309,12 +222,6 @@ def test_wrong_bytes_are_fetched_twice_and_refused(downloads: Downloads, server:
         fetch(downloads, server)
     assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200), (None, 200)]
     assert [path for path in downloads.folder.rglob("*") if path.is_file()] == []
-
-
-def test_wrong_bytes_once_do_no_harm(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(wrong=True)]
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [200, 200]
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5", "git_blob"])
@@ -326,22 +233,6 @@ def test_every_pin_is_checked(downloads: Downloads, server: FileServer, kind: st
         fetch(downloads, server, RemoteFile(DATA, **pins))
 
 
-def test_git_blob_alone_is_enough(downloads: Downloads, server: FileServer) -> None:
-    content = (server.folder / DATA).read_bytes()
-    assert fetch(downloads, server, RemoteFile(DATA, git_blob=git_blob(content).upper())) == content
-
-
-def test_size_counts_where_no_digest_is_known(downloads: Downloads, server: FileServer) -> None:
-    with pytest.raises(DataError, match="307200 bytes, expected 5"):
-        fetch(downloads, server, RemoteFile(DATA, size=5))
-
-
-def test_web_page_is_not_taken_for_a_file(downloads: Downloads, server: FileServer) -> None:
-    (server.folder / DATA).write_text("\n<!DOCTYPE html><title>Log in to the network</title>")
-    with pytest.raises(TransferError, match="a web page was sent instead"):
-        fetch(downloads, server, RemoteFile(DATA))
-
-
 def test_encoding_that_is_the_file_itself_is_kept(downloads: Downloads, server: FileServer) -> None:
     archive = server.folder / "archive.tgz"
     archive.write_bytes(gzip.compress(b"members"))
@@ -349,14 +240,6 @@ def test_encoding_that_is_the_file_itself_is_kept(downloads: Downloads, server: 
     file = pinned(archive)
     downloads.fetch(file, f"{server.url}/archive.tgz")
     assert downloads.path(file).read_bytes() == archive.read_bytes()
-
-
-def test_encoding_over_the_file_is_undone(downloads: Downloads, server: FileServer) -> None:
-    content = (server.folder / DATA).read_bytes()
-    expected = pinned(server.folder / DATA)
-    (server.folder / DATA).write_bytes(gzip.compress(content))
-    server.always[DATA] = Fault(headers={"Content-Encoding": "gzip"})
-    assert fetch(downloads, server, expected) == content
 
 
 def test_nobody_listens(downloads: Downloads) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.sources.download import Downloads
-from decabench.tasks.sources.network import Network, TransferError
+from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import sha256
 from tests.tasks.sources.server import RawServer
@@ -29,7 +26,6 @@ Script = Callable[[socket.socket], None]
 
 NETWORK = Network(
     retries=2,
-    connect_retries=1,
     backoff=0.01,
     longest_wait=0.05,
     connect_timeout=1.0,
@@ -113,12 +109,6 @@ def test_stalls_for_ever_end_soon(client: Client, script: Script) -> None:
     assert [line[-8:] for line in client.said] == ["(1 of 2)", "(2 of 2)"]
 
 
-def test_no_wait_is_longer_than_three_minutes_and_a_half_in_all() -> None:
-    network = Network()
-    waits = sum(network.wait(attempt) for attempt in range(network.retries))
-    assert (network.retries + 1) * network.read_timeout + waits <= 211
-
-
 def test_a_trickle_is_given_up(client: Client) -> None:
     """One byte at a time never lets a timeout pass."""
     started = time.monotonic()
@@ -165,13 +155,6 @@ def test_progress_restores_the_retries(client: Client) -> None:
     assert len(client.said) == 2
 
 
-def test_a_length_that_is_too_long(client: Client) -> None:
-    with RawServer([reply(f"Content-Length: {SIZE + 1}", body=CONTENT)]) as server:
-        with pytest.raises(TransferError, match="the connection was lost"):
-            client.fetch(server)
-    assert not (client.folder / "raw" / "data.bin").exists()
-
-
 def test_a_length_that_is_too_short_is_seen_by_the_digest_or_the_size(client: Client) -> None:
     with RawServer([reply(f"Content-Length: {SIZE - 1}", body=CONTENT)]) as server:
         with pytest.raises(DataError, match=f"{SIZE - 1} bytes, expected {SIZE}"):
@@ -212,40 +195,11 @@ def test_an_endless_body_is_cut(
     assert client.bytes_on_disk < 10_000
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_bomb_is_cut(client: Client, encoding: str) -> None:
-    packed = zlib.compressobj(9, zlib.DEFLATED, 31 if encoding == "gzip" else 15)
-    bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(200)) + packed.flush()
-    headers = (f"Content-Encoding: {encoding}", f"Content-Length: {len(bomb)}")
-    with RawServer([reply(*headers, body=bomb)]) as server:
-        with pytest.raises(TransferError, match=f"it sends more than {NETWORK.largest:,} bytes"):
-            client.fetch(server)
-        assert len(server.requests) == 1
-    assert client.bytes_on_disk < 10_000
-
-
-def test_an_encoded_body_is_whole_or_starts_over(client: Client) -> None:
-    packed = gzip.compress(os.urandom(50_000) + CONTENT)
-    first = packed[: len(packed) // 2]
-    headers = ("Content-Encoding: gzip", "Transfer-Encoding: chunked")
-    scripts = [reply(*headers, body=b"%x\r\n%b\r\n0\r\n\r\n" % (len(part), part)) for part in (first, packed)]
-    with RawServer(scripts) as server:
-        assert client.fetch(server) == gzip.decompress(packed)
-        assert b"Range:" not in server.requests[1]
-
-
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "x" * 1000])
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip", "x" * 1000])
 def test_an_encoding_that_was_not_asked_for(client: Client, encoding: str) -> None:
     with RawServer([reply(f"Content-Encoding: {encoding}", LENGTH, body=CONTENT)]) as server:
         with pytest.raises(TransferError, match=r"it has the encoding .* which was not asked for"):
             client.fetch(server)
-
-
-def test_two_gzip_members_are_one_body(client: Client) -> None:
-    packed = gzip.compress(CONTENT[:700]) + gzip.compress(CONTENT[700:])
-    headers = ("Content-Encoding: gzip", f"Content-Length: {len(packed)}")
-    with RawServer([reply(*headers, body=packed)]) as server:
-        assert client.fetch(server) == CONTENT
 
 
 def test_a_circle_of_redirects(client: Client) -> None:
@@ -263,7 +217,7 @@ def test_the_body_of_a_redirect_is_not_read(client: Client) -> None:
         assert server.requests[1].startswith(b"GET /other ")
 
 
-@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/x", "http://[", "data:,x"])
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x"])
 def test_a_redirect_out_of_http(client: Client, location: str) -> None:
     with RawServer([reply(f"Location: {location}", status="302 Found")]) as server:
         with pytest.raises(TransferError, match="it redirects to something that is not an HTTP address"):
@@ -343,11 +297,6 @@ def test_an_empty_answer_is_never_kept(client: Client) -> None:
             client.fetch(server)
         assert len(server.requests) == 2
     assert client.bytes_on_disk == 0
-
-
-def test_an_empty_answer_once_does_no_harm(client: Client) -> None:
-    with RawServer([reply("Content-Length: 0"), WHOLE]) as server:
-        assert client.fetch(server) == CONTENT
 
 
 def test_a_body_without_a_length_may_be_cut(client: Client) -> None:

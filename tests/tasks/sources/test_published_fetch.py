@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from decabench.errors import DataError, MissingDataError, StorageError
-from decabench.tasks.sources.download import Downloads
-from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
-from decabench.tasks.sources.local_files import SourceFiles
-from decabench.tasks.sources.network import Network
+from decabench.errors import DataError, MissingDataError
+from decabench.tasks.sources.download import Downloads, Network
+from decabench.tasks.sources.published import SourceFiles, fetch, fetch_from_mirror
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source
 from tests.tasks.sources.server import Fault, FileServer
@@ -54,11 +51,6 @@ def test_verified(downloads: Downloads, server: FileServer, data: RemoteFile) ->
     assert (fetched.source.name, fetched.missing) == ("upstream", ())
 
 
-def test_unpinned(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
-    fetched = fetch("task", [source(replace(data, sha256=None))], ["train"], downloads)
-    assert [(record.status, record.sha256) for record in fetched.records] == [("unpinned", data.sha256)]
-
-
 def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
     for file in (data, replace(data, sha256=None)):
         sources = [source(file)]
@@ -66,15 +58,6 @@ def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data:
         server.seen.clear()
         assert fetch("task", sources, ["train"], downloads).records == first.records
         assert server.seen == []
-
-
-def test_touched_file_is_hashed_again_and_kept(
-    raw: Path, downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    fetch("task", [source(data)], ["train"], downloads)
-    os.utime(raw / DATA, (1, 1))
-    fetch("task", [source(data)], ["train"], downloads)
-    assert server.statuses() == [200]
 
 
 def test_damaged_file_is_fetched_again(
@@ -128,16 +111,6 @@ def test_next_address_then_next_source(downloads: Downloads, server: FileServer,
     ]
 
 
-def test_wrong_checksum_goes_to_the_next_address(
-    downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    (server.folder / "old.json").write_text("an old edition")
-    older = replace(data, urls=(f"{server.url}/old.json", *data.urls))
-    fetched = fetch("task", [source(older)], ["train"], downloads)
-    assert fetched.records[0].url == f"{server.url}/{DATA}"
-    assert server.statuses("old.json") == [200, 200]
-
-
 def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
     server.always[DATA] = Fault(wrong=True)
     sources = [
@@ -172,41 +145,6 @@ def test_files_that_are_not_published_are_the_users_own(downloads: Downloads) ->
         "The files for ptb are not published: put your own (all.conllu; or wsj_00.mrg, wsj_01.mrg, …, wsj_24.mrg (25 "
         "files)) into the folder DIR/ptb and use --mirror DIR."
     )
-
-
-def test_full_disk_ends_the_search(
-    downloads: Downloads, server: FileServer, data: RemoteFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(StorageError):
-        fetch("task", [source(data), source(data)], ["train"], downloads)
-    assert server.statuses() == [200]
-
-
-def test_splits_share_files_and_may_be_missing(
-    downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    both = Source("upstream", {"train": (data,), "validation": (data,)}, no_reader)
-    fetched = fetch("task", [both], ["train", "validation", "test"], downloads)
-    assert (len(fetched.records), fetched.missing) == (1, ("test",))
-    assert server.statuses() == [200]
-
-
-def test_name_with_folders(downloads: Downloads, server: FileServer) -> None:
-    path = server.folder / "3.0.0" / "test.parquet"
-    path.parent.mkdir()
-    path.write_bytes(b"rows")
-    file = RemoteFile("3.0.0/test.parquet", (f"{server.url}/3.0.0/test.parquet",), sha256(path))
-    assert content(fetch("task", [source(file)], ["train"], downloads), file.name) == b"rows"
-
-
-def test_no_output(
-    downloads: Downloads, server: FileServer, data: RemoteFile, capfd: pytest.CaptureFixture[str]
-) -> None:
-    server.faults[DATA] = [Fault(500), Fault(cut=1000)]
-    fetch("task", [source(data)], ["train"], downloads)
-    assert capfd.readouterr() == ("", "")
 
 
 def mirrored(server: FileServer, content: bytes | None = None) -> Path:
@@ -278,14 +216,6 @@ def list_checksums(server: FileServer, **digests: str) -> None:
     (server.folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in listed.items()))
 
 
-def test_mirror_with_checksums(downloads: Downloads, server: FileServer) -> None:
-    mirrored(server, b"a subset")
-    list_checksums(server)
-    fetched = fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
-    assert content(fetched) == b"a subset"
-    assert not list(downloads.folder.rglob("*SHA256SUMS*"))
-
-
 def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileServer) -> None:
     mirrored(server, b"18 of 32 rows")
     list_checksums(server, **{f"task/{DATA}": "0" * 64})
@@ -315,13 +245,6 @@ def test_mirror_whose_checksums_cannot_be_had(downloads: Downloads, server: File
         fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
 
 
-def test_mirror_that_answers_every_path_with_a_page(downloads: Downloads, server: FileServer) -> None:
-    mirrored(server)
-    server.pages["SHA256SUMS"] = lambda query: "<html>Welcome</html>"
-    fetched = fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
-    assert fetched.records
-
-
 def test_what_could_not_be_read_is_fetched_again(downloads: Downloads, server: FileServer) -> None:
     folder = mirrored(server, b"18 of 32 rows")
     sources = [source(RemoteFile(DATA))]
@@ -342,3 +265,21 @@ def test_real_file_over_http(downloads: Downloads, real_mirror: Path) -> None:
         fetched = fetch_from_mirror(task, [source(file)], ["train"], downloads, real.url)
         assert fetched.records[0].status == "verified"
         assert real.statuses(f"{task}/{name}") == [200, 206, 206]
+
+
+def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_ENDPOINT names a mirror of the hub, and the digest that the hub sends must be that of the bytes."""
+    name = f"datasets/owner/name/resolve/{'0' * 40}/data.parquet"
+    path = server.folder / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"PAR1 rows")
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    file = RemoteFile("data.parquet", (f"https://huggingface.co/{name}",))
+    server.always[name] = Fault(headers={"X-Linked-ETag": f'"{"0" * 64}"'})
+    with pytest.raises(MissingDataError, match=f"but the server says {'0' * 64}"):
+        fetch("task", [source(file)], ["train"], downloads)
+    server.always[name] = Fault(headers={"X-Linked-ETag": f'"{sha256(path)}"'})
+    fetched = fetch("task", [source(file)], ["train"], downloads)
+    assert [(record.url, record.status) for record in fetched.records] == [
+        (f"{server.url}/{name}", "unpinned")
+    ]

@@ -1,0 +1,456 @@
+"""The published files of a task, verified: from a folder, a mirror or their own addresses, as adapters read them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+from uuid import uuid4
+
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.files import file_digests, make_folder
+from decabench.tasks.sources.archives import extract
+from decabench.tasks.task import RemoteFile, Source
+from decabench.text import describe_error, short_list
+from decabench.untrusted import open_parquet
+
+if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than a small task takes to prepare
+    from decabench.tasks.sources.download import Downloads
+
+__all__ = [
+    "CHECKSUMS",
+    "FileRecord",
+    "LocalFiles",
+    "SourceFiles",
+    "fetch",
+    "fetch_from_mirror",
+    "read_folder",
+]
+
+Status = Literal["verified", "unpinned", "mirror-differs"]
+"""Whether a file equals the published one, is published without a digest, or differs and comes from a mirror, as
+requested."""
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that a split was read from, as `task.json` records it."""
+
+    name: str
+    """Its published name."""
+    url: str
+    """The address that it came from, `mirror:<name>` or `local:<name>`."""
+    sha256: str
+    """Computed from the bytes that were read."""
+    size: int
+    """In bytes."""
+    status: Status
+    """How it compares with what is published."""
+
+
+def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, str]) -> FileRecord:
+    """Record a file on disk with these digests, which came from this address."""
+    size = path.stat().st_size
+    status: Status = "verified" if file.digests else "unpinned"
+    if file.find_faults(size, digests):
+        status = "mirror-differs"
+    return FileRecord(file.name, url, digests["sha256"], size, status)
+
+
+class LocalFiles:
+    """Local files under their published names. Implements the protocol `Files`; closing removes what it extracted."""
+
+    def __init__(
+        self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = (), is_own: bool = False
+    ) -> None:
+        self._paths = dict(paths)
+        self._remedy = _OWN_REMEDY if is_own else _REMEDY
+        self._scratch = scratch
+        self._members = members
+        self._extracted: dict[str, dict[str, Path]] = {}
+
+    def path(self, name: str) -> Path:
+        """Return the local path of a file."""
+        if name not in self._paths:
+            raise MissingDataError(
+                f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
+                "prepare its split too."
+            )
+        return _require_content(self._paths[name], name, self._remedy)
+
+    def member(self, name: str, member: str) -> Path:
+        """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
+
+        The first call extracts all members that the source declares, in one pass.
+        """
+        archive = self.path(name)
+        extracted = self._extracted.setdefault(name, {})
+        if member not in extracted:
+            wanted = {member} if extracted else {member, *self._members}
+            extracted |= extract(archive, wanted, self._scratch / name.replace("/", "_"))
+        if member not in extracted:
+            raise DataError(
+                f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
+                f"{self._remedy}."
+            )
+        return _require_content(extracted[member], f"The member {member} of {name}", self._remedy)
+
+    def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+        """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
+        import pyarrow as arrow
+
+        path = self.path(name)
+        try:
+            # A small buffer, so that memory does not grow with the row groups, which may be as large as the file.
+            with open_parquet(path, buffer_size=1 << 20, pre_buffer=False) as file:
+                present = file.schema_arrow.names
+                if absent := [column for column in columns if column not in present]:
+                    raise DataError(
+                        f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
+                        "it is not the file that upstream publishes."
+                    )
+                read = 0
+                for batch in file.iter_batches(1024, columns=list(columns or present)):
+                    try:
+                        rows = batch.to_pylist()
+                    except (
+                        ValueError,
+                        OverflowError,
+                    ) as error:  # text that is not UTF-8, a date out of range
+                        place = f"rows {read + 1} to {read + len(batch)}"
+                        raise DataError(
+                            f"{name}, {place}, cannot be read ({describe_error(error)})."
+                        ) from error
+                    yield from rows
+                    read += len(rows)
+        except (arrow.ArrowException, OSError) as error:
+            raise DataError(
+                f"{name} is not a complete parquet file ({type(error).__name__}): {self._remedy}."
+            ) from error
+
+    def close(self) -> None:
+        """Remove what was extracted."""
+        self._extracted.clear()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> LocalFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_REMEDY = "fetch it again with --force, or choose another --mirror"
+_OWN_REMEDY = "write it again"
+"""What to do about a damaged file that is the user's own, and was never fetched."""
+
+
+def _require_content(path: Path, name: str, remedy: str) -> Path:
+    """Return the path. Raises DataError for an empty file: upstream publishes none."""
+    if path.exists() and path.stat().st_size == 0:
+        raise DataError(f"{name} is empty: {remedy}.")
+    return path
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The local files of one source of a task."""
+
+    files: LocalFiles
+    """The files for the source's reader; close it afterwards."""
+    source: Source
+    """The source that worked."""
+    records: tuple[FileRecord, ...]
+    """The digests and origin of each file."""
+    missing: tuple[str, ...] = ()
+    """Requested splits that this source does not have."""
+    forget: Callable[[], bool] = lambda: False
+    """Called if the files could not be read: drops unverified downloads, and tells whether an earlier run made one."""
+
+
+Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
+"""(the files needed) -> the path and the record of each. Raises MissingDataError if one is not there."""
+
+
+def _open_source(
+    sources: Sequence[Source], splits: Sequence[str], provide: Provider, scratch: Path, is_own: bool = False
+) -> SourceFiles:
+    """Open the first source whose files can be provided; archives are extracted into a folder in `scratch`.
+
+    `is_own` says that the files are the user's own: a damaged one cannot be fetched again.
+    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
+    """
+    failures = []
+    for source in sources:
+        missing = tuple(split for split in splits if split not in source.files)
+        files = {file.name: file for split in splits for file in source.files.get(split, ())}
+        try:
+            if len(missing) == len(splits):
+                raise MissingDataError(f"it has no split {', '.join(missing)}")
+            provided = provide(list(files.values()))
+        except MissingDataError as error:
+            failures.append(f"'{source.name}': {error}")
+        else:
+            paths = {record.name: path for path, record in provided}
+            records = tuple(record for _, record in provided)
+            return SourceFiles(
+                LocalFiles(paths, _new_scratch(scratch), source.members, is_own), source, records, missing
+            )
+    raise MissingDataError("; ".join(failures) or "it has no sources")
+
+
+def read_folder(
+    task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
+) -> SourceFiles:
+    """Open the first source whose files are all in `folder`, and read them in place.
+
+    If no source has them all, open the first that has those of some split, with the others as missing. `origin`, for
+    their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must agree with them.
+    Raises MissingDataError, and DataError for a damaged file.
+    """
+    listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
+
+    def provide(files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
+        if absent := [file.name for file in files if not (folder / file.name).is_file()]:
+            raise MissingDataError(f"no {short_list(absent)}")
+        return [(folder / file.name, record(file)) for file in files]
+
+    def record(file: RemoteFile) -> FileRecord:
+        path = folder / file.name
+        try:
+            digests = file_digests(path, file.digests)
+        except OSError as error:
+            raise MissingDataError(f"{file.name} cannot be read ({error.strerror})") from error
+        expected = listed.get(f"{task}/{file.name}", digests["sha256"])
+        if digests["sha256"] != expected:
+            raise DataError(
+                f"{path} is damaged: its sha256 is {digests['sha256']}, but {CHECKSUMS} has {expected}; copy it again, "
+                f"or correct {CHECKSUMS}."
+            )
+        return make_record(file, f"{origin}:{file.name}", path, digests)
+
+    is_own = origin == "local"
+    try:
+        return _open_source(sources, splits, provide, scratch, is_own)
+    except MissingDataError as error:
+        for source in sources:
+            there = [
+                split
+                for split in splits
+                if (files := source.files.get(split))
+                and all((folder / file.name).is_file() for file in files)
+            ]
+            if there:
+                rest = tuple(split for split in splits if split not in there)
+                return replace(_open_source([source], there, provide, scratch, is_own), missing=rest)
+        advice = "add them" if len(sources) == 1 else "add those of one of these sources"
+        raise MissingDataError(
+            f"{folder} does not contain the files for {task}: {error}; {advice}."
+        ) from error
+
+
+def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads) -> SourceFiles:
+    """Download the files of the splits from the first source that works; existing files are not downloaded again.
+
+    Raises MissingDataError with the reason for each source, and StorageError.
+    """
+    from decabench.tasks.sources.download import TransferError, plain_url
+
+    unverified = _Unverified(downloads)
+
+    def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
+        if not file.urls:
+            raise MissingDataError(f"{file.name} is not published anywhere: only a mirror can have it")
+        path, urls = downloads.path(file), tuple(map(_hub_address, file.urls))
+        if found := downloads.find(file, urls):
+            unverified.note(file, found[1], is_old=True)
+            return path, make_record(file, found[0], path, found[1])
+        failures = []
+        for url in urls:
+            try:
+                digests = downloads.fetch(file, url)
+            except StorageError:
+                raise
+            except (TransferError, DataError) as error:
+                failures.append(f"{plain_url(url)} ({error})")
+            else:
+                unverified.note(file, digests, is_old=False)
+                return path, make_record(file, plain_url(url), path, digests)
+        raise MissingDataError(f"{file.name} from {' and from '.join(failures)}")
+
+    if not any(source.is_downloadable for source in sources):
+        own = "; or ".join(_own_files(source, splits) for source in sources)
+        raise MissingDataError(
+            f"The files for {task} are not published: put your own ({own}) into the folder DIR/{task} and use --mirror "
+            "DIR."
+        )
+    make_folder(downloads.folder)
+    try:
+        opened = _open_source(sources, splits, lambda files: list(map(provide, files)), downloads.folder)
+        return replace(opened, forget=unverified.forget)
+    except MissingDataError as error:
+        raise MissingDataError(
+            f"The files for {task} could not be downloaded from any source: {error}; "
+            "try again later, or use --mirror with a folder or URL that has them."
+        ) from error
+
+
+def fetch_from_mirror(
+    task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads, mirror: str
+) -> SourceFiles:
+    """Download the files of the splits from `<mirror>/<task>/`, whatever their published digests.
+
+    A file that `<mirror>/SHA256SUMS` lists must be as listed. Raises MissingDataError with the files that the mirror
+    lacks, DataError for a damaged one, and StorageError.
+    """
+    from decabench.tasks.sources.download import TransferError, plain_url
+
+    mirror = mirror.rstrip("/")
+    shown = plain_url(mirror, query=False)
+    # A folder for each mirror: its files may differ from upstream's, and must never replace them.
+    key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
+    kept = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
+    listed = _fetch_checksums(kept, mirror)
+    unverified = _Unverified(kept)
+
+    def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
+        url, path = f"{mirror}/{quote(task)}/{quote(file.name)}", kept.path(file)
+        expected, into = file, kept
+        if digest := listed.get(f"{task}/{file.name}"):
+            expected = RemoteFile(file.name, sha256=digest, size=file.size)
+            into = replace(kept, strict=True, standard=f"the one in the mirror's {CHECKSUMS}")
+        found = into.find(expected, (url,))
+        try:
+            digests = found[1] if found else into.fetch(expected, url)
+        except TransferError as error:
+            raise MissingDataError(f"no {file.name} ({error})") from error
+        except StorageError:
+            raise
+        except DataError as error:
+            raise DataError(f"{file.name} from the mirror {shown} is damaged: {error}.") from error
+        if digest:
+            digests = file_digests(path, file.digests)
+        else:
+            unverified.note(file, digests, is_old=found is not None)
+        return path, make_record(file, f"mirror:{file.name}", path, digests)
+
+    make_folder(downloads.folder)
+    try:
+        opened = _open_source(sources, splits, lambda files: list(map(provide, files)), downloads.folder)
+        return replace(opened, forget=unverified.forget)
+    except MissingDataError as error:
+        raise MissingDataError(
+            f"The mirror {shown} does not contain the files for {task}: {error}; they belong in its folder {task}."
+        ) from error
+
+
+@dataclass
+class _Unverified:
+    """The downloads of one run whose bytes no digest vouches for."""
+
+    downloads: Downloads
+    old: dict[RemoteFile, bool] = field(default_factory=dict)
+    """Whether an earlier run downloaded each."""
+
+    def note(self, file: RemoteFile, digests: Mapping[str, str], is_old: bool) -> None:
+        """Remember a file that has no published digest, or another one."""
+        if not file.digests or any(digests.get(kind) != value for kind, value in file.digests.items()):
+            self.old[file] = is_old
+
+    def forget(self) -> bool:
+        """Drop them all, and tell whether an earlier run downloaded one."""
+        for file in self.old:
+            self.downloads.forget(file)
+        return any(self.old.values())
+
+
+def _own_files(source: Source, splits: Sequence[str]) -> str:
+    names = dict.fromkeys(file.name for split in splits for file in source.files.get(split, ()))
+    return short_list(list(names))
+
+
+_HUB = "https://huggingface.co"
+
+
+def _hub_address(url: str) -> str:
+    """Return the address of a file on the Hugging Face hub, or on its mirror that HF_ENDPOINT names."""
+    mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
+    return mirror + url.removeprefix(_HUB) if mirror and url.startswith(f"{_HUB}/") else url
+
+
+CHECKSUMS = "SHA256SUMS"
+"""The name of the file at the top of a mirror that lists its files, as sha256sum writes it."""
+
+_CHECKSUM_LINE = re.compile(r"([0-9A-Fa-f]{64}) [ *](?:\./)?(.+)")
+_LONGEST_LIST = 16 << 20
+
+
+def _read_checksums(path: Path) -> dict[str, str]:
+    try:
+        if path.stat().st_size > _LONGEST_LIST:
+            raise DataError(f"{path} has more than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums.")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): make it readable, or remove it."
+        ) from error
+    return _parse_checksums(content, str(path))
+
+
+def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
+    """Fetch the mirror's list of checksums; empty if it has none. Raises MissingDataError and DataError."""
+    from decabench.tasks.sources.download import TransferError, plain_url
+
+    file = RemoteFile(CHECKSUMS)
+    address = plain_url(f"{mirror}/{CHECKSUMS}", query=False)
+    limited = replace(downloads, network=replace(downloads.network, largest=_LONGEST_LIST), force=True)
+    try:
+        limited.fetch(file, f"{mirror}/{CHECKSUMS}")
+        content = limited.path(file).read_bytes()
+    except TransferError as error:
+        if error.status in (403, 404, 410) or error.is_page:
+            return {}
+        raise MissingDataError(f"{address} could not be downloaded ({error}); try again later.") from error
+    finally:
+        limited.forget(file)
+        limited.path(file).unlink(missing_ok=True)
+    return _parse_checksums(content, address)
+
+
+def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
+    """Parse what `sha256sum */*` writes in a mirror: the digest of each file by `<task>/<name>`. Raises DataError."""
+    listed: dict[str, str] = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        found = _CHECKSUM_LINE.fullmatch(line.rstrip())
+        if found is None and line.strip() and not line.startswith("#"):
+            raise DataError(
+                f"{name}, line {number}, is not a checksum: each line has 64 hexadecimal digits, two spaces and a "
+                "name, as sha256sum writes it."
+            )
+        if found is not None and listed.setdefault(found[2], found[1].lower()) != found[1].lower():
+            raise DataError(f"{name}, line {number}, gives another checksum for a file that is listed above.")
+    return listed
+
+
+_SCRATCH = ".extract-"
+_STALE_SECONDS = 24 * 3600
+
+
+def _new_scratch(folder: Path) -> Path:
+    """Name a new scratch folder in `folder`, and remove those left by killed runs at least a day ago."""
+    for old in folder.glob(f"{_SCRATCH}*"):
+        if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    return folder / f"{_SCRATCH}{uuid4().hex[:12]}"
