@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Clock",
-    "PlainConsole",
     "TableColumn",
     "console",
     "describe_run",
@@ -136,21 +134,6 @@ def console(stderr: bool = False) -> Console:
     )
 
 
-class PlainConsole:
-    """A console for sentences and tables; rich's, which can do more, takes longer to load than a list to print."""
-
-    def __init__(self) -> None:
-        self.width = terminal_width(sys.stdout) or 140
-
-    def print(self, text: str, style: str | None = None) -> None:
-        """Print a text; `style` is bold or dim. Nothing in it acts on the terminal."""
-        text = terminal_safe(text)
-        styled = (
-            click.style(text, bold=style == "bold" or None, dim=style == "dim" or None) if style else text
-        )
-        click.echo(styled, err=is_set("json"), color=_setting("color"))
-
-
 def styles() -> dict[str, Any]:
     """Return what tells a console of rich whether to style what it prints."""
     color = _setting("color")
@@ -178,7 +161,7 @@ class TableColumn:
 
 
 def print_table(
-    out: Console | PlainConsole,
+    out: Console,
     columns: Sequence[TableColumn],
     rows: Sequence[Sequence[str]],
     totals: int = 0,
@@ -189,96 +172,36 @@ def print_table(
     The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns whether
     all columns are there.
     """
-    shown = _fitting(columns, rows, out.width)
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    needed = {}  # with a space on either side of each cell
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        longest = max(map(cell_len, (column.heading, *map(terminal_safe, cells))))
+        needed[column] = 2 + (min(longest, _LEAST_TEXT) if column.is_text else longest)
+    shown = list(columns)
+    while sum(map(needed.__getitem__, shown)) > out.width:
+        if not (most := max(column.rank for column in shown)):
+            _print_lists(out, columns, rows, totals)
+            return True
+        shown = [column for column in shown if column.rank < most]
     left_out = [column.heading for column in columns if column not in shown]
-    if _width(shown, columns, rows) > out.width:
-        _print_lists(out, columns, rows, totals)
-        return True
-    places = [columns.index(column) for column in shown]
-    cells = [[terminal_safe(row[at]) for at in places] for row in rows]
-    head, *body = _lay_out(out.width, shown, [[column.heading for column in shown], *cells])
-    out.print(head, style="bold")
-    for lines, style in ((body[: len(rows) - totals], None), (body[len(rows) - totals :], "bold")):
-        if lines:
-            out.print("\n".join(lines), style=style)
+    table = Table(box=None, pad_edge=True, header_style="bold")
+    for column in shown:
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        table.add_column(column.heading, justify=justify, no_wrap=not column.is_text, overflow="fold")
+    for number, row in enumerate(rows):
+        style = "bold" if number >= len(rows) - totals else None
+        table.add_row(*(row[columns.index(column)] for column in shown), style=style)
+    out.print(table)
     if left_out and more and not is_set("quiet"):
         names = ", ".join(left_out[:-1]) + (" and " if left_out[1:] else "") + left_out[-1]
         out.print(f"{names[0].upper()}{names[1:]}: {more}.", style="dim")
     return not left_out
 
 
-def _fitting(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> list[TableColumn]:
-    """Return the columns that fit into a width, in their order."""
-    shown = list(columns)
-    while _width(shown, columns, rows) > width and (most := max(column.rank for column in shown)):
-        shown = [column for column in shown if column.rank < most]
-    return shown
-
-
-def _width(
-    shown: Sequence[TableColumn], columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]
-) -> int:
-    """Return how many columns of a terminal a table needs: a space on either side of each cell."""
-    from rich.cells import cell_len
-
-    needed = 0
-    for column in shown:
-        at = columns.index(column)
-        longest = max(cell_len(cell) for cell in (column.heading, *(row[at] for row in rows)))
-        needed += 2 + (min(longest, _LEAST_TEXT) if column.is_text else longest)
-    return needed
-
-
-def _lay_out(width: int, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return each row as text: cells with a space on either side, on several lines where a text is too long.
-
-    rich's Table lays out the same, and takes ten times as long: most cells need no breaking.
-    """
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    texts = [at for at, column in enumerate(columns) if column.is_text]
-    beyond = sum(widths) + 2 * len(widths) - width
-    while beyond > 0:  # the widest texts share what is to be cut, until others are as wide
-        widest = max(widths[at] for at in texts)
-        others = max((widths[at] for at in texts if widths[at] < widest), default=0)
-        cut = [at for at in texts if widths[at] == widest]
-        for left, at in zip(range(len(cut), 0, -1), cut, strict=True):
-            less = min(widest - others, round(beyond / left))
-            widths[at] -= less
-            beyond -= less
-    made = []
-    for row in rows:
-        parts = [_broken(cell, size) for cell, size in zip(row, widths, strict=True)]
-        lines = []
-        for number in range(max(map(len, parts))):
-            line = ""
-            for column, part, size in zip(columns, parts, widths, strict=True):
-                cell = part[number] if number < len(part) else ""
-                blank = " " * (size - cell_len(cell))
-                line += f" {blank}{cell} " if column.right else f" {cell}{blank} "
-            lines.append(line)
-        made.append("\n".join(lines))
-    return made
-
-
-def _broken(text: str, width: int) -> list[str]:
-    """Break a text between words, and words that are too long anywhere."""
-    from rich.cells import cell_len
-
-    if cell_len(text) <= width and "\n" not in text:
-        return [text]
-    if cell_len(text) == len(text) and all(len(word) <= width for word in text.split()):
-        lines = (textwrap.wrap(line, width, break_on_hyphens=False) for line in text.split("\n"))
-        return [part for parts in lines for part in parts or [""]]
-    from rich.console import Console
-    from rich.text import Text
-
-    return [line.plain.rstrip() for line in Text(text).wrap(Console(), width, overflow="fold")]
-
-
 def _print_lists(
-    out: Console | PlainConsole, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], totals: int
+    out: Console, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], totals: int
 ) -> None:
     """Print each row as its first cell, and a line below it for each of the others."""
     label = max(len(column.heading) for column in columns[1:])

@@ -78,10 +78,10 @@ def _describe(task: Task, store: Store) -> TaskDescription:
 
 
 def _list(home: Path | None, include: tuple[Path, ...]) -> None:
-    from decabench.commands._console import PlainConsole, format_count
+    from decabench.commands._console import console, format_count
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
-    store, out = Store(home_folder(home)), PlainConsole()
+    store, out = Store(home_folder(home)), console()
     columns = [
         TableColumn("task"),
         TableColumn("dataset", rank=5, is_text=True),
