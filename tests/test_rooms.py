@@ -103,43 +103,16 @@ def test_imports_run_downwards_through_faces(module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "text", "count"),
     [
-        ("decabench.metrics.x", "from .base import Item\nimport math", 0),
-        ("decabench.metrics.x", "from decabench.metrics.base import Item", 1),
         ("decabench.metrics.x", "from ..tasks import Task", 1),
-        ("decabench.metrics.x", "import pandas", 1),
         ("decabench.metrics.x", "def f():\n    import sacrebleu", 0),
-        ("decabench.errors", "from decabench.metrics import DecabenchError", 0),
-        ("decabench.errors", "from decabench.tasks import Task", 1),
-        ("decabench.tasks.x", "from decabench.files import atomic_file", 0),
-        ("decabench.tasks.x", "from decabench.scoring import find_metric", 1),
         ("decabench.tasks.x", "def f():\n    from decabench import scoring", 1),
-        ("decabench.scoring.x", "from decabench.tasks import Store", 0),
         ("decabench.scoring.x", "from decabench.tasks.store import Store", 1),
-        ("decabench.scoring.x", "from decabench.scoring.results import Results", 0),
-        ("decabench.scoring.x", "from decabench.leaderboard import build", 1),
         ("decabench.scoring.x", "import torch.nn", 1),
-        ("decabench.training.x", "from decabench.predictors import Answer", 1),
-        ("decabench.models.mqan", "import torch", 0),
-        ("decabench.leaderboard.x", "from decabench.cli import cli", 1),
         ("decabench.commands.x", "from decabench.leaderboard import build", 0),
-        ("decabench.cli", "from decabench.commands.check import check", 0),
     ],
 )
 def test_the_rule_itself(module: str, text: str, count: int) -> None:
     assert len(all_faults(module, text)) == count
-
-
-def test_relative_imports_are_resolved() -> None:
-    assert list(imports("from .base import Item", "decabench.metrics", True)) == [
-        Import("decabench.metrics.base", "Item", True)
-    ]
-    assert list(imports("from ..tasks import Task", "decabench.metrics.nf1")) == [
-        Import("decabench.tasks", "Task", True)
-    ]
-
-
-def test_every_room_was_looked_at() -> None:
-    assert {room(module) for module in modules()} == set(ROOMS)
 
 
 def imported(module: str) -> set[str]:
@@ -168,11 +141,6 @@ def test_no_files_import_each_other() -> None:
         module: imported(module) - {"decabench"} for module in modules()
     }  # which is lazy, and has the version
     assert circle(arrows) == []
-
-
-def test_a_circle_is_found() -> None:
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == ["b", "c"]
-    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_no_face_hides_a_file_behind_a_function() -> None:

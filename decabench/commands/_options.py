@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -280,23 +281,11 @@ def _suite_names(context: click.Context) -> Iterable[str]:
     return known_suites(_include(context))
 
 
-def _metric_names(context: click.Context) -> Iterable[str]:
-    from decabench.metrics import METRICS
-
-    return METRICS
-
-
-def _predictor_names(context: click.Context) -> Iterable[str]:
-    from decabench.predictors import predictor_names
-
-    return predictor_names()
-
-
 complete_task = _completing(_task_names)
 complete_tasks = _completing(_task_names, several=True)
 complete_suite = _completing(_suite_names)
-complete_metric = _completing(_metric_names)
-complete_predictor = _completing(_predictor_names)
+complete_metric = _completing(lambda context: import_module("decabench.metrics").METRICS)
+complete_predictor = _completing(lambda context: import_module("decabench.predictors").predictor_names())
 
 SPLIT = click.Choice(["train", "validation", "test"])
 

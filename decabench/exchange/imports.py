@@ -169,19 +169,28 @@ def import_answers(
         raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings, replaced)
     about = _describe(given, matched, words, settings)
+    pair, others = (chosen.name, split), {}
     with lock_submission(folder, _PATIENCE):
         before = _occupant(folder, name)  # with the imports that other processes have made meanwhile
-        earlier = _imports(before)
+        if isinstance(found := before.predictor.get("imports"), Mapping):
+            others = {**found}
+        partial = {**before.partial}
+        partial.pop(key, None)
+        if settings.partial and len(matched.rows) < len(ids):
+            chosen_by = "the examples in the imported file"
+            partial[key] = {"answered": len(matched.rows), "of": len(ids), "chosen": chosen_by}
         info = replace(
             before,
-            predictor={"name": IMPORTED, "imports": {**earlier, key: about}},
+            predictor={"name": IMPORTED, "imports": {**others, key: about}},
             data={**before.data, key: fingerprint},
-            partial=_partial(before, key, len(matched.rows), len(ids), settings.partial),
+            partial=partial,
         )
-        pair = (chosen.name, split)
-        changed = _changed(folder, before, info, pair, lines)
-        is_there = pair in find_predictions(folder)[0]
-        is_repeated = is_there and not changed and _is_same(earlier.get(key), about)
+        with temporary_folder() as made:
+            write_predictions(made, {pair: lines})
+            changed = changed_answers((folder, before), (made, info), [pair])
+        is_there, earlier = pair in find_predictions(folder)[0], others.get(key)
+        is_same = isinstance(earlier, Mapping) and {**earlier, "decabench": decabench.__version__} == about
+        is_repeated = is_there and is_same and not changed
         if is_there and not is_repeated and not settings.force:
             raise SubmissionError(
                 f"{folder} already has other answers for {chosen.name}, {split}: replace them with --force."
@@ -245,27 +254,6 @@ def _describe(given: _Source, matched: MatchedRows, words: str, settings: Import
         "decabench": decabench.__version__,
         **{key: value for key, value in optional.items() if value},
     }
-
-
-def _imports(info: SubmissionInfo) -> Mapping[str, Any]:
-    """Return a submission's records of its imports, by task and split."""
-    found = info.predictor.get("imports")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _is_same(earlier: Any, about: Mapping[str, Any]) -> bool:
-    """Whether an import repeats an earlier one, by any version."""
-    return isinstance(earlier, Mapping) and {**earlier, "decabench": ""} == {**about, "decabench": ""}
-
-
-def _partial(
-    info: SubmissionInfo, key: str, answered: int, whole: int, is_partial: bool
-) -> dict[str, Mapping[str, Any]]:
-    """Return the marks of limited runs, with that of this import if it is one."""
-    marks = {other: mark for other, mark in info.partial.items() if other != key}
-    if is_partial and answered < whole:
-        marks[key] = {"answered": answered, "of": whole, "chosen": "the examples in the imported file"}
-    return marks
 
 
 def _check_settings(settings: ImportSettings, task: Task) -> None:
@@ -354,15 +342,11 @@ def _words(
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:
         parts.append("answers taken as they are")
-    if used := {theirs: ours for theirs, ours in settings.labels.items() if theirs in replaced}:
-        parts.append(f"labels replaced: {_pairs(used)}")
+    if used := [f"{ours} for {theirs}" for theirs, ours in settings.labels.items() if theirs in replaced]:
+        parts.append(f"labels replaced: {excerpt(', '.join(used), 500)}")
     if unused := [theirs for theirs in settings.labels if theirs not in replaced]:
         parts.append(f"no answer was {excerpt(' or '.join(unused), 500)}")
     return "; ".join(parts) + "."
-
-
-def _pairs(labels: Mapping[str, str]) -> str:
-    return excerpt(", ".join(f"{ours} for {theirs}" for theirs, ours in labels.items()), 500)
 
 
 # Writing
@@ -418,29 +402,12 @@ def _unwritable(
         try:
             size = len(json.dumps(line, ensure_ascii=False).encode()) + 1
         except UnicodeEncodeError:
-            message = (
-                f"the answer to {quoted(line['id'])} has half of a surrogate pair, which is not a character"
-            )
-            yield Fault("bad-encoding", message, name, row)
+            fault, reason = "bad-encoding", "has half of a surrogate pair, which is not a character"
         else:
-            if size > most:
-                message = (
-                    f"the answer to {quoted(line['id'])} takes {size:,} bytes; at most {most:,} can be kept"
-                )
-                yield Fault("too-large", message, name, row)
-
-
-def _changed(
-    folder: Path,
-    before: SubmissionInfo,
-    info: SubmissionInfo,
-    pair: tuple[str, str],
-    lines: Sequence[Mapping[str, Any]],
-) -> set[tuple[str, str]]:
-    """Return the pair if these lines differ from its current ones, and nothing if they are the same."""
-    with temporary_folder() as made:
-        write_predictions(made, {pair: lines})
-        return changed_answers((folder, before), (made, info), [pair])
+            if size <= most:
+                continue
+            fault, reason = "too-large", f"takes {size:,} bytes; at most {most:,} can be kept"
+        yield Fault(fault, f"the answer to {quoted(line['id'])} {reason}", name, row)
 
 
 def _write(

@@ -16,7 +16,7 @@ from typing import NoReturn
 from decabench.errors import SubmissionError
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile
 from decabench.exchange.text_matching import ExampleTexts, RowWords, TextMatcher, letters_of
-from decabench.submission import Fault, describe_other_form
+from decabench.submission import Fault, describe_other_form, group_faults
 from decabench.tasks import Store, Task
 from decabench.text import quoted
 
@@ -38,15 +38,10 @@ class RefusedImportError(SubmissionError):
     def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
         self.faults = tuple(faults)
         """Every faulty row."""
-        alike: dict[str, list[Fault]] = {}
-        for fault in faults:
-            alike.setdefault(fault.message, []).append(fault)
-        kinds = list(alike.values())[: 3 if reason else _SHOWN]
-        shown = "".join(
-            f"\n  {kind[0]}" + (f" (and {len(kind) - 1:,} more rows)" if len(kind) > 1 else "")
-            for kind in kinds
-        )
-        rest = len(faults) - sum(map(len, kinds))
+        alike = group_faults(faults)
+        kinds = alike[: 3 if reason else _SHOWN]
+        shown = "".join(f"\n  {sentence}" for sentence, _ in kinds)
+        rest = len(faults) - sum(count for _, count in kinds)
         more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
         rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
         why = reason or f"{rows} not the answer to exactly one example"

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from decabench.metrics import Item, Metric, fold_label
 from decabench.prompts.clutter import is_remark, lines_of
 from decabench.tasks import AnswerForm, Label, Output
-from decabench.text import excerpt
+from decabench.text import excerpt, quoted
 
 __all__ = [
     "LabelForms",
@@ -495,7 +495,7 @@ class LabelForms:
         verb = "is a label" if count == 1 else "are labels"
         return (
             f"{count:,} of {self.answers:,} answers {verb} in another form, which counts as wrong: {kinds}; "
-            f"{place} has {excerpt(text, 60)!r} for {label!r}: write the label alone"
+            f"{place} has {quoted(text)} for {label!r}: write the label alone"
         )
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
@@ -507,5 +507,5 @@ class LabelForms:
         listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
         return (
             f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; "
-            f"{place} has {excerpt(text, 60)!r}"
+            f"{place} has {quoted(text)}"
         )

@@ -21,7 +21,7 @@ from decabench.submission.answers import (
 )
 from decabench.submission.archive import ARCHIVE_SUFFIXES
 from decabench.submission.checker import IdList, check_submission, read_id_list, read_prompts, write_id_list
-from decabench.submission.faults import CheckReport, Fault, FileCount
+from decabench.submission.faults import CheckReport, Fault, FileCount, group_faults
 from decabench.submission.folder import (
     MANIFEST,
     RESULTS,
@@ -74,6 +74,7 @@ __all__ = [
     "describe_other_form",
     "file_name",
     "find_predictions",
+    "group_faults",
     "lock_submission",
     "numbered_lines",
     "open_submission",

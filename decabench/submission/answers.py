@@ -131,6 +131,13 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
                 raise _broken(path, number, error) from error
             if not chunk:
                 break
+            if not total and (
+                suffix := next((each for each, magic in _MAGIC.items() if chunk.startswith(magic)), "")
+            ):
+                reason = (
+                    f"the file is compressed, but its name does not end in {suffix}; add that to its name"
+                )
+                raise BrokenFileError(path, "bad-compression", 1, reason)
             total += len(chunk)
             if total > limits.file_bytes:
                 reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
@@ -149,13 +156,27 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
         yield number, None if dropping else rest
 
 
+_MAGIC = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
+"""The first bytes of compressed files."""
+
+
+def _is_misnamed(path: Path) -> bool:
+    """Whether a file is not compressed although its name says so."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+    return bool(start) and not start.startswith(_MAGIC[path.suffix])
+
+
 def _broken(path: Path, line: int, error: Exception) -> Exception:
     require_machine(error, path)
     packing = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
         return BrokenFileError(path, "unreadable-file", line, f"it cannot be read: {error.strerror or error}")
     if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, _ZstdDamage)):
-        reason = f"the {packing} data is damaged or cut short ({error}); pack it again"
+        if _is_misnamed(path):
+            reason = f"the file is not compressed; remove {path.suffix} from its name"
+        else:
+            reason = f"the {packing} data is damaged or cut short ({error}); pack it again"
         return BrokenFileError(path, "bad-compression", line, reason)
     return error
 
@@ -242,6 +263,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
     """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
+    is_first = True
     with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
             if raw is None:
@@ -255,10 +277,23 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
                 raw = raw.removeprefix(codecs.BOM_UTF8)
                 first = (("byte-order-mark", "the file starts with a byte order mark; save it without"),)
             if raw.strip():
+                if is_first and (reason := _describe_whole(raw)):
+                    raise BrokenFileError(path, "bad-json", number, reason)
+                is_first = False
                 line = _parse_line(number, raw)
                 yield line._replace(problems=first + line.problems) if first else line
             elif first:
                 yield AnswerLine(number, None, None, first)
+
+
+def _describe_whole(raw: bytes) -> str:
+    """Say that the first line begins a JSON array, or an object of several lines; empty if it does not."""
+    start = raw.strip()
+    if start == b"[" or re.match(rb"\[\s*\{", start):
+        return "this looks like a JSON array; decabench reads one object per line, so write each on a line of its own"
+    if start == b"{":
+        return "this looks like a JSON object of several lines; decabench reads one object per line"
+    return ""
 
 
 def _parse_line(number: int, raw: bytes) -> AnswerLine:
@@ -516,10 +551,14 @@ class AnswerReader:
             if expected
             else ""
         )
+        advice = (
+            "ids that count the lines are not ids of the data; decabench import takes answers in the order of the data"
+            if self._first_unknown.isdecimal() and not expected.isdecimal()
+            else "the answers are for another split or other data; check the split and the data that is prepared"
+        )
         return (
             f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
-            f"{self.file.task}, {self.file.split}{like}: the answers are for other data or another split; prepare the "
-            "data that they are for"
+            f"{self.file.task}, {self.file.split}{like}: {advice}"
         )
 
     def _check_complete(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-__all__ = ["CODES", "KEPT", "WARNINGS", "CheckReport", "Fault", "FileCount"]
+__all__ = ["CODES", "KEPT", "WARNINGS", "CheckReport", "Fault", "FileCount", "group_faults"]
 
 KEPT = 20
 """How many faults of one code in one file are listed; the rest are only counted."""
@@ -207,17 +207,43 @@ class CheckReport:
         return "\n".join(lines) + "\n"
 
     def _listing(self, faults: tuple[Fault, ...], prefix: str) -> list[str]:
-        """List faults file by file, each file followed by the number of those left out."""
-        by_file: dict[str, list[Fault]] = {}
+        """List faults by file and code, each code followed by the number of those left out."""
+        by_code: dict[tuple[str, str], list[Fault]] = {}
         for fault in faults:
-            by_file.setdefault(fault.file, []).append(fault)
+            by_code.setdefault((fault.file, fault.code), []).append(fault)
         lines = []
-        for file, group in by_file.items():
-            lines += [f"{prefix}{fault}" for fault in group]
-            for code, listed in Counter(fault.code for fault in group).items():
-                if more := self.totals[file, code] - listed:
-                    lines.append(f"{prefix}{file}: {code}: … and {more:,} more")
+        for (file, code), group in by_code.items():
+            more = self.totals[file, code] - len(group)
+            alike = [each for each, _ in group_faults(group, more)]
+            lines += [f"{prefix}{each}" for each in alike]
+            if more and len(alike) > 1:
+                lines.append(f"{prefix}{file}: {code}: … and {more:,} more")
         return lines
+
+
+_FIRST = 3
+"""Lines that are named of those with the same fault."""
+
+
+def group_faults(faults: Iterable[Fault], more: int = 0) -> list[tuple[str, int]]:
+    """Return each different fault as a sentence, and how many faults it stands for.
+
+    The same fault on many lines is one sentence with the first three lines and a count. `more` further faults were not
+    kept; if all that were kept are the same, so are they.
+    """
+    alike: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault((fault.file, fault.code, fault.message), []).append(fault)
+    made = []
+    for (file, code, message), same in alike.items():
+        count = len(same) + (more if len(alike) == 1 else 0)
+        lines = [str(fault.line) for fault in same[:_FIRST] if fault.line is not None]
+        if count > 1 and lines:
+            rest = f" and {count - len(lines):,} more lines" if count > len(lines) else ""
+            made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {message}", count))
+        else:
+            made.append((f"{same[0]}{f' ({count:,} times)' if count > 1 else ''}", count))
+    return made
 
 
 def _plural(count: int, noun: str) -> str:

@@ -36,7 +36,7 @@ from decabench.submission.answers import (
     write_answers,
 )
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
-from decabench.submission.faults import WARNINGS, Fault
+from decabench.submission.faults import WARNINGS, Fault, group_faults
 from decabench.submission.metadata import (
     FORMAT,
     METADATA_LIMIT,
@@ -158,9 +158,10 @@ def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
     """Say what is wrong with a submission: the only fault, or a list of them."""
     if len(faults) < 2:
         return f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}."
-    more = len(faults) - _MOST_FAULTS
-    lines = [f"- {fault}" for fault in faults[:_MOST_FAULTS]]
-    lines += [f"- and {more:,} more, which decabench check lists"] if more > 0 else []
+    alike = group_faults(faults)
+    lines = [f"- {sentence}" for sentence, _ in alike[:_MOST_FAULTS]]
+    more = sum(count for _, count in alike[_MOST_FAULTS:])
+    lines += [f"- and {more:,} more"] if more else []
     return f"{name} is not a valid submission:\n" + "\n".join(lines)
 
 

@@ -447,5 +447,5 @@ def test_the_same_fault_of_many_rows_is_one_line(bring, examples, tmp_path):
     rows = [{"doc": {"text": "?"}, "answer": "x"} for _ in range(32)]
     with pytest.raises(RefusedImportError) as caught:
         bring(write_samples(tmp_path / "samples.jsonl", rows), "sst", "lm-eval")
-    assert "Its fields: 'text' (and 31 more rows)" in str(caught.value)
+    assert "lines 1, 2, 3 and 29 more lines: its doc has no id" in str(caught.value)
     assert len(caught.value.faults) == 32

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -26,9 +26,9 @@ class Notes:
         self.calls: list[tuple[Any, ...]] = []
         self.fails, self.error = fails, error or ConnectionError("no network")
 
-    def _note(self, *call: Any) -> None:
-        self.calls.append(call)
-        if call[0] == self.fails:
+    def _note(self, *given: Any) -> None:
+        self.calls.append(given)
+        if given[0] == self.fails:
             raise self.error
 
     def start(self, name, settings, folder, earlier):
@@ -53,7 +53,7 @@ def test_a_tracker_that_fails_is_dropped_and_the_others_go_on(tmp_path, what, er
         trackers.log({"x": 2}, 2)
         trackers.finish()
     assert len(warned) == 1
-    assert [call[0] for call in whole.calls] == ["start", "log", "log", "finish"]
+    assert [each[0] for each in whole.calls] == ["start", "log", "log", "finish"]
     assert broken.calls[-1][0] == what
 
 
@@ -111,28 +111,8 @@ def test_results_with_their_intervals(home, submit, tmp_path):
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """A stand-in for wandb 0.31."""
-    module: Any = ModuleType("wandb")
-    module.made = []
-
-    class Run:
-        def __init__(self, settings: dict[str, Any]) -> None:
-            self.id, self.settings, self.rows, self.ended = settings.get("id") or "new", settings, [], None
-
-        def log(self, data, step=None, commit=None):
-            self.rows.append((data, step))
-
-        def finish(self, exit_code=None):
-            self.ended = exit_code
-
-    def init(entity=None, project=None, dir=None, id=None, name=None, config=None, reinit=None, resume=None):
-        assert reinit == "create_new"
-        module.made.append(
-            Run({"project": project, "id": id, "name": name, "config": config, "resume": resume})
-        )
-        return module.made[-1]
-
-    module.init = init
+    module = MagicMock()
+    module.init.return_value.id = "new"
     monkeypatch.setitem(sys.modules, "wandb", module)
     monkeypatch.setattr("decabench.exchange.trackers.find_spec", lambda name: name)
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
@@ -145,89 +125,47 @@ def test_wandb(wandb, tmp_path, monkeypatch):
     trackers.start("run", {"steps": 3, "model": {"size": 2}}, tmp_path, file)
     trackers.log({"loss/sst": 0.5}, 1)
     trackers.finish(failed=True)
-    (made,) = wandb.made
-    assert (made.settings["project"], made.settings["name"]) == ("decabench", "run")
-    assert made.settings["config"] == {"steps": 3, "model": {"size": 2}}
-    assert (made.rows, made.ended) == ([({"loss/sst": 0.5}, 1)], 1)
+    settings = {"project": "decabench", "name": "run", "config": {"steps": 3, "model": {"size": 2}}}
+    wandb.init.assert_called_once_with(**settings, dir=None, reinit="create_new")
+    assert wandb.init.return_value.method_calls == [
+        call.log({"loss/sst": 0.5}, step=1),
+        call.finish(exit_code=1),
+    ]
     monkeypatch.setenv("WANDB_PROJECT", "mine")
     make_trackers(["wandb"]).start("run", {}, tmp_path, file, resume=True)
-    again = wandb.made[-1].settings
+    again = wandb.init.call_args.kwargs
     assert (again["project"], again["id"], again["resume"]) == ("mine", "new", "allow")
 
 
-@pytest.fixture
-def mlflow(monkeypatch):
-    """A stand-in for mlflow 3.17."""
-    module: Any = ModuleType("mlflow")
-    entities: Any = ModuleType("mlflow.entities")
-    module.calls = []
-
-    class Param:
-        def __init__(self, key, value):
-            self.key, self.value = key, value
-
-    class Metric:
-        def __init__(self, key, value, timestamp, step):
-            self.key, self.value, self.step = key, value, step
-
-    class MlflowClient:
-        def get_experiment_by_name(self, name):
-            module.calls.append(("experiment", name))
-
-        def create_experiment(self, name):
-            return "5"
-
-        def create_run(self, experiment_id, start_time=None, tags=None, run_name=None):
-            module.calls.append(("run", experiment_id, run_name))
-            return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
-
-        def update_run(self, run_id, status=None, name=None):
-            module.calls.append(("continue", run_id, status))
-
-        def log_batch(self, run_id, metrics=(), params=(), tags=(), synchronous=None):
-            assert len(metrics) <= 1_000
-            assert len(params) <= 100
-            module.calls.append(("params", {each.key: each.value for each in params}) if params else None)
-            module.calls.append(("metrics", [(each.key, each.value, each.step) for each in metrics]))
-            module.calls[:] = [call for call in module.calls if call and call[1:] != ([],)]
-
-        def set_terminated(self, run_id, status=None, end_time=None):
-            module.calls.append(("end", run_id, status))
-
-    module.MlflowClient, entities.Param, entities.Metric = MlflowClient, Param, Metric
+def test_mlflow(monkeypatch, tmp_path):
+    module, client = MagicMock(), MagicMock()
+    module.MlflowClient.return_value = client
+    module.entities.Param = module.entities.Metric = lambda *given: given
+    client.get_experiment_by_name.return_value = None
+    client.create_run.return_value.info.run_id = "r1"
     monkeypatch.setitem(sys.modules, "mlflow", module)
-    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
+    monkeypatch.setitem(sys.modules, "mlflow.entities", module.entities)
     monkeypatch.setattr("decabench.exchange.trackers.find_spec", lambda name: name)
+    monkeypatch.setattr("decabench.exchange.trackers.time.time", lambda: 7)
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
-    return module
-
-
-def test_mlflow(mlflow, tmp_path):
     file = tmp_path / "tracked.json"
     trackers = make_trackers(["mlflow"])
     trackers.start("run", {"steps": 3, "model": {"size": "x" * 900}}, tmp_path, file)
-    for step in (1, 2):
-        trackers.log({"loss/sst": step, "score/a:b": 1}, step)
-    assert mlflow.calls[-1][0] == "params"  # numbers wait for more
-    trackers.finish()
-    assert mlflow.calls == [
-        ("experiment", "decabench"),
-        ("run", "5", "run"),
-        ("params", {"steps": "3", "model.size": "x" * 500}),
-        (
-            "metrics",
-            [("loss/sst", 1.0, 1), ("score/a_b", 1.0, 1), ("loss/sst", 2.0, 2), ("score/a_b", 1.0, 2)],
-        ),
-        ("end", "r1", "FINISHED"),
+    trackers.log({"loss/sst": 1, "score/a:b": 1}, 1)
+    assert client.method_calls[-1] == call.log_batch("r1", params=[("steps", "3"), ("model.size", "x" * 500)])
+    trackers.finish()  # numbers wait for more, or for the end
+    assert client.method_calls[-2:] == [
+        call.log_batch("r1", metrics=[("loss/sst", 1.0, 7000, 1), ("score/a_b", 1.0, 7000, 1)]),
+        call.set_terminated("r1", "FINISHED"),
     ]
-    mlflow.calls.clear()
+    client.reset_mock()
     trackers = make_trackers(["mlflow"])
     trackers.start("run", {}, tmp_path, file, resume=True)
     for step in range(250):
         trackers.log({"loss/sst": 1.0}, step)
-    assert [call[0] for call in mlflow.calls] == ["continue", "metrics"]  # 200 at once
+    assert [each[0] for each in client.method_calls] == ["update_run", "log_batch"]  # 200 at once
     trackers.finish(failed=True)
-    assert mlflow.calls[-1] == ("end", "r1", "FAILED")
+    assert client.method_calls[-1] == call.set_terminated("r1", "FAILED")
 
 
 # The real packages
@@ -301,11 +239,8 @@ def test_the_real_mlflow(tmp_path):
 # Commands
 
 
-def test_a_tracker_that_fails_loses_no_score(command, home, submit, wandb, monkeypatch):
-    def init(**settings):
-        raise ConnectionError("no network")
-
-    monkeypatch.setattr(wandb, "init", init)
+def test_a_tracker_that_fails_loses_no_score(command, home, submit, wandb):
+    wandb.init.side_effect = ConnectionError("no network")
     folder = submit("majority", ["sst"])
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -321,6 +256,5 @@ def test_run_sends_its_scores(command, home, tmp_path, wandb):
         *("--set", f"home={home}", "--set", "log=wandb"),
     )
     assert done.exit_code == 0, done.output
-    (made,) = wandb.made
-    assert made.settings["name"] == "majority"
-    assert set(made.rows[0][0]) == {"score/sst", "low/sst", "high/sst"}
+    assert wandb.init.call_args.kwargs["name"] == "majority"
+    assert {*wandb.init.return_value.log.call_args.args[0]} == {"score/sst", "low/sst", "high/sst"}

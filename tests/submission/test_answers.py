@@ -178,7 +178,7 @@ def test_failed_examples_are_the_reason_for_what_follows(tmp_path):
 
 
 def test_a_flood_is_counted_in_little_memory(tmp_path):
-    reader = AnswerReader(prediction_file(tmp_path, b"{\n" * 1000), [])
+    reader = AnswerReader(prediction_file(tmp_path, b"{x\n" * 1000), [])
     assert list(reader) == []
     assert len(reader.faults) == 20 and reader.fault_count == 1000
     assert reader.unlisted == {("predictions/squad.validation.jsonl", "bad-json"): 980}

@@ -433,7 +433,7 @@ def test_what_is_tolerated(tmp_path, case):
 
 
 def test_all_faults_are_told_at_once(tmp_path):
-    files = {TOML: b"", SQUAD: b"{\n" + A, "predictions/squad.dev.jsonl": b"", "predictions/x": b""}
+    files = {TOML: b"", SQUAD: b"{x\n" + A, "predictions/squad.dev.jsonl": b"", "predictions/x": b""}
     report = check_submission(submission(tmp_path, files), EXPECTED, TASKS)
     codes = {fault.code for fault in report.faults}
     assert codes == {"bad-metadata", "bad-json", "missing-id", "unknown-split", "unknown-file"}
@@ -459,14 +459,14 @@ def test_messages_say_what_to_do(tmp_path):
 def test_a_flood_is_cut_and_counted(tmp_path):
     ids = [f"id-{i:05}" for i in range(10_570)]
     report = check_submission(
-        submission(tmp_path, {SQUAD: b"{\n" * 25 + B}), {("squad", "validation"): ids}, TASKS
+        submission(tmp_path, {SQUAD: b"{x\n" * 25 + B}), {("squad", "validation"): ids}, TASKS
     )
     kept = [fault for fault in report.faults if fault.code == "missing-id"]
     assert len(kept) == KEPT == 20
     assert "'id-00000'" in kept[0].message and "'id-00019'" in kept[-1].message
     assert [fault.line for fault in report.faults if fault.code == "bad-json"] == list(range(1, 21))
     assert f"{SQUAD}: missing-id: … and 10,550 more\n" in report.text()
-    assert f"{SQUAD}: bad-json: … and 5 more\n" in report.text()
+    assert f"{SQUAD}: bad-json: lines 1, 2, 3 and 22 more lines: the line is not JSON" in report.text()
     assert report.text().endswith(": 10,596 faults\n")
     record = json.loads(report.to_json())
     assert {"file": SQUAD, "code": "missing-id", "count": 10_570} in record["totals"]

@@ -1,0 +1,75 @@
+"""Mistakes that many make in a file of answers: the message names the mistake, once, and says what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.tasks import Store
+
+Rows = list[dict[str, str]]
+
+
+def lines(rows: Rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
+    "array": (
+        "",
+        lambda rows: json.dumps(rows).encode(),
+        "looks like a JSON array; decabench reads one object per line",
+    ),
+    "tall array": ("", lambda rows: json.dumps(rows, indent=1).encode(), "looks like a JSON array"),
+    "tall object": (
+        "",
+        lambda rows: json.dumps(rows[0], indent=1).encode(),
+        "looks like a JSON object of several lines",
+    ),
+    "gzip without .gz": (
+        "",
+        lambda rows: gzip.compress(lines(rows)),
+        "its name does not end in .gz; add that to its name",
+    ),
+    "text named .gz": (".gz", lines, "the file is not compressed; remove .gz from its name"),
+    "text named .zst": (".zst", lines, "the file is not compressed; remove .zst from its name"),
+    "another key": (
+        "",
+        lambda rows: lines([{"id": row["id"], "prediction": row["answer"]} for row in rows]),
+        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer'; its keys: 'id', 'prediction'",
+    ),
+    "a line end in each label": (
+        "",
+        lambda rows: lines([{**row, "answer": f"{row['answer']}\n"} for row in rows]),
+        r"line 1 has 'negative\n' for 'negative': write the label alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_message(name: str, command: Any, home: Path, submit: Any) -> None:
+    suffix, write, said = MISTAKES[name]
+    folder = submit("majority", ["sst"])
+    path = folder / "predictions" / "sst.validation.jsonl"
+    rows = [{"id": row.id, "answer": row.answers[0]} for row in Store(home).examples("sst", "validation")]
+    path.unlink()
+    path.with_name(path.name + suffix).write_bytes(write(rows))
+    printed = command("check", folder, "--home", home).stdout
+    assert printed.count(said) == 1, printed
+    assert name == "another key" or len(printed.splitlines()) <= 3, printed
+
+
+def test_ids_that_count_the_lines(command: Any, home: Path, submit: Any) -> None:
+    folder = submit("majority", ["sst"])
+    rows = [{"id": str(at), "answer": "positive"} for at in range(32)]
+    (folder / "predictions" / "sst.validation.jsonl").write_bytes(lines(rows))
+    said = " ".join(command("evaluate", folder, "--home", home).output.split())
+    assert (
+        "ids that count the lines are not ids of the data; decabench import takes answers in the order"
+        in said
+    )
