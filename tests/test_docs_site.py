@@ -1,7 +1,8 @@
-"""The pages of docs/: every command and program in them runs as printed, and the site builds without a warning."""
+"""The pages of docs/: their commands and programs run as printed, their links lead somewhere, and the site builds."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
@@ -9,9 +10,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +24,11 @@ from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
 KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
-
-RUN = ["own-model", "server", "own-task", "own-metric", "ci-gate"]
-"""The how-to pages that can be followed on the sample, without a server; the public board has a test of its own."""
+FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
+FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors"]
+"""Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
+LABORATORY = {"reproductions", "mqan-experiments.md"}
+PAGES = [page for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")) if not LABORATORY & {*page.parts}]
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,11 @@ class Block:
     """A block of code on a page."""
 
     language: str
-    """As after the fence."""
+    """The word after the fence."""
     text: str
-    """What is in it."""
+    """Its content."""
     name: str | None
-    """The file that it is, by the comment in its first line, or by the last words before it."""
+    """Its file name, from the comment in its first line or the last words before it."""
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -44,12 +49,12 @@ def blocks(page: Path) -> Iterator[Block]:
     for before, language, inside in re.findall(
         r"([^\n]*)\n*^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE
     ):
-        found = re.match(r"# ([\w.]+\.(?:py|toml))\n", inside) or re.search(r"`([\w.]+\.jsonl)`:$", before)
+        found = re.match(r"# ([\w.]+\.(?:py|toml))\b", inside) or re.search(r"`([\w.]+\.jsonl)`:$", before)
         yield Block(language, inside, found[1] if found else None)
 
 
 def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
-    """Do what a page says, in an empty folder: save its files, then run its commands in one shell."""
+    """Do what a page says in an empty folder: save its files, run its commands in one shell, then its Python."""
     (folder / "bin").mkdir()
     for name, module in (("python3", ""), ("decabench", "-m decabench")):
         shim = folder / "bin" / name
@@ -57,11 +62,16 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
         shim.chmod(0o755)
     work = folder / "work"
     work.mkdir()
+    (work / "examples").symlink_to(ROOT / "examples")
     found = list(blocks(page))
     for block in found:
         if block.name:
             (work / block.name).write_text(block.text)
     script = "\n".join(block.text for block in found if block.language == "sh")
+    programs = [block.text for block in found if block.language == "python" and not block.name]
+    if programs:
+        (work / "page.py").write_text("\n".join(programs))
+        script += "\npython3 page.py"
     done = subprocess.run(
         ["sh", "-eu", "-c", script],
         cwd=work,
@@ -75,57 +85,33 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
         text=True,
     )
     assert done.returncode == 0, f"{page.name}: {done.stdout}{done.stderr}"
+    for program in programs:
+        for said in re.findall(r"^print\(.*\)  # (.*)$", program, flags=re.MULTILINE):
+            assert said in done.stdout.splitlines()
     return done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUN)
+@pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
-    follow(DOCS / "how-to" / f"{page}.md", tmp_path, {})
+    if page == "how-to/python":
+        pytest.importorskip("datasets", reason="datasets is not installed: pip install 'decabench[datasets]'")
+    follow(DOCS / f"{page}.md", tmp_path, {})
 
 
 @pytest.mark.slow
 def test_the_public_board_ranks_by_its_suite(tmp_path: Path) -> None:
-    """Its tasks were no suite, so nobody was ranked, by a decaScore that two tasks do not have."""
     follow(DOCS / "how-to" / "public-board.md", tmp_path, {})
     site = tmp_path / "work" / "site"
     board = json.loads((site / "board.json").read_text(encoding="utf-8"))
     rows = {row["name"]: (row["kind"], row["rank"], row["evidence"]) for row in board["submissions"]}
-    assert rows.pop("majority") == ("floor", None, "verified")
-    assert {kind for kind, *_ in rows.values()} == {"system"} and len(rows) == 2
-    assert all(rank in (1, 2) and evidence == "verified" for _, rank, evidence in rows.values())
+    systems = {name: row for name, row in rows.items() if row[0] == "system"}
+    assert rows["majority"] == ("floor", None, "verified") and len(systems) == 2
+    assert all(rank in (1, 2) and evidence == "verified" for _, rank, evidence in systems.values())
     assert (board["suite"]["name"], board["suite"]["total_name"]) == ("pair", "mean score")
     pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
     assert any("ranked by mean score" in page for page in pages)
     assert not [page for page in pages if "decascore" in page.lower()]
-
-
-def test_the_task_of_the_page_is_that_of_the_examples() -> None:
-    found = list(blocks(DOCS / "how-to" / "own-task.md"))
-    example = ROOT / "examples" / "capitals"
-    page = next(tomllib.loads(block.text) for block in found if block.name == "capitals.toml")
-    file = tomllib.loads((example / "capitals.toml").read_text(encoding="utf-8"))
-    assert {key: file.get(key) for key in page if key != "files"} == {
-        key: value for key, value in page.items() if key != "files"
-    }
-    assert page["files"].keys() == file["files"].keys()
-    with (example / file["files"]["train"]).open(encoding="utf-8", newline="") as table:
-        rows = [*csv.DictReader(table)]
-    rows += map(json.loads, (example / file["files"]["validation"]).read_text(encoding="utf-8").splitlines())
-    shown = [
-        json.loads(line) for block in found if block.language == "json" for line in block.text.splitlines()
-    ]
-    assert len(shown) == 3 and all(row in rows for row in shown)
-    suites = [
-        tomllib.loads(next(block.text for block in found if block.name == "geography.toml")),
-        tomllib.loads((ROOT / "examples" / "tagging" / "suite.toml").read_text(encoding="utf-8")),
-    ]
-    assert suites[0].keys() <= suites[1].keys() and suites[0]["format"] == suites[1]["format"]
-
-
-def test_the_page_of_ones_own_tasks_has_every_key() -> None:
-    page = (DOCS / "how-to" / "own-task.md").read_text(encoding="utf-8")
-    assert [key for key in KEYS if not re.search(rf"(`|\[|^)\[?{key}\b", page, re.M)] == []
 
 
 @pytest.mark.mirror
@@ -143,17 +129,58 @@ def test_the_tutorial_gives_the_numbers_that_it_prints(shared: Path, tmp_path: P
     assert (tmp_path / "work" / "site" / "index.html").exists()
 
 
+def test_the_readme_shows_the_example_of_the_landing_page() -> None:
+    codes = [
+        re.sub(r" +#.*", "", block.text)
+        for page in (ROOT / "README.md", DOCS / "index.md")
+        for block in blocks(page)
+        if block.language == "python"
+    ]
+    assert len(codes) == 2 and codes[0] == codes[1]
+
+
+def test_the_task_of_the_page_is_that_of_the_examples() -> None:
+    found = list(blocks(DOCS / "how-to" / "own-task.md"))
+    example = ROOT / "examples" / "capitals"
+    page = next(tomllib.loads(block.text) for block in found if block.name == "capitals.toml")
+    file = tomllib.loads((example / "capitals.toml").read_text(encoding="utf-8"))
+    assert {key: file.get(key) for key in page if key != "files"} == {
+        key: value for key, value in page.items() if key != "files"
+    }
+    with (example / file["files"]["train"]).open(encoding="utf-8", newline="") as table:
+        rows: list[Any] = [*csv.DictReader(table)]
+    rows += map(json.loads, (example / file["files"]["validation"]).read_text(encoding="utf-8").splitlines())
+    shown = [
+        json.loads(line) for block in found if block.language == "json" for line in block.text.splitlines()
+    ]
+    assert len(shown) == 3 and all(row in rows for row in shown)
+
+
+def test_the_page_of_ones_own_tasks_has_every_key() -> None:
+    page = (DOCS / "how-to" / "own-task.md").read_text(encoding="utf-8")
+    assert [key for key in KEYS if not re.search(rf"(`|\[|^)\[?{key}\b", page, re.M)] == []
+
+
+def test_the_metrics_of_the_docs_give_what_they_say() -> None:
+    (block,) = (block.text for block in blocks(DOCS / "metrics.md") if "import nf1, rouge" in block.text)
+    start, score, details = filter(None, block.splitlines())
+    names: dict[str, Any] = {}
+    exec(start, names)
+    assert eval(score, names) == float(score.partition("# ")[2].partition(";")[0])
+    assert {"rouge1", "rouge2", "rougeL", "rouge"} <= set(eval(details, names))
+
+
 @pytest.mark.slow
 def test_the_notebook_gives_what_it_shows(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install 'decabench[pandas]'")
     cells = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    shown = [cell for cell in cells if cell["cell_type"] == "code"]
     shim = tmp_path / "decabench"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench "$@"\n')
     shim.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", RUN_CELLS],
-        input=json.dumps(code),
+        input=json.dumps(["".join(cell["source"]) for cell in shown]),
         env={
             **os.environ,
             "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
@@ -164,10 +191,8 @@ def test_the_notebook_gives_what_it_shows(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    values = json.loads(done.stdout.splitlines()[-1])
-    shown = [cell for cell in cells if cell["cell_type"] == "code"]
     compared = 0
-    for cell, value in zip(shown, values, strict=True):
+    for cell, value in zip(shown, json.loads(done.stdout.splitlines()[-1]), strict=True):
         for output in cell["outputs"]:
             if output["output_type"] == "execute_result":
                 kept = "".join(output["data"]["text/plain"])
@@ -191,9 +216,33 @@ print(json.dumps(values))
 """
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith("http"):
+            file, _, anchor = target.partition("#")
+            path = page.parent / file if file else page
+            assert path.exists(), target
+            assert not anchor or path.suffix != ".md" or anchor in anchors_in(path), target
+
+
+def anchors_in(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and Sphinx make them."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    counts: Counter[str] = Counter()
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+)$", text, flags=re.MULTILINE):
+        title = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading)  # of a link, its text
+        slug = re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        anchors.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+        counts[slug] += 1
+    return anchors
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install -e '.[docs]'")
+    pytest.importorskip("sphinx_click", reason="Sphinx is not installed: pip install -e '.[docs]'")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
@@ -204,19 +253,40 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
-    assert {page for page in pages if not (tmp_path / "site" / page).exists()} == set()
-    assert anchors_that_lead_nowhere(tmp_path / "site") == []
+    site = tmp_path / "site"
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in PAGES if path.is_relative_to(DOCS)}
+    assert {page for page in pages if not (site / page).exists()} == set()
+    assert 'id="decabench-evaluate"' in (site / "cli.html").read_text(encoding="utf-8")
+    assert (site / "reference" / "python" / "decabench.evaluate.html").exists()
 
 
-def anchors_that_lead_nowhere(site: Path) -> list[str]:
-    """Links between pages of a site whose file or heading does not exist."""
-    broken = []
-    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
-    for page, text in pages.items():
-        for target in re.findall(r'href="([^":]*)"', text):
-            address, _, anchor = target.partition("#")
-            file = (page.parent / address.partition("?")[0]).resolve() if address else page
-            if not file.exists() or (anchor and file in pages and f'id="{anchor}"' not in pages[file]):
-                broken.append(f"{page.name}: {target}")
-    return broken
+def test_the_architecture_names_what_there_is() -> None:
+    """Every file that it names exists, and has the functions and classes that it names after it."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = 0
+    for stop in re.split(r"\n(?=[-|\d]|\n)", page):
+        defined: set[str] = set()
+        for word in re.findall(r"`([\w/.\[\]]+)`", stop):
+            if word.endswith((".py", "/")):
+                assert (ROOT / word).exists(), word
+                defined = names_in(ROOT / word) if word.endswith(".py") else set()
+            elif (
+                defined
+                and re.fullmatch(r"[A-Z_a-z]\w+(\.\w+)?", word)
+                and not word.endswith((".json", ".parquet"))
+            ):
+                assert word.split(".")[0] in defined, f"{word} is not in the file that the page names: {stop}"
+                named += 1
+    assert named > 25
+
+
+def names_in(path: Path) -> set[str]:
+    """The names that a module's top level defines."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+    return found

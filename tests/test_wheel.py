@@ -107,10 +107,8 @@ def build(folder, links, compiler=None):
 def test_it_holds_the_package_and_nothing_else(built):
     names = zipfile.ZipFile(built.wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"decabench", "decabench-0.1.0.data", "decabench-0.1.0.dist-info"}
-    documents = "decabench-0.1.0.data/data/share/doc/decabench/"
-    assert {documents + "CHANGELOG.md", documents + "docs/tutorial.md"} <= set(names)
-    assert all(name.startswith(documents) for name in names if name.startswith("decabench-0.1.0.data/"))
+    assert tops == {"decabench", "decabench-0.1.0.dist-info"}
+    assert built.wheel.stat().st_size < 2 * 2**20
     inside = {name.split("/")[1] for name in names if name.startswith("decabench/") and name.count("/") > 1}
     assert inside - {"models", "training"} == {
         "commands",

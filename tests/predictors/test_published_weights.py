@@ -51,25 +51,6 @@ def test_the_readme_has_their_scores(folder):
     assert f"{size / 1e6:.1f}" == shown[-1]
 
 
-def test_the_page_has_the_scores_of_sst_in_other_wordings():
-    """They are of the answers beside the weights, which `verify` scores again; the paper replaces words in place."""
-    page = (ROOT / "docs" / "reference-models.md").read_text()
-    lines = {
-        cells[0]: cells[2] for line in page.splitlines() if len(cells := line.strip("| ").split(" | ")) == 7
-    }
-    asked = {"0": "Is this review negative or positive?"}
-    for number, variant in enumerate(TASKS["sst"].variants, 1):
-        asked[str(number)] = variant.rewrite(asked["0"]) + (" (retired)" if variant.retired else "")
-    with zipfile.ZipFile(RECORDS / "weights/sst/answers.zip") as archive:
-        found = [
-            msgspec.json.decode(archive.read(f"results/{split}/results.json"))["tasks"]["sst"]["variants"]
-            for split in ("validation", "test")
-        ]
-    scores = [{**each["scores"], **each["retired"]} for each in found]
-    shown = {number: " / ".join(f"{each[number]:.1f}" for each in scores) for number in asked}
-    assert {number: lines[question] for number, question in asked.items()} == shown
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=BY_NAME)
 def test_they_answer(folder, home):

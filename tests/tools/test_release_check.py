@@ -25,14 +25,6 @@ def test_the_citation_names_this_version() -> None:
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
 
 
-def test_the_wheel_brings_every_page() -> None:
-    patterns = [each for listed in PROJECT["tool"]["setuptools"]["data-files"].values() for each in listed]
-    brought = {path for pattern in patterns for path in ROOT.glob(pattern)}
-    assert set((ROOT / "docs").rglob("*.md")) <= brought
-    assert set((ROOT / "docs").rglob("*.png")) <= brought
-    assert ROOT / "CHANGELOG.md" in brought
-
-
 def test_the_container_installs_what_was_tested() -> None:
     """It was linted with hadolint 2.15.1, and not built here, where no image can be downloaded."""
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The family of docs/training.md, as pasted: by the commands beside it, and in a run that stops and goes on."""
+"""The family of docs/how-to/own-network.md, as pasted, and in a run that stops and continues."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from tests.sources import ROOT
 from tests.training.conftest import TINY
 from tests.training.test_loop import same, weights
 
-PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "own-network.md").read_text(encoding="utf-8")
 
 
 def block(language, words):

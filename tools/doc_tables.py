@@ -1,0 +1,120 @@
+"""Tables of the docs that are made from the code when the site is built: `<!-- generated: NAME -->` on a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from sphinx.ext.autodoc import mock
+from sphinx.pycode import ModuleAnalyzer
+
+from decabench.metrics import METRICS
+from decabench.models import FAMILIES, find_family
+from decabench.prompts import built_in_text
+from decabench.submission.faults import CODES, WARNINGS
+from decabench.tasks import TASKS, RemoteFile, Source
+from decabench.training.config import TrainConfig
+
+__all__ = ["filled"]
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
+    """The lines of a table; `head` has its titles, with bars between them."""
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    return [f"| {head} |", "|---" * (head.count("|") + 1) + "|", *(f"| {line} |" for line in lines)]
+
+
+def codes() -> Iterator[str]:
+    warning = " (a warning)"
+    yield from table(
+        "code | meaning", ((f"`{code}`", text + warning * (code in WARNINGS)) for code, text in CODES.items())
+    )
+
+
+def metrics() -> Iterator[str]:
+    rows = (
+        (f"`{name}`", each.definition, f"`{each.signature}`", each.source) for name, each in METRICS.items()
+    )
+    yield from table("name | definition | signature | source", rows)
+
+
+def notes() -> Iterator[str]:
+    names: dict[str, list[str]] = {}
+    for task in TASKS.values():
+        names.setdefault(task.notes, []).append(task.name)
+    yield from (f"- **{', '.join(each)}**: {note}" for note, each in names.items() if note)
+
+
+def sources() -> Iterator[str]:
+    for task in TASKS.values():
+        yield from (f"## {task.name}", "", f"{task.dataset}. {task.citation}. Licence: {task.licence}.", "")
+        for source in task.sources:
+            hub = f", `{source.hub.repository}` at `{source.hub.revision}`" if source.hub else ""
+            yield f"- {source.name}{hub} ({', '.join(source.files)})"
+            yield from files_of(source)
+        yield ""
+
+
+def files_of(source: Source) -> Iterator[str]:
+    """A line for each file; more than three files without digests are a user's own and share a line."""
+    files = {file.name: file for files in source.files.values() for file in files}
+    bare = [name for name, file in files.items() if not (file.urls or source.hub or digest_of(file))]
+    if len(bare) > 3:
+        yield f"  - {len(bare)} files without digests, `{bare[0]}` to `{bare[-1]}`"
+    for name, file in files.items():
+        if len(bare) <= 3 or name not in bare:
+            address = f", <{file.urls[0]}>" if file.urls and not source.hub else ""
+            yield f"  - `{name}`: {digest_of(file) or 'no digest'}{address}"
+
+
+def digest_of(file: RemoteFile) -> str:
+    digests = (("sha256", file.sha256), ("md5", file.md5), ("git blob", file.git_blob))
+    return next((f"{kind} `{value}`" for kind, value in digests if value), "")
+
+
+def settings() -> Iterator[str]:
+    """Every setting of `decabench train`: those of a run, then those of each family."""
+    yield from setting_table(TrainConfig)
+    with mock([] if find_spec("torch") else ["networkx", "safetensors", "torch"]):
+        kinds: dict[Any, list[str]] = {}
+        for name in FAMILIES:
+            kinds.setdefault(find_family(name).config, []).append(f"`{name}`")
+        for kind, names in kinds.items():
+            yield from ("", f"`[model]` with `name` {' or '.join(names)}:", "")
+            yield from setting_table(kind, "model.")
+
+
+def setting_table(kind: Any, prefix: str = "") -> list[str]:
+    """Name, default and docstring of a configuration's fields. Raises KeyError for a field without a docstring."""
+    texts = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
+    rows = []
+    for field in fields(kind):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if prefix or field.name != "model":
+            text = " ".join(texts[kind.__name__, field.name]).strip()
+            rows.append((f"`{prefix}{field.name}`", f"`{default!r}`", text))
+    return table("setting | default | meaning", rows)
+
+
+def template(name: str) -> Iterator[str]:
+    yield f"```toml\n{built_in_text(name)}```"
+
+
+TABLES = {
+    "codes": codes,
+    "default_template": partial(template, "default"),
+    "metrics": metrics,
+    "notes": notes,
+    "plain_template": partial(template, "plain"),
+    "settings": settings,
+    "sources": sources,
+}
+
+
+def filled(text: str) -> str:
+    """A page with its generated tables."""
+    return re.sub(r"<!-- generated: (\w+) -->", lambda match: "\n".join(TABLES[match[1]]()), text)
