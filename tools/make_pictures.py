@@ -60,10 +60,10 @@ def decabench(*arguments: str | Path) -> None:
 
 
 def terminal_page(folder: Path) -> Path:
-    """What `decabench run examples/demo.toml` prints in a terminal of 80 columns, as a page."""
+    """What `decabench run examples/run.toml` prints in a terminal of 80 columns, as a page."""
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "decabench", "run", "examples/demo.toml"]
+    command = [sys.executable, "-m", "decabench", "run", "examples/run.toml"]
     environment = {**os.environ, "DECABENCH_HOME": ".demo/home", "TERM": "xterm-256color"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=inside, stderr=subprocess.DEVNULL
@@ -82,7 +82,7 @@ def terminal_page(folder: Path) -> Path:
     if process.returncode:
         sys.exit(f"{' '.join(command)} exited with {process.returncode}")
     console = Console(record=True, width=80, file=io.StringIO())
-    console.print("$ decabench run examples/demo.toml", highlight=False)
+    console.print("$ decabench run examples/run.toml", highlight=False)
     console.print(Text.from_ansi(printed.decode().replace("\r\n", "\n").rstrip()))
     picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="80 columns"), flags=re.DOTALL)
     page = folder / "terminal.html"

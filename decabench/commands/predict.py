@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,22 +41,21 @@ from decabench.commands._options import (
     split_option,
     tasks_option,
 )
+from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.progress import Progress
+    from rich.status import Status
 
     from decabench.commands._console import Clock
     from decabench.commands._documents import EstimatedTask
     from decabench.runs import Estimate, Plan, Report, Run, Tally
 
 __all__ = [
-    "Bar",
+    "Bars",
     "Lines",
     "Prices",
-    "describe_failures",
-    "describe_forms",
-    "describe_leftovers",
+    "describe_answers",
     "estimated",
     "predict",
     "print_estimate",
@@ -128,7 +127,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         context.with_resource(watched_process())
 
     from decabench.errors import ModelError
-    from decabench.runs import estimate_run, plan_run, run_plan
+    from decabench.runs import estimate_run, occupied_by, plan_run, run_plan
 
     if given["show_prompt"]:
         _show_prompt(given)
@@ -147,21 +146,18 @@ def predict(context: click.Context, /, **given: Any) -> None:
         else:
             print_estimate(estimates, prices)
         return
-    _refuse_occupied(plan, given["force"])
+    if (occupant := occupied_by(plan)) and not given["force"]:
+        raise click.UsageError(
+            f"{plan.run.output} {occupant}: name another folder, or replace it with --force."
+        )
     clock = start_clock()
-    with show_progress() as progress:
-        report = run_plan(plan, progress)
+    report = run_plan(plan, show_progress())
     write_record(plan, report, clock, prices)
     if is_set("json"):
         _print_document(plan, report, prices)
     else:
         print_report(plan, report, prices)
     context.exit(ModelError.exit_code if report.failed else 0)
-
-
-def show_progress() -> Bar | Lines:
-    """Return what shows the progress of a run: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
-    return Bar() if is_chatty() else Lines()
 
 
 def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
@@ -178,7 +174,7 @@ def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
             split=plan.run.split,
             tasks=asked,
             failed=report.failed,
-            remarks=_remarks(plan, report),
+            remarks=list(_remarks(plan, report)),
         )
     )
 
@@ -214,17 +210,6 @@ def _run(given: dict[str, Any]) -> Run:
         prompts=fill(Prompts, given),
         options=fill(ModelOptions, given),
     )
-
-
-def _refuse_occupied(plan: Plan, force: bool) -> None:
-    """Refuse a folder with another run's submission, unless it may be replaced."""
-    from decabench.runs import occupied_by
-
-    occupant = occupied_by(plan)
-    if occupant and not force:
-        raise click.UsageError(
-            f"{plan.run.output} {occupant}: name another folder, or replace it with --force."
-        )
 
 
 def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
@@ -274,25 +259,34 @@ _DELAY_SECONDS = 0.1
 """Seconds between two redraws of a bar: a fast predictor must not wait for it."""
 
 
+def show_progress() -> Bars | Lines:
+    """Return what shows the progress of a run: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
+    return Bars() if is_chatty() else Lines()
+
+
 class Lines:
-    """Writes a line for each task to standard error, and one a minute while the task runs."""
+    """Writes to standard error: a line for each step and each task, and one a minute while a task runs."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __enter__(self) -> Self:
-        return self
+    def say(self, step: str) -> None:
+        """Say what is done next."""
+        note(step)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def close(self) -> None:
+        """Do nothing: nothing is left on the screen."""
+
+    @contextmanager
+    def show(self, predictor: str) -> Iterator[None]:
+        """Do nothing before and after a run."""
+        yield
 
     def begin(self, tally: Tally) -> None:
         """Report what is resumed; a quick task gets no line until it is done."""
         self._next = time.monotonic() + _LINE_SECONDS
         if tally.resumed:
-            _write_line(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
+            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
 
     def update(self, tally: Tally) -> None:
         """Write a line once a minute, with the time left."""
@@ -301,67 +295,92 @@ class Lines:
             self._next = now + _LINE_SECONDS
             asked = tally.answered + tally.failed
             seconds = tally.seconds / asked * (tally.total - tally.done) if asked else 0.0
-            _write_line(
-                _join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally))
-                + f", {_clock_time(seconds)} left"
-            )
+            note(f"{_line(tally)}, {_clock_time(seconds)} left")
 
     def end(self, tally: Tally) -> None:
         """Write the last line of the task."""
         if tally.answered or tally.failed:
-            _write_line(_join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally)))
+            note(_line(tally))
 
 
-def _write_line(line: str) -> None:
-    note(line)
-
-
-class Bar:
-    """A bar for each task on a terminal: examples, their speed, tokens, the time left."""
+class Bars:
+    """Draws one thing at a time on a terminal, the current step or a bar, and removes it before anything is printed."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
 
-        self._bars: Bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=Console(stderr=True, **styles()),
-        )
-        self._id: TaskID | None = None
+        self._console = Console(stderr=True, **styles())
+        self._live: Status | Progress | None = None
+        self._bars: Progress | None = None
+        self._predictor = ""
         self._next = 0.0
 
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
+    def say(self, step: str) -> None:
+        """Show what is done next."""
+        from rich.text import Text
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
+        self.close()
+        self._live = self._console.status(Text(terminal_safe(step)))
+        self._live.start()
+
+    def close(self) -> None:
+        """Remove what is drawn."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = self._bars = None
+
+    @contextmanager
+    def show(self, predictor: str) -> Iterator[None]:
+        """Draw a bar during a run: whose it is, the task, examples, the time left, and in a wide window the speed."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        self.close()
+        self._predictor = terminal_safe(predictor)
+        columns = [
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+            ),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+        ]
+        if self._console.width >= _WIDE:
+            columns.append(TextColumn("{task.fields[state]}", markup=False))
+        self._live = self._bars = Progress(*columns, console=self._console, transient=True)
+        self._bars.start()
+        try:
+            yield
+        finally:
+            self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Add a bar that starts where the journal ends."""
-        self._id = self._bars.add_task(tally.task, total=tally.total, completed=tally.done, state="")
+        """Draw the task's bar in place of the last one; it starts where the journal ends."""
+        if self._bars is not None:
+            for old in self._bars.task_ids:
+                self._bars.remove_task(old)
+            name = f"{self._predictor}: {tally.task}"
+            self._bars.add_task(name, total=tally.total, completed=tally.done, state="")
 
     def update(self, tally: Tally) -> None:
         """Move the bar, a few times a second."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _DELAY_SECONDS
-            self._show(tally)
+            self.end(tally)
 
     def end(self, tally: Tally) -> None:
-        """Leave the bar in its last state."""
-        self._show(tally)
+        """Draw the bar in its last state."""
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], completed=tally.done, state=_state(tally))
 
-    def _show(self, tally: Tally) -> None:
-        if self._id is not None:
-            self._bars.update(self._id, completed=tally.done, state=_state(tally))
+
+_WIDE = 100
+"""Columns of a terminal in which a bar has room for the speed."""
+
+
+def _line(tally: Tally) -> str:
+    return _join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally))
 
 
 def _state(tally: Tally) -> str:
@@ -381,24 +400,21 @@ def format_speed(tally: Tally) -> str:
     return f"{tally.answered / tally.seconds:,.1f} examples/s{of_tokens}"
 
 
-_MILLION = 1_000_000
-
-
 @dataclass(frozen=True)
 class Prices:
-    """Prices of tokens, in any currency; None for a price that was not given."""
+    """Prices per million tokens, in any currency; None for a price that was not given."""
 
-    prompt: float | None
-    """Price per million prompt tokens."""
-    completion: float | None
-    """Price per million generated tokens."""
+    prompt: float | None = None
+    """Of prompt tokens."""
+    completion: float | None = None
+    """Of generated tokens."""
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Return the cost of these tokens, or None if no price was given."""
         if self.prompt is None and self.completion is None:
             return None
         prompt = (self.prompt or 0) * (prompt_tokens or 0)
-        return (prompt + (self.completion or 0) * (completion_tokens or 0)) / _MILLION
+        return (prompt + (self.completion or 0) * (completion_tokens or 0)) / 1_000_000
 
 
 _FIRST_RUN = "give --limit 50 --output DIR in place of --dry-run, and then --dry-run --output DIR"
@@ -407,18 +423,14 @@ _FIRST_RUN = "give --limit 50 --output DIR in place of --dry-run, and then --dry
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
     """Print the table of `--dry-run`, and how the estimate was made; `first_run` says how to have a time to go by."""
     headings = ("examples", "answered", "tokens in", "tokens out, at most", "time", "cost, at most")
-    columns = [
-        TableColumn("task"),
-        *(TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)),
-    ]
+    ranked = [TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)]
     table = []
     for row in rows:
+        counts = (row.examples, row.answered, row.prompt_tokens, row.completion_tokens)
         cost = prices.cost(row.prompt_tokens, row.completion_tokens)
-        cells = [format_count(row.examples), format_count(row.answered), format_count(row.prompt_tokens)]
-        cells += [format_count(row.completion_tokens), _duration(row.seconds), _money(cost)]
-        table.append([row.task, *cells])
+        table.append([row.task, *map(format_count, counts), _duration(row.seconds), _money(cost)])
     out = console()
-    print_table(out, columns, table)
+    print_table(out, [TableColumn("task"), *ranked], table)
     out.print("Nothing was asked.")
     if prompted := [row for row in rows if row.prompt_tokens is not None]:
         given = sum(row.prompt_tokens or 0 for row in prompted)
@@ -460,12 +472,10 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
     headings = (*_ALWAYS, *shown)
-    columns = [
-        TableColumn("task"),
-        *(TableColumn(name, right=True, rank=_RANKS.get(name, 0)) for name in headings),
-    ]
+    columns = [TableColumn(name, right=True, rank=_RANKS.get(name, 0)) for name in headings]
     out = console()
-    print_table(out, columns, [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()])
+    table = [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()]
+    print_table(out, [TableColumn("task"), *columns], table)
     run = plan.run
     tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
     out.print(folded(f"Wrote {plan.predictor['name']}'s answers to {tasks} to {run.output}."))
@@ -478,11 +488,12 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
 def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
     counted = tally.prompt_tokens or tally.completion_tokens
     cost = prices.cost(tally.prompt_tokens, tally.completion_tokens)
+    speed = f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–"
     return {
         "answers": format_count(tally.resumed + tally.answered),
         "failed": format_count(tally.failed),
         "time": _duration(tally.seconds),
-        "examples/s": f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–",
+        "examples/s": speed,
         "resumed": format_count(tally.resumed),
         "context cut": format_count(tally.cut),
         "cut off": format_count(tally.truncated),
@@ -492,39 +503,23 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
     }
 
 
-def _remarks(plan: Plan, report: Report) -> list[str]:
+def _remarks(plan: Plan, report: Report) -> Iterator[str]:
     """Say what the answers lack, and which results no longer hold."""
     run = plan.run
-    remarks = []
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
     totals = {  # a tally has the name of its wording
         planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)
     }
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         several = len(limited) > 1
-        scores = "their scores" if several else "its score"
-        remarks.append(
-            f"Partial: {', '.join(limited)}: only {run.selection.describe(several)}; {scores} "
-            f"{'are' if several else 'is'} not ranked."
-        )
-    remarks += describe_leftovers(report, run.predictor)
+        scores = "their scores are" if several else "its score is"
+        chosen = run.selection.describe(several)
+        yield f"Partial: {', '.join(limited)}: only {chosen}; {scores} not ranked."
     if report.removed:
-        remarks.append(
-            f"Removed results, since their answers changed: {', '.join(report.removed)}. Run decabench evaluate again."
-        )
-    remarks += [sentence for tally in report.tallies for sentence in describe_forms(tally)]
-    remarks += [f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format]
-    return [*remarks, *describe_failures(report)]
-
-
-def describe_failures(report: Report) -> Iterator[str]:
-    """Say for each task how many examples failed."""
-    for tally in report.tallies:
-        if tally.failed:
-            yield (
-                f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
-                f"({tally.commonest_error}); run the same command again to retry them."
-            )
+        removed = ", ".join(report.removed)
+        yield f"Removed results, since their answers changed: {removed}. Run decabench evaluate again."
+    yield from describe_answers(report, run.predictor)
+    yield from (f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format)
 
 
 _FORMS = {
@@ -536,20 +531,6 @@ _FORMS = {
 }
 """Sentences about answers that say little about the model, with advice."""
 
-
-def describe_forms(tally: Tally) -> Iterator[str]:
-    """Say how many answers are not of the task's form: such a score says little about the model."""
-    count = tally.resumed + tally.answered
-    if tally.other_label:
-        example = f" {tally.other_label_example}" if tally.other_label_example else ""
-        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels.{example}"
-    numbers = {kind: getattr(tally, kind) for kind in _FORMS}
-    numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
-    for kind, sentence in _FORMS.items():
-        if number := numbers[kind]:
-            yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
-
-
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
     "openai": "check the server's template, or try another --api",
@@ -557,13 +538,29 @@ _TEMPLATE_ADVICE = {
 """Advice about the chat template, by predictor scheme."""
 
 
-def describe_leftovers(report: Report, predictor: str) -> Iterator[str]:
-    """Say once how many of a run's answers contain leftovers of a chat template, and how many call tools."""
+def describe_answers(report: Report, predictor: str) -> Iterator[str]:
+    """Say how many answers failed, are not of their task's form, or have leftovers of a chat template."""
+    for tally in report.tallies:
+        if tally.failed:
+            yield (
+                f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
+                f"({tally.commonest_error}); run the same command again to retry them."
+            )
+    for tally in report.tallies:
+        count = tally.resumed + tally.answered
+        if tally.other_label:
+            example = f" {tally.other_label_example}" if tally.other_label_example else ""
+            labels = count - tally.other_label
+            yield f"{tally.task}: {labels:,} of {count:,} answers are one of the labels.{example}"
+        numbers = {kind: getattr(tally, kind) for kind in _FORMS}
+        numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
+        for kind, sentence in _FORMS.items():
+            if number := numbers[kind]:
+                yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
     count = sum(tally.resumed + tally.answered for tally in report.tallies)
     if number := sum(tally.template for tally in report.tallies):
-        advice = _TEMPLATE_ADVICE.get(
-            predictor.partition(":")[0], "check the prompts that the model receives"
-        )
+        scheme = predictor.partition(":")[0]
+        advice = _TEMPLATE_ADVICE.get(scheme, "check the prompts that the model receives")
         yield (
             f"The chat template looks wrong: {number:,} of {count:,} answers had role headers or special tokens, which "
             f"were left out. To find out why, {advice}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,21 +11,22 @@ import click
 
 from decabench.commands._console import (
     TableColumn,
+    console,
     echo,
     folded,
+    format_count,
+    headline_name,
     is_set,
-    note,
     print_json,
     print_table,
     start_clock,
     write_json,
 )
+from decabench.text import excerpt
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from decabench.runs import Experiment, Forecast, Outcome, Plan, Report
-    from decabench.scoring import Comparison, TaskResult
+    from decabench.scoring import Browsed, Comparison
 
 __all__ = ["run"]
 
@@ -48,13 +50,14 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     output = "runs/qwen"                  # the submission
     tasks = ["sst", "squad"]              # or suite = "decathlon"
     baselines = ["majority"]              # names, or folders of submissions
+    board = "site"                        # a page of it and its neighbours
     [prepare]
     mirror = "/data/decabench"
     [predict]                             # any option of decabench predict
     shots = 3
 
-    What is done is not done again: after an interruption, run the same command once more. FILE is kept in the
-    submission as run.toml. Without FILE, all comes from --set. Exits as decabench predict and decabench evaluate do.
+    Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
+    run.toml. Without FILE, all settings come from --set. Exits as decabench predict and decabench evaluate do.
     """
     from decabench.workers import watched_process
 
@@ -74,11 +77,17 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
     def record(plan: Plan, report: Report) -> None:
         if any(tally.answered for tally in report.tallies):  # or the record is of the run that asked
-            write_record(plan, report, clock, Prices(None, None))
+            write_record(plan, report, clock, Prices())
 
-    with show_progress() as progress:
-        done = run_experiment(experiment, progress, note, record=record)
-    write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done)
+    progress = show_progress()
+    try:
+        done = run_experiment(experiment, progress, progress.say, record)
+        if experiment.board is not None:
+            progress.say("Board")
+        board = _write_board(experiment)
+    finally:
+        progress.close()
+    write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done, board)
     context.exit(done.exit_code)
 
 
@@ -88,17 +97,28 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
     if is_set("json"):
         from decabench.commands._documents import ForecastDocument
 
-        tasks = estimated(found.estimates, Prices(None, None))
+        tasks = estimated(found.estimates, Prices())
         print_json(ForecastDocument(to_prepare=dict(found.missing), tasks=tasks))
         return
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
-        print_estimate(found.estimates, Prices(None, None), "try --set predict.limit=50 without --dry-run")
+        print_estimate(found.estimates, Prices(), "try --set predict.limit=50 without --dry-run")
     else:
         echo(
-            f"What {experiment.predictor} would be asked is known once this data is there. Nothing was asked."
+            f"The questions for {experiment.predictor} are known once this data is there. Nothing was asked."
         )
+
+
+def _write_board(experiment: Experiment) -> str:
+    """Write the page of the submission and its neighbours; return its address, empty without one."""
+    if experiment.board is None:
+        return ""
+    from decabench.leaderboard import BoardOptions, build_leaderboard
+
+    options = BoardOptions(experiment.home, include=experiment.include)
+    site = build_leaderboard(experiment.output.parent, experiment.board, options)
+    return site.index.resolve().as_uri()
 
 
 def _to_json(experiment: Experiment, done: Outcome) -> str:
@@ -119,76 +139,104 @@ def _to_json(experiment: Experiment, done: Outcome) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-def _print(experiment: Experiment, done: Outcome) -> None:
-    from decabench.commands._console import console
-    from decabench.scoring import show_interval
-
-    out = console()
-    results = done.results
-    out.print(f"{results.submission['name']}, {results.split}", style="bold")
-    _print_scores(out, done)
-    if results.total.score is not None and results.total.complete:
-        ends = show_interval(results.interval, results.total_digits)
-        interval = f" (95 %: {ends})" if results.interval else ""
-        out.print(f"{results.suite.total_name}: {results.total.text}{interval}", style="bold")
-    for name, found in done.comparisons.items():
-        out.print(f"\nAgainst {name}", style="bold")
-        _print_differences(out, found)
-        if (sentence := found.describe_correction()) and not is_set("quiet"):
-            out.print(folded(sentence))
-        for task, reason in found.not_compared.items():
-            out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
+def _print(experiment: Experiment, done: Outcome, board: str) -> None:
+    """Print scores beside the baselines', what is amiss, some wrong answers, and the way to more."""
+    results, out = done.results, console()
+    for name, found in done.comparisons.items() or [("", None)]:
+        against = f" against {name}" if name else ""
+        out.print(f"{results.submission['name']}{against}, {results.split}", style="bold")
+        _print_scores(done, found)
+        if found is not None:
+            if (sentence := found.describe_correction()) and not is_set("quiet"):
+                out.print(folded(sentence))
+            for task, reason in found.not_compared.items():
+                out.print(folded(f"{task}: not compared, {reason}"))
     for name, reason in done.not_compared.items():
-        out.print(folded(f"\nNot compared with {name}: {reason}"), soft_wrap=True)
+        out.print(folded(f"Not compared with {name}: {reason}"))
+    for sentence in _amiss(experiment, done):
+        out.print(folded(sentence))
+    if is_set("quiet"):
+        return
+    if wrong := _wrong_answers(experiment, done):
+        out.print("\nWrong answers", style="bold")
+    for each in wrong:
+        said = [repr(excerpt(text, 30)) for text in (each.row.prediction or "", each.row.references[0])]
+        out.print(f" {each.row.id}: {said[0]}, not {said[1]}")
+        out.print(f"   {excerpt(f'{each.question} {each.context}', out.width - 4)}", style="dim")
     out.print()
-    advice = () if is_set("quiet") else _next(experiment, done)
-    for sentence in (*_amiss(experiment, done), *advice):
+    for sentence in _next(experiment, done, board):
         out.print(sentence, soft_wrap=True)
 
 
-def _print_scores(out: Console, done: Outcome) -> None:
-    from decabench.commands._console import format_count, headline_name
-    from decabench.scoring import score_digits, show_interval
+def _print_scores(done: Outcome, found: Comparison | None) -> None:
+    """Print a row for each task, and the total if the suite is complete: scores, and differences from a baseline."""
+    from decabench.scoring import score_digits, show_difference, show_interval, show_p
 
+    results = done.results
     rows = []
-    for name, task in done.results.tasks.items():
+    for name, task in results.tasks.items():
         digits = score_digits(name, task.metric)
-        figures = [_score(task, digits), show_interval(task.interval, digits), format_count(task.n)]
-        rows.append([name, headline_name(task), *figures])
-    columns = [TableColumn(heading, right=True) for heading in ("score", "95 %", "n")]
-    print_table(out, [TableColumn("task"), TableColumn("metric"), *columns], rows)
+        score = "failed" if task.score is None else f"{task.score:.{max(2, digits)}f}"
+        score += " partial" if task.status == "partial" else ""
+        rows.append(
+            [name, headline_name(task), score, show_interval(task.interval, digits), format_count(task.n)]
+        )
+    is_complete = results.total.score is not None and results.total.complete
+    if is_complete:
+        ends = show_interval(results.interval, results.total_digits) if results.interval else ""
+        rows.append([results.suite.total_name, "", results.total.text, ends, ""])
+    columns = [TableColumn("task"), TableColumn("metric", rank=4), TableColumn("score", right=True)]
+    columns += [TableColumn("95 %", right=True, rank=2), TableColumn("n", right=True, rank=6)]
+    if found is not None:
+        total = {results.suite.total_name: found.total} if found.total else {}
+        compared = {**found.tasks, **total}
+        for row in rows:
+            each = compared.get(row[0])
+            if each is None:
+                row += [""] * 5
+                continue
+            ends = show_difference(each.interval, each.same, each.digits)
+            corrected = show_p(each.p_holm) if row[0] in found.tasks else ""
+            row += [
+                f"{each.a:.{each.digits}f}",
+                f"{each.difference:+.{each.digits}f}",
+                ends,
+                show_p(each.p),
+                corrected,
+            ]
+        ranks = {"baseline": 3, "difference": 0, "95 %": 0, "p": 5, "p (Holm)": 1}
+        columns += [TableColumn(heading, right=True, rank=rank) for heading, rank in ranks.items()]
+    print_table(console(), columns, rows, int(is_complete), more="")
 
 
-def _score(task: TaskResult, digits: int) -> str:
-    if task.score is None:
-        return "failed"
-    return f"{task.score:.{max(2, digits)}f}{' partial' if task.status == 'partial' else ''}"
+def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
+    """Return three examples that are wrong, of different tasks if possible; none whose labels are hidden."""
+    from decabench.errors import DecabenchError
+    from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 
-
-def _print_differences(out: Console, found: Comparison) -> None:
-    from decabench.scoring import show_difference, show_p
-
-    total = {found.suite.total_name: found.total} if found.total else {}
-    rows = []
-    for name, each in {**found.tasks, **total}.items():
-        arrow = "" if each.higher_is_better else " ↓"
-        ends = show_difference(each.interval, each.same, each.digits)
-        figures = [f"{each.a:.{each.digits}f}", f"{each.difference:+.{each.digits}f}"]
-        corrected = show_p(each.p_holm) if name in found.tasks else ""
-        rows.append([f"{name}{arrow}", *figures, ends, show_p(each.p), corrected])
-    headings = ("theirs", "difference", "95 %", "p", "p (Holm)")
-    columns = [TableColumn(heading, right=True) for heading in headings]
-    print_table(out, [TableColumn("task"), *columns], rows)
+    options = ScoringOptions(
+        experiment.split,
+        home=experiment.home,
+        include=experiment.include,
+        answers=experiment.evaluate.answers,
+    )
+    found = []
+    for name in islice(done.results.tasks, 3):
+        try:
+            examples = find_examples(done.folder, name, options)
+        except DecabenchError:  # its labels are hidden, or it failed, as is said above
+            continue
+        wrong = browse_examples(examples, Chosen(right=False, order="loss"))
+        found.append([each for each in islice(wrong, 3) if each.row.references])
+    return list(islice(filter(None, chain.from_iterable(zip_longest(*found))), 3))
 
 
 def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
-    from decabench.commands.predict import describe_failures, describe_forms, describe_leftovers
+    from decabench.commands.predict import describe_answers
     from decabench.scoring import SAMPLE_NOTE
 
-    yield from describe_failures(done.report)
-    for tally in done.report.tallies:
-        yield from describe_forms(tally)
+    yield from describe_answers(done.report, experiment.predictor)
     for name, task in done.results.tasks.items():
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"
@@ -199,7 +247,6 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
     for fault in done.check.warnings:
         if fault.code == "answer-format":
             yield f"{fault.file}: {fault.message}."
-    yield from describe_leftovers(done.report, experiment.predictor)
     if done.check.exit_code:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):
@@ -210,7 +257,7 @@ def _is_limited(done: Outcome) -> bool:
     return any(task.status == "partial" for task in done.results.tasks.values())
 
 
-def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
+def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
     """Yield what to do with the submission now."""
     from shlex import quote
 
@@ -219,13 +266,15 @@ def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
     home += "".join(f" --include {quote(str(path))}" for path in experiment.include)
     suite = f" --suite {experiment.suite}" if experiment.suite else ""
     split = f" --split {experiment.split}" if experiment.split != "validation" else ""
-    yield f"Submission: {done.folder}"
     task = next(iter(done.results.tasks))
-    yield f"What it got wrong: decabench show {folder} --task {task} --wrong{split}{home}"
+    yield f"More of these: decabench show {folder} --task {task} --wrong{split}{home}"
     yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
     if _is_limited(done):
         limits = " and ".join(f"predict.{name}" for name in ("limit", "ids") if name in experiment.predict)
         yield f"Compare it: run this again without {limits}, which keeps what was answered."
     elif not done.comparisons:
         yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
-    yield f"A page of it: decabench leaderboard --submissions {above} --output site{home}"
+    if board:
+        yield f"Board: {board}"
+    else:
+        yield f"A page of it: decabench leaderboard --submissions {above} --output site{home}"

@@ -1,6 +1,7 @@
 """The interface between runs and predictors: options and questions one way, answers and failures the other.
 
-A predictor gets questions only: nothing here gives it the answers of the split that it predicts, or leads to them.
+A predictor is handed questions only, never the answers of the split that it predicts. Python code can read the prepared
+data on disk all the same: run a predictor that you do not trust on a machine without the answers.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Setting:
     """What a predictor is made for: one task and split, and the training answers it may learn from."""
 
     task: Task
-    """The task, without the sources of its data."""
+    """The task."""
     split: str
     """The split whose questions it will be given."""
     training_answers: Callable[[], Iterator[str]]

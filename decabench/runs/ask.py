@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -118,27 +117,25 @@ class Tally:
 class Progress(Protocol):
     """Shows the progress of a run."""
 
+    def show(self, predictor: str) -> AbstractContextManager[None]:
+        """Return a context in which a predictor answers; on leaving it, nothing may be left on the screen."""
+        return nullcontext()
+
     def begin(self, tally: Tally) -> None:
         """Called when a task begins."""
+        return
 
     def update(self, tally: Tally) -> None:
         """Called after every outcome."""
+        return
 
     def end(self, tally: Tally) -> None:
         """Called when the task is done, or stopped."""
+        return
 
 
-class Silent:
+class Silent(Progress):
     """Shows nothing."""
-
-    def begin(self, tally: Tally) -> None:
-        """Do nothing."""
-
-    def update(self, tally: Tally) -> None:
-        """Do nothing."""
-
-    def end(self, tally: Tally) -> None:
-        """Do nothing."""
 
 
 BATCH = 64
@@ -215,13 +212,27 @@ def answer_task(run: TaskRun) -> Tally:
 def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     pending: set[str] = set()
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
-    failures = _Failures(run.name, run.give_up_after)
+    errors: Counter[str] = Counter()
+    in_a_row = 0
 
     def record(id_: str, outcome: Outcome) -> None:
+        nonlocal in_a_row
         run.journal.append(id_, outcome)
         tally.count(outcome)
         tally.seconds = time.monotonic() - start
-        failures.note(outcome, id_ in failed)
+        if not isinstance(outcome, Failure):
+            in_a_row = 0
+            return
+        error = outcome.error
+        if len(errors) < 1_000 or error in errors:
+            errors[error] += 1
+        in_a_row += id_ not in failed
+        if run.give_up_after and in_a_row >= run.give_up_after and id_ not in failed:
+            raise ModelError(
+                f"Stopped on {run.name} after {in_a_row} failures in a row; the last was: "
+                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
+                "the answers so far are kept. --give-up-after sets how many failures are too many."
+            )
 
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
@@ -234,7 +245,7 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         run.progress.update(tally)
     for id_ in sorted(pending):
         record(id_, Failure("the predictor ended without answering it"))
-    tally.commonest_error = failures.commonest
+    tally.commonest_error = errors.most_common(1)[0][0] if errors else ""
 
 
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
@@ -248,37 +259,6 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
             if not is_answered and (question.id in failed) is again:
                 pending.add(question.id)
                 yield question
-
-
-class _Failures:
-    """Counts failures in a row, and keeps their messages."""
-
-    def __init__(self, task: str, give_up_after: int) -> None:
-        self._task = task
-        self._limit = give_up_after
-        self._in_a_row = 0
-        self._errors: Counter[str] = Counter()
-
-    @property
-    def commonest(self) -> str:
-        """The most common error."""
-        return self._errors.most_common(1)[0][0] if self._errors else ""
-
-    def note(self, outcome: Outcome, failed_before: bool) -> None:
-        """Raise ModelError after too many failures in a row; a question that failed before does not count."""
-        if not isinstance(outcome, Failure):
-            self._in_a_row = 0
-            return
-        self._in_a_row += not failed_before
-        if len(self._errors) < 1_000 or outcome.error in self._errors:
-            self._errors[outcome.error] += 1
-        if self._limit and not failed_before and self._in_a_row >= self._limit:
-            error = outcome.error
-            raise ModelError(
-                f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: "
-                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
-                "the answers so far are kept. --give-up-after sets how many failures are too many."
-            )
 
 
 class LocalEngine:
@@ -308,62 +288,86 @@ _THEIRS = (Exception, GeneratorExit)
 """What a predictor's code may raise for one question. SystemExit concerns them all, KeyboardInterrupt is the user's."""
 
 
+@dataclass
+class _Guard:
+    """Blames a predictor's code for its errors."""
+
+    task: str
+    answers: int = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        try:
+            yield
+        except DecabenchError:
+            raise
+        except (*_THEIRS, SystemExit) as error:
+            count = f"{self.answers:,} {'answer' if self.answers == 1 else 'answers'}"
+            raise ModelError(
+                f"The predictor failed on {self.task} after {count} ({describe_error(error)}): fix it and run the same "
+                "command again, which continues. --debug shows the traceback."
+            ) from error
+
+    def outcome(self, answer: object) -> Outcome:
+        """Return what a predictor gave for a question. Raises ModelError for what is no answer."""
+        self.answers += 1
+        if isinstance(answer, str):
+            return Answer(answer)
+        if isinstance(answer, (Answer, Failure)):
+            return answer
+        remedy = f"; return str({_shown(answer)})" if isinstance(answer, (int, float)) else ""
+        raise ModelError(
+            f"The predictor returned {_shown(answer)} for a question of {self.task}: an answer must be a text{remedy}."
+        )
+
+
 def ask_predictor(
     factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
 ) -> Iterator[tuple[str, Outcome]]:
     """Make a predictor and yield its (id, outcome) pairs. Raises ModelError if it fails or violates the protocol."""
-    task = setting.task.name
-    try:
+    guard = _Guard(setting.task.name)
+    with guard():
         predictor: Any = factory(setting)
-    except DecabenchError:
-        raise
-    except (*_THEIRS, SystemExit) as error:
-        raise ModelError(
-            f"The predictor failed on {task} before its first question ({describe_error(error)}): run again with "
-            "--debug for the traceback."
-        ) from error
     if isinstance(predictor, StreamingPredictor):
-        yield from _stream(predictor, task, questions)
+        yield from _stream(predictor, guard, questions)
     elif isinstance(predictor, Predictor):
         remaining = iter(questions)
         while batch := tuple(islice(remaining, batch_size)):
-            yield from _ask_batch(predictor, task, batch)
+            yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(
-            f"The object made for {task}, {_shown(predictor)}, is not a predictor: it needs a method "
+            f"The object made for {guard.task}, {_shown(predictor)}, is not a predictor: it needs a method "
             "predict(questions) that returns one text for each."
         )
 
 
-def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> Iterator[tuple[str, Outcome]]:
+def _ask_batch(
+    predictor: Predictor, guard: _Guard, batch: Sequence[Question]
+) -> Iterator[tuple[str, Outcome]]:
     """Yield one outcome for each question. If a batch raises, ask its questions again one by one."""
     try:
         returned: Any = predictor.predict(list(batch))  # a copy, which it may sort or empty
         # A single string is not a sequence of answers, nor is a set or a mapping.
         is_series = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping, Set))
         answers = list(returned) if is_series else None
-    except DecabenchError:
-        raise
-    except SystemExit as error:
-        raise ModelError(
-            f"The predictor ended the program on {task} ({describe_error(error)}): it must return, or raise another "
-            "exception; run again with --debug for the traceback."
-        ) from error
+    except (DecabenchError, SystemExit):
+        with guard():
+            raise
     except _THEIRS as error:
         if len(batch) == 1:
             yield batch[0].id, Failure(describe_error(error))
             return
         for question in batch:
-            yield from _ask_batch(predictor, task, (question,))
+            yield from _ask_batch(predictor, guard, (question,))
         return
     if answers is None or len(answers) != len(batch):
         given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
         raise ModelError(
-            f"The predictor was given {len(batch)} questions of {task} and must return as many texts, in that order; "
-            f"it returned {given}."
+            f"The predictor was given {len(batch)} questions of {guard.task} and must return as many texts, in that "
+            f"order; it returned {given}."
         )
     for question, answer in zip(batch, answers, strict=True):
-        yield question.id, _outcome(task, answer)
+        yield question.id, guard.outcome(answer)
 
 
 _END = object()
@@ -371,58 +375,27 @@ _END = object()
 
 
 def _stream(
-    predictor: StreamingPredictor, task: str, questions: Iterable[Question]
+    predictor: StreamingPredictor, guard: _Guard, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
     """Check and yield what a predictor streams. Only its own code is guarded: the consumer may close this generator."""
-    answers = 0
-
-    def guard(call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except DecabenchError:
-            raise
-        except (*_THEIRS, SystemExit) as error:
-            raise ModelError(
-                f"The predictor failed on {task} ({describe_error(error)}) after {answers:,} "
-                f"{'answer' if answers == 1 else 'answers'}: fix it and run the same command again to continue; the "
-                "answers so far are kept, and --debug shows the traceback."
-            ) from error
-
-    pairs = guard(lambda: iter(predictor.stream(_QuestionsAlone(questions))))
+    with guard():
+        pairs = iter(predictor.stream(questions))
     try:
-        while (pair := guard(partial(next, pairs, _END))) is not _END:
+        while True:
+            pair: Any
+            with guard():
+                pair = next(pairs, _END)
+            if pair is _END:
+                return
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise ModelError(
-                    f"The predictor streamed {_shown(pair)} for {task}: it must yield pairs (id, text)."
+                    f"The predictor streamed {_shown(pair)} for {guard.task}: it must yield pairs (id, text)."
                 )
-            yield pair[0], _outcome(task, pair[1])
-            answers += 1
+            yield pair[0], guard.outcome(pair[1])
     finally:
         if hasattr(pairs, "close"):  # now, not at garbage collection: it may hold a program
-            guard(pairs.close)
-
-
-class _QuestionsAlone(Iterator[Question]):
-    """Passes questions on without the generators they come from, whose frames hold the prepared data."""
-
-    __slots__ = ("__next",)
-
-    def __init__(self, questions: Iterable[Question]) -> None:
-        self.__next = iter(questions).__next__
-
-    def __next__(self) -> Question:
-        return self.__next()
-
-
-def _outcome(task: str, answer: object) -> Outcome:
-    if isinstance(answer, str):
-        return Answer(answer)
-    if isinstance(answer, (Answer, Failure)):
-        return answer
-    remedy = f"; return str({_shown(answer)})" if isinstance(answer, (int, float)) else ""
-    raise ModelError(
-        f"The predictor returned {_shown(answer)} for a question of {task}: an answer must be a text{remedy}."
-    )
+            with guard():
+                pairs.close()
 
 
 def _shown(value: object) -> str:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_origin, get_type_hints
 
 import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import atomic_file
-from decabench.predictors import PREDICTORS, Header, ModelOptions
+from decabench.predictors import PREDICTORS, Header, ModelOptions, OptionInfo
 from decabench.runs.ask import Progress
 from decabench.runs.estimate import Estimate, estimate_run
 from decabench.runs.plan import Plan, Prompts, Run, Selection, plan_run
@@ -36,7 +37,6 @@ from decabench.submission import CheckReport, check_submission
 from decabench.tables import read_setting, read_toml
 from decabench.tasks import (
     SPLITS,
-    Preparation,
     Request,
     Store,
     Suite,
@@ -123,6 +123,8 @@ class Experiment:
     """Number of processes; one per core by default."""
     force: bool = False
     """Replace another predictor's submission in the folder."""
+    board: Path | None = None
+    """A folder for a page of the submission and its neighbours; the command writes it, this function does not."""
     log: tuple[str, ...] = ()
     """Trackers to send the scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
@@ -141,7 +143,33 @@ class BaselineError(DecabenchError):
     """A baseline is neither a submission nor a predictor's name."""
 
 
-_OWNERS = (Run, Selection, Prompts, ModelOptions)
+class _Setting(NamedTuple):
+    """A key of an experiment."""
+
+    field: str
+    """The field that it fills."""
+    hint: Any
+    """Its type."""
+    parse: Callable[[str], Any] | None = None
+    """Reads its text, if it is an option that does so."""
+
+    def read(self, value: Any, name: str) -> Any:
+        """Check a value. Raises DecabenchError."""
+        try:
+            if self.parse is None or value is None:
+                return msgspec.convert(value, self.hint)
+            if get_origin(self.hint) is tuple:  # an option that may be repeated
+                return tuple(
+                    self.parse(str(each)) for each in (value if isinstance(value, list) else [value])
+                )
+            return self.parse(str(value))
+        except msgspec.ValidationError as error:
+            reason = _EXPECTED.sub(_in_words, str(error)).replace("`", "")
+            raise DecabenchError(f"{name} is {value!r}: {reason}") from error
+        except ValueError as error:
+            raise DecabenchError(f"{name}: {error}") from error
+
+
 _TABLES = {"prepare": PrepareSettings, "evaluate": EvaluateSettings, "compare": CompareSettings}
 _PLAIN = {
     "predictor": str,
@@ -154,9 +182,53 @@ _PLAIN = {
     "include": tuple[str, ...] | str,
     "jobs": int | None,
     "force": bool,
+    "board": str | None,
     "log": tuple[str, ...] | str,
 }
 """The keys above the tables, and what may stand there."""
+_NEEDED = {
+    "predictor": "name the model that answers, such as hf:NAME or majority",
+    "output": "name the folder of the submission",
+}
+
+
+@cache
+def _known() -> Mapping[str, _Setting]:
+    """Return all settings by their full names: `split`, `prepare.mirror`, `predict.limit`.
+
+    Those of `[predict]` are the options of `decabench predict`, under their names there.
+    """
+    found = {name: _Setting(name, hint) for name, hint in _PLAIN.items()}
+    for owner in (Run, Selection, Prompts, ModelOptions):
+        hints = get_type_hints(owner)
+        for declared in fields(owner):
+            info: OptionInfo | None = declared.metadata.get("option")
+            if info is not None and declared.name != "predictor":
+                flag = info.flag.partition("/")[0].removeprefix("--") or declared.name
+                own = _Setting(declared.name, hints[declared.name], info.parse)
+                found[f"predict.{_field_name(flag)}"] = own
+    for table, settings in _TABLES.items():
+        found |= {f"{table}.{name}": _Setting(name, hint) for name, hint in get_type_hints(settings).items()}
+    return found
+
+
+def find_setting(name: str) -> str:
+    """Return where a setting belongs, such as `predict.limit` for `limit`; empty if there is none of that name."""
+    key = _field_name(name)
+    return next((full for full in _known() if full.rpartition(".")[2] == key), "")
+
+
+def _find(name: str) -> _Setting:
+    """Return a setting by its full name. Raises DecabenchError that says where it belongs, or which there are."""
+    if name in _known():
+        return _known()[name]
+    table, _, last = name.rpartition(".")
+    if elsewhere := find_setting(last):
+        place = f"in the table [{elsewhere.partition('.')[0]}]" if "." in elsewhere else "above all tables"
+        raise DecabenchError(f"{name} belongs {place}: write {elsewhere} = …")
+    names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
+    tables = () if table else (*_TABLES, "predict")
+    return _known()[require_name(last, (*names, *tables), f"setting of [{table}]" if table else "setting")]
 
 
 def read_experiment(
@@ -169,73 +241,64 @@ def read_experiment(
     item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
     Raises DecabenchError.
     """
-    content: dict[str, Any] = (
-        read_toml(Path(source), DecabenchError)
-        if isinstance(source, str | Path)
-        else _plain(dict(source or {}))
-    )
-    example = "predict.limit=20"
-    for path, value in (
+    content: dict[str, Any]
+    if isinstance(source, str | Path):
+        content, place = read_toml(Path(source), DecabenchError), f"{source}: "
+    else:
+        content, place = _plain(dict(source or {})), ""
+    pairs = (
         settings.items()
         if isinstance(settings, Mapping)
-        else (read_setting(text, example) for text in settings)
-    ):
+        else (read_setting(each, "predict.limit=20") for each in settings)
+    )
+    for path, value in pairs:
         _change(content, path, _plain(value))
     faults: list[str] = []
-    given: dict[str, Any] = {}
-    for key, value in content.items():
+    given: dict[str, dict[str, Any]] = {name: {} for name in ("", *_TABLES, "predict")}
+    for name, shown, value in _flat(content, faults):
         with _collected(faults):
-            full = "" if _field_name(key) in (*_TABLES, "predict") else find_setting(key)
-            if "." in full:
-                raise DecabenchError(
-                    f"{key} belongs in the table [{full.partition('.')[0]}]: write {full} = …"
-                )
-            name = require_name(_field_name(key), (*_PLAIN, *_TABLES, "predict"), "setting")
-            if name == "predict":
-                given[name] = dict(_read_table(value, name, _predict_fields(), faults))
-            elif name in _TABLES:
-                hints = get_type_hints(_TABLES[name])
-                own = {each: (each, hint, None) for each, hint in hints.items()}
-                given[name] = _TABLES[name](**dict(_read_table(value, name, own, faults)))
-            else:
-                given[name] = _convert(value, _PLAIN[name], key)
-    for name in ("predictor", "output"):
-        if not given.get(name) and not any(fault.startswith(name) for fault in faults):
-            faults.append(f"{name} is missing: {_NEEDED[name]}")
-    headers: Sequence[Header] = given.get("predict", {}).get("header", ())
-    for header in headers:
-        if header.value == HIDDEN:
-            faults.append(f"predict.header: the value of {header.name} was not kept: give it again")
+            setting = _find(name)
+            given[name.rpartition(".")[0]][setting.field] = setting.read(value, shown)
+    own, headers = given[""], given["predict"].get("header", ())
+    for name, advice in _NEEDED.items():
+        if not own.get(name) and not any(fault.startswith(name) for fault in faults):
+            faults.append(f"{name} is missing: {advice}")
+    faults += [
+        f"predict.header: the value of {header.name} was not kept: give it again"
+        for header in headers
+        if header.value == HIDDEN
+    ]
     with _collected(faults):
-        require_name(given.get("split", "validation"), SPLITS, "split")
+        require_name(own.get("split", "validation"), SPLITS, "split")
     if faults:
-        where = f"{source}: " if isinstance(source, str | Path) else ""
-        raise DecabenchError(f"{where}{'; '.join(fault.rstrip('.') for fault in faults)}.")
+        raise DecabenchError(f"{place}{'; '.join(fault.rstrip('.') for fault in faults)}.")
     for name in ("tasks", "baselines", "include", "log"):
-        value = given.get(name, ())
-        given[name] = tuple(value) if not isinstance(value, str) else _names(value)
-    given["include"] = tuple(map(Path, given["include"]))
-    given["output"] = Path(given["output"])
-    given["home"] = Path(given["home"]) if given.get("home") else None
-    return Experiment(**given, source=_storable(content, headers))
+        value = own.get(name, ())
+        names = value.split(",") if isinstance(value, str) else value
+        own[name] = tuple(stripped for each in names if (stripped := each.strip()))
+    own["include"] = tuple(map(Path, own["include"]))
+    for name in ("output", "home", "board"):
+        own[name] = Path(own[name]) if own.get(name) else None
+    tables = {name: made(**given[name]) for name, made in _TABLES.items()}
+    return Experiment(**own, **tables, predict=given["predict"], source=_storable(content, headers))
 
 
-def find_setting(name: str) -> str:
-    """Return where a setting belongs, such as `predict.limit` for `limit`; empty if there is none of that name."""
-    key = _field_name(name)
-    if key in _PLAIN:
-        return key
-    tables: Mapping[str, Collection[str]] = {
-        "predict": _predict_fields(),
-        **{table: get_type_hints(owner) for table, owner in _TABLES.items()},
-    }
-    return next((f"{table}.{key}" for table, keys in tables.items() if key in keys), "")
+def _flat(content: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the full name of each setting, the name as it was given, and its value."""
+    for key, value in content.items():
+        name = _field_name(key)
+        if name not in (*_TABLES, "predict"):
+            yield name, key, value
+        elif isinstance(value, Mapping):
+            yield from (
+                (f"{name}.{_field_name(each)}", f"{name}.{each}", inner) for each, inner in value.items()
+            )
+        else:
+            faults.append(f"{name} is {value!r}: give a table, [{name}]")
 
 
-_NEEDED = {
-    "predictor": "name the model that answers, such as hf:NAME or majority",
-    "output": "name the folder of the submission",
-}
+def _field_name(key: str) -> str:
+    return key.replace("-", "_")
 
 
 def _change(content: dict[str, Any], path: str, value: Any) -> None:
@@ -267,7 +330,7 @@ def _plain(value: Any) -> Any:
 def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
     """Return the settings as a submission keeps them, without the values of headers, which may be secrets.
 
-    Raises DecabenchError for what TOML cannot say.
+    The name of a variable is no secret. Raises DecabenchError for what TOML cannot say.
     """
     import tomli_w
 
@@ -278,7 +341,9 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
 
     kept: dict[str, Any] = without_unset(content)
     if headers:
-        kept["predict"]["header"] = [_hide_value(each) for each in headers]
+        kept["predict"]["header"] = [
+            f"{each.name}: {each.value if each.value.startswith('env:') else HIDDEN}" for each in headers
+        ]
     try:
         tomli_w.dumps(kept).encode()
     except (TypeError, ValueError) as error:
@@ -286,19 +351,6 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
             f"The settings cannot be kept in {RUN_TOML} ({error}): give texts, numbers, lists and tables."
         ) from error
     return kept
-
-
-def _hide_value(header: Header) -> str:
-    """Return a header as it may be written down: the name of a variable is no secret."""
-    return f"{header.name}: {header.value if header.value.startswith('env:') else HIDDEN}"
-
-
-def _field_name(key: str) -> str:
-    return key.replace("-", "_")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 @contextmanager
@@ -310,59 +362,8 @@ def _collected(faults: list[str]) -> Iterator[None]:
         faults.append(str(error))
 
 
-_Fields = Mapping[str, tuple[str, Any, Callable[[str], Any] | None]]
-"""Setting to the name of its field, its type, and what parses its text."""
-
-
-def _predict_fields() -> _Fields:
-    """Return the settings of `[predict]`: the options of `decabench predict`, under their names there."""
-    found: dict[str, tuple[str, Any, Callable[[str], Any] | None]] = {}
-    for owner in _OWNERS:
-        hints = get_type_hints(owner)
-        declared: Field[Any]
-        for declared in fields(owner):
-            info = declared.metadata.get("option")
-            if info is not None and declared.name != "predictor":
-                flag = info.flag.partition("/")[0].removeprefix("--") or declared.name
-                found[_field_name(flag)] = (declared.name, hints[declared.name], info.parse)
-    return found
-
-
-def _read_table(table: Any, name: str, known: _Fields, faults: list[str]) -> Iterator[tuple[str, Any]]:
-    if not isinstance(table, Mapping):
-        raise DecabenchError(f"{name} is {table!r}: give a table, [{name}].")
-    for key, value in table.items():
-        with _collected(faults):
-            if _field_name(key) in _PLAIN and _field_name(key) not in known:
-                raise DecabenchError(
-                    f"{name}.{key} belongs above all tables, not in [{name}]: write {key} = …"
-                )
-            setting = require_name(_field_name(key), known, f"setting of [{name}]")
-            own, hint, parse = known[setting]
-            kind: Any = get_origin(hint)
-            if parse is None or value is None:
-                yield own, _convert(value, hint, f"{name}.{key}")
-            else:
-                try:
-                    if kind is tuple:  # an option that may be repeated
-                        yield own, tuple(parse(str(each)) for each in _as_list(value))
-                    else:
-                        yield own, parse(str(value))
-                except ValueError as error:
-                    raise DecabenchError(f"{name}.{key}: {error}") from error
-
-
-def _convert(value: Any, hint: Any, name: str) -> Any:
-    """Check a value's type."""
-    try:
-        return msgspec.convert(value, hint)
-    except msgspec.ValidationError as error:
-        reason = _EXPECTED.sub(_in_words, str(error)).replace("`", "")
-        raise DecabenchError(f"{name} is {value!r}: {reason}") from error
-
-
 _EXPECTED = re.compile("Expected `([^`]+)`(?:, got `([^`]+)`)?")
-"""What msgspec says of a value of another type."""
+"""How msgspec describes a value of another type."""
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -371,17 +372,13 @@ _KINDS = {
     "array": "a list",
     "object": "a table",
 }
-"""How a file's author knows the types of msgspec."""
+"""The types of msgspec, in the words of a file's author."""
 
 
 def _in_words(found: re.Match[str]) -> str:
     kinds = [_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]  # TOML has no null
     got = f", not {_KINDS.get(found[2], found[2])}" if found[2] else ""
     return f"give {' or '.join(kinds)}{got}"
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 @dataclass(frozen=True)
@@ -438,19 +435,15 @@ def run(
     return run_experiment(read_experiment(experiment, settings), progress)
 
 
-Say = Callable[[str], None]
-"""Receives a line on what is done next."""
-
-
 def run_experiment(
     experiment: Experiment,
     progress: Progress | None = None,
-    say: Say = lambda line: None,
+    say: Callable[[str], None] = lambda step: None,
     record: Callable[[Plan, Report], None] = lambda plan, report: None,
 ) -> Outcome:
-    """Run an experiment; what is done already is not done again. Raises DecabenchError.
+    """Run an experiment, without the steps that are done already. Raises DecabenchError.
 
-    `record` is called once the model has answered, before its answers are scored.
+    `say` is told what is done next. `record` is called once the model has answered, before its answers are scored.
     """
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
@@ -459,7 +452,8 @@ def run_experiment(
         from decabench.exchange import make_trackers, track_results
 
         trackers = make_trackers(experiment.log)
-    say(f"Data: {_count(tasks)} of {experiment.split}")
+    names = [task.name for task in tasks]
+    say(f"Data: {names[0] if len(names) == 1 else f'{len(names)} tasks'} of {experiment.split}")
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
     _refuse_occupied(plan, experiment.force)
@@ -467,22 +461,10 @@ def run_experiment(
     report = run_plan(plan, progress)
     record(plan, report)
     _keep(experiment)
-    names = [task.name for task in tasks]
     store = Store(home_folder(experiment.home))
     checked = _check(experiment, names, store)
     say("Scores")
-    options = ScoringOptions(
-        experiment.split,
-        names,
-        experiment.home,
-        _jobs(experiment),
-        experiment.include,
-        experiment.evaluate.answers,
-        suite,
-    )
-    results, scored = score_submission(experiment.output, options)
-    folder = results_folder(experiment.output, results)
-    record_scores(experiment.output, folder, results, scored, options)
+    results, folder = _score(experiment, experiment.output, names, suite)
     if trackers is not None:
         track_results(trackers, results, folder)
     comparisons: dict[str, Comparison] = {}
@@ -510,10 +492,6 @@ def forecast(experiment: Experiment) -> Forecast:
     plan = _plan(experiment, tasks)
     _refuse_occupied(plan, experiment.force)
     return Forecast(missing, estimate_run(plan))
-
-
-def _count(tasks: Sequence[Task]) -> str:
-    return tasks[0].name if len(tasks) == 1 else f"{len(tasks)} tasks"
 
 
 def _jobs(experiment: Experiment) -> int:
@@ -558,7 +536,9 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     again = replace(request, force=False)
     failed = {each.task: each for each in done if experiment.split in again.absent_splits(known[each.task])}
     if failed:
-        reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
+        reasons = "; ".join(
+            f"{name}: {(each.error or 'it has no such split').rstrip('.')}" for name, each in failed.items()
+        )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
         raise DataError(f"Data is missing for {which}, so nothing was asked. {reasons}")
 
@@ -570,24 +550,16 @@ def _request(experiment: Experiment) -> Request:
     return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
 
 
-def _reason(preparation: Preparation) -> str:
-    return (preparation.error or "it has no such split").rstrip(".")
-
-
 def _plan(
     experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
 ) -> Plan:
     """Plan the run of the model, or of a baseline on the same examples."""
     given = {} if predictor else dict(experiment.predict)
-    selected = {each.name: experiment.predict.get(each.name) for each in fields(Selection)}
-    own = {owner: {each.name for each in fields(owner)} for owner in (Selection, Prompts, ModelOptions)}
-    of_run = {
-        name: value for name, value in given.items() if not any(name in names for names in own.values())
-    }
-    made = {
-        owner: owner(**{name: value for name, value in given.items() if name in own[owner]})
-        for owner in (Prompts, ModelOptions)
-    }
+    chosen = {each.name: experiment.predict.get(each.name) for each in fields(Selection)}
+    parts: dict[str, Any] = {}
+    for name, owner in {"prompts": Prompts, "options": ModelOptions}.items():
+        own = {each.name for each in fields(owner)} & given.keys()
+        parts[name] = owner(**{each: given.pop(each) for each in own})
     return plan_run(
         Run(
             predictor or experiment.predictor,
@@ -595,10 +567,9 @@ def _plan(
             experiment.split,
             output or experiment.output,
             Store(home_folder(experiment.home)),
-            selection=Selection(**selected),
-            prompts=cast("Prompts", made[Prompts]),
-            options=cast("ModelOptions", made[ModelOptions]),
-            **of_run,
+            selection=Selection(**chosen),
+            **parts,
+            **{name: value for name, value in given.items() if name not in chosen},
         )
     )
 
@@ -632,19 +603,39 @@ def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckR
     )
 
 
+def _score(
+    experiment: Experiment, submission: Path, names: Sequence[str], suite: Suite
+) -> tuple[Results, Path]:
+    """Score a submission, and write its results; return them and their folder."""
+    options = ScoringOptions(
+        experiment.split,
+        names,
+        experiment.home,
+        _jobs(experiment),
+        experiment.include,
+        experiment.evaluate.answers,
+        suite,
+    )
+    results, scored = score_submission(submission, options)
+    folder = results_folder(submission, results)
+    record_scores(submission, folder, results, scored, options)
+    return results, folder
+
+
 def _compare(
     experiment: Experiment, baseline: str, tasks: Sequence[Task], suite: Suite, progress: Progress | None
 ) -> Comparison:
     """Compare the model with a baseline, which is run first if it is named; it takes the same examples."""
-    path = Path(baseline)
+    path, names = Path(baseline), [task.name for task in tasks]
     if not path.exists():
         path = experiment.output.with_name(f"{experiment.output.name}.baselines") / baseline
         run_plan(_plan(experiment, tasks, baseline, path), progress)
+        _score(experiment, path, names, suite)
     return compare(
         path,
         experiment.output,
         experiment.split,
-        [task.name for task in tasks],
+        names,
         experiment.home,
         _jobs(experiment),
         experiment.include,

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import decabench
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import fingerprint, read_errors
 from decabench.predictors import (
     Backend,
     ModelOptions,
     OptionInfo,
+    OracleSetting,
     Setting,
     check_ranges,
     make_backend,
@@ -35,7 +36,6 @@ from decabench.prompts import (
 )
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import JournalKey
-from decabench.runs.settings import ORACLE, make_setting, reveal_gold
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import (
     AnswerForm,
@@ -43,6 +43,8 @@ from decabench.tasks import (
     Store,
     Task,
     Variant,
+    available_splits,
+    describe_absent,
 )
 from decabench.text import quoted
 
@@ -274,6 +276,47 @@ class Run:
 
 
 @dataclass(frozen=True)
+class TrainingData:
+    """The training split of a task, for a predictor that learns from it."""
+
+    store: Store
+    """The prepared data."""
+    task: Task
+    """The task."""
+    split: str
+    """The split that is asked."""
+
+    def answers(self) -> Iterator[str]:
+        """Stream the first answer of every example. Raises MissingDataError and DataError."""
+        return (row["answers"][0] for row in self._read("answers"))
+
+    def examples(self) -> Iterator[tuple[Question, str]]:
+        """Stream the question and the first answer of every example. Raises MissingDataError and DataError."""
+        return (
+            (Question(row["id"], row["question"], row["context"]), row["answers"][0])
+            for row in self._read("id", "question", "context", "answers")
+        )
+
+    def _read(self, *columns: str) -> Iterator[dict[str, Any]]:
+        task = self.task
+        if self.split == "train":
+            raise MissingDataError(
+                f"No predictor is given the training answers of {task.name}: they are asked for."
+            )
+        if "train" not in self.store.records(task.name):
+            if "train" in available_splits(task):
+                raise MissingDataError(self.store.advise(task, "train"))
+            raise MissingDataError(
+                f"The predictor learns from training answers, but {describe_absent(task, 'train')}."
+            )
+        return self.store.read(task.name, "train", columns)
+
+
+def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
+    return {row["id"]: row["answers"][0] for row in store.read(task, split, ("id", "answers"))}
+
+
+@dataclass(frozen=True)
 class PlannedTask:
     """One task in one wording."""
 
@@ -443,14 +486,16 @@ def _plan_task(
         "training_data": records["train"].fingerprint if learns else None,
     }
     rewrite = wording.rewrite if wording else None
-    setting = make_setting(run.store, task, run.split, run.options.seed, prompting)
-    if run.predictor == ORACLE:
+    training = TrainingData(run.store, task, run.split)
+    setting = Setting(task, run.split, training.answers, run.options.seed, prompting, training.examples)
+    if run.predictor == "oracle":
         if run.store.hides(task, run.split):
             raise DecabenchError(
                 f"oracle would write the hidden labels of {task.name}, {run.split}, into a submission: "
                 "choose another predictor or split."
             )
-        setting = reveal_gold(setting, run.store)
+        gold = partial(_gold_answers, run.store, task.name, run.split)
+        setting = OracleSetting(**vars(setting), gold_answers=gold)
     return PlannedTask(
         task=task,
         variant=number,

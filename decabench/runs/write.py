@@ -171,8 +171,10 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
+    shown = progress or Silent()
     with _locked(run.output), make_engine(run.engine, options) as engine:
-        answered = [_answer(run, task, engine, progress or Silent()) for task in plan.tasks]
+        with shown.show(run.name or str(plan.predictor["name"])):
+            answered = [_answer(run, task, engine, shown) for task in plan.tasks]
         if run.fresh:  # before the submission is written, so that a later run continues from its answers
             for done in answered:
                 _promote(run, done)

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -180,9 +181,7 @@ def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "broken_model:Model", *options)
-    assert (
-        done.exit_code == 4 and "failed on sst before its first question (OSError: no weights)" in done.stderr
-    )
+    assert done.exit_code == 4 and "failed on sst after 0 answers (OSError: no weights)" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -311,11 +310,11 @@ _RAISE = "raise --max-new-tokens, or turn the reasoning off."
     ],
 )
 def test_answers_that_are_none_are_counted(counts, sentences):
-    from decabench.commands.predict import describe_forms
-    from decabench.runs import Tally
+    from decabench.commands.predict import describe_answers
+    from decabench.runs import Report, Tally
 
-    tally = Tally("sst", 32, answered=32, **counts)
-    assert list(describe_forms(tally)) == [f"sst: {sentence}" for sentence in sentences]
+    report = Report(Path(), [Tally("sst", 32, answered=32, **counts)])
+    assert list(describe_answers(report, "majority")) == [f"sst: {sentence}" for sentence in sentences]
 
 
 def test_leftovers_of_a_chat_template_are_said_once_for_all_tasks(command, home, tmp_path, monkeypatch):

@@ -16,20 +16,25 @@ def file(tmp_path, home):
     return path
 
 
-def test_a_summary_that_fits_80_columns(command, file, tmp_path, monkeypatch):
+def test_a_summary(command, file, tmp_path, monkeypatch):
+    """A table beside the baseline, three wrong answers, and the page, in that order."""
     monkeypatch.setenv("COLUMNS", "80")
-    done = command("run", str(file))
+    done = command("run", str(file), "--set", f"board={tmp_path / 'site'}")
     assert done.exit_code == 0, done.output
-    table = done.stdout.split("\n\n")
-    assert "sst" in table[0] and "24.5 to 59.1" in table[0] and "Against random" in table[1]
-    assert all(len(line) <= 80 for part in table[:2] for line in part.splitlines())
-    assert f"Submission: {tmp_path / 'out'}" in done.stdout
-    assert "Scored on the bundled sample" in done.stdout
-    advice = [
-        line.split(": decabench ")[1].split() for line in done.stdout.splitlines() if ": decabench " in line
+    scores, wrong, more = done.stdout.split("\n\n")
+    assert scores.startswith("majority against random, validation\n")
+    assert "sst" in scores and "24.5 to 59.1" in scores and "difference" in scores
+    assert "Scored on the bundled sample" in scores
+    assert [line.split(":")[0] for line in wrong.splitlines()[1::2]] == [
+        " sst.validation.0",
+        " schema.validation.0",
+        " sst.validation.2",
     ]
-    assert [words[0] for words in advice] == ["show", "evaluate", "leaderboard"]
-    for words in advice[:2]:  # as pasted
+    assert more.splitlines()[-1] == f"Board: {(tmp_path / 'site' / 'index.html').as_uri()}"
+    assert (tmp_path / "site" / "index.html").exists()
+    advice = [line.split(": decabench ")[1].split() for line in more.splitlines()[:-1]]
+    assert [words[0] for words in advice] == ["show", "evaluate"]
+    for words in advice:  # as pasted
         assert command(*words).exit_code == 0
 
 
@@ -100,4 +105,4 @@ def test_a_limited_run_says_why_it_is_not_compared(command, file):
     assert "decabench compare" not in done.stdout
     assert "Compare it: run this again without predict.limit, which keeps what was answered." in done.stdout
     done = command("run", str(file))
-    assert done.exit_code == 0 and "Against random" in done.stdout
+    assert done.exit_code == 0 and "majority against random" in done.stdout

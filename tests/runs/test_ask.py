@@ -5,7 +5,7 @@ import pytest
 from decabench.errors import DecabenchError
 from decabench.files import fingerprint
 from decabench.predictors.protocol import Answer, Failure, Setting
-from decabench.runs.ask import Silent, Tally, TaskRun, answer_task
+from decabench.runs.ask import Silent, TaskRun, answer_task
 from decabench.runs.journal import Journal, JournalKey
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -61,11 +61,6 @@ def test_what_has_an_answer_is_not_asked_again_and_what_failed_is(journal):
     assert tally.commonest_error == "broken"
 
 
-def test_nothing_is_loaded_where_all_is_answered(journal):
-    run(Engine(fail_on()), journal)
-    assert run(None, journal).resumed == 10
-
-
 def test_failures_in_a_row_stop_it(journal):
     engine = Engine(lambda question: Failure("the disk is gone."))
     with pytest.raises(
@@ -73,14 +68,6 @@ def test_failures_in_a_row_stop_it(journal):
     ):
         run(engine, journal, give_up_after=4)
     assert len(engine.asked) == 4 and len(journal.outcomes) == 4
-
-
-@pytest.mark.parametrize(("error", "end"), [("no", "no. Fix"), ("no.", "no. Fix"), ("cut…", "cut… Fix")])
-def test_the_last_error_is_a_sentence_of_its_own(journal, error, end):
-    with pytest.raises(DecabenchError) as told:
-        run(Engine(lambda question: Failure(error)), journal, give_up_after=4)
-    assert f"the last was: {end} it and run the same command again" in str(told.value)
-    assert "--give-up-after" in str(told.value)
 
 
 def test_what_was_never_asked_comes_before_what_failed(journal):
@@ -98,22 +85,6 @@ def test_what_failed_before_is_no_news_but_what_fails_anew_is(journal):
     with pytest.raises(DecabenchError, match="after 3 failures in a row"):
         run(engine, journal, give_up_after=3)
     assert engine.asked == ["q3", "q4", "q5"]
-
-
-def test_what_fails_in_this_run_is_asked_once_in_it(journal):
-    run(Engine(fail_on("q0")), journal, QUESTIONS[:1])
-    engine = Engine(fail_on("q0", "q5"))
-    run(engine, journal)
-    assert engine.asked == [f"q{number}" for number in (*range(1, 10), 0)]
-
-
-def test_single_failures_do_not(journal):
-    engine = Engine(fail_on("q1", "q2", "q4", "q5"))
-    assert run(engine, journal, give_up_after=3).failed == 4
-
-
-def test_nought_never_stops(journal):
-    assert run(Engine(lambda question: Failure("no")), journal, give_up_after=0).failed == 10
 
 
 def test_a_question_without_an_outcome_has_failed(journal):
@@ -162,23 +133,6 @@ def test_it_is_told_as_it_goes(journal):
 
     answer_task(TaskRun("sst", Engine(fail_on("q1")), SETTING, lambda: iter(QUESTIONS[:2]), journal, Told()))
     assert states == [("begin", 0), ("update", 1), ("update", 2), ("end", 2)]
-
-
-def test_the_end_is_told_of_a_run_that_breaks(journal):
-    ends = []
-
-    class Told(Silent):
-        def end(self, tally):
-            ends.append(tally.done)
-
-    engine = Engine(lambda question: 1 / 0 if question.id == "q2" else Answer("x"))
-    with pytest.raises(ZeroDivisionError):
-        answer_task(TaskRun("sst", engine, SETTING, lambda: iter(QUESTIONS), journal, Told()))
-    assert ends == [2]
-
-
-def test_done_is_what_needs_no_more():
-    assert Tally("sst", 10, resumed=2, answered=3, failed=1).done == 6
 
 
 def test_cuts_are_told_of_what_was_resumed_too(journal):

@@ -11,8 +11,8 @@ import pytest
 import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError, UnknownNameError
-from decabench.runs import Experiment, forecast, read_experiment
-from decabench.runs.experiment import _predict_fields
+from decabench.runs import forecast, read_experiment
+from decabench.runs.experiment import find_setting
 from decabench.tasks.preparation import SAMPLE_FOLDER
 
 
@@ -26,13 +26,6 @@ def given(tmp_path):
         "prepare": {"sample": True},
         "jobs": 1,
     }
-
-
-class Four:
-    """Not a number of TOML, though it reads like one."""
-
-    def __str__(self) -> str:
-        return "4"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -165,21 +158,6 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
         read_experiment({**given, "predict": {"reasoning-tags": ["<plan>", "</plan>"]}})
 
 
-def test_tasks_as_a_set(given):
-    """The model was asked, and then a TypeError came from writing run.toml, before anything was scored."""
-    done = decabench.run(**{**given, "tasks": {"sst", "schema"}})
-    assert set(done.results.tasks) == {"sst", "schema"}
-    assert tomllib.loads((done.folder / "run.toml").read_text())["tasks"] == ["schema", "sst"]
-
-
-@pytest.mark.parametrize("settings", [{"batch-size": Four()}, {"description": "\ud800"}])
-def test_what_toml_cannot_say_is_refused_before_anything_is_asked(given, tmp_path, settings):
-    """All was asked, and then run.toml could not be written."""
-    with pytest.raises(DecabenchError, match=r"cannot be kept in run\.toml"):
-        decabench.run(**given, predict=settings)
-    assert not (tmp_path / "one").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "message"),
     [
@@ -253,13 +231,6 @@ def test_a_forecast_writes_nothing(given, tmp_path):
     assert not (tmp_path / "one").exists()
 
 
-def test_settings_beside_an_experiment_are_refused(given):
-    experiment = read_experiment(given)
-    assert isinstance(experiment, Experiment)
-    with pytest.raises(DecabenchError, match=r"dataclasses\.replace"):
-        decabench.run(experiment, split="test")
-
-
 def test_every_option_of_predict_is_a_setting():
     command = cli.commands["predict"]
     names = {
@@ -269,7 +240,8 @@ def test_every_option_of_predict_is_a_setting():
     above = {"predictor", "tasks", "suite", "split", "output", "home", "include", "force"}
     printed = {"dry_run", "show_prompt", "price_in", "price_out", "help"}
     printed |= {"json", "quiet", "verbose", "no_color", "debug"}
-    assert names - above - printed == set(_predict_fields())
+    options = names - above - printed
+    assert {name: find_setting(name) for name in options} == {name: f"predict.{name}" for name in options}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +251,7 @@ def test_every_option_of_predict_is_a_setting():
         ({"force": 1}, "force is 1: give true or false, not a whole number"),
         (
             {"predict.split": "test"},
-            "predict.split belongs above all tables, not in [predict]: write split = …",
+            "predict.split belongs above all tables: write split = …",
         ),
     ],
 )

@@ -40,14 +40,6 @@ def test_what_is_appended_is_read_again(tmp_path):
     assert len(lines(tmp_path)) == 1 + len(OUTCOMES)
 
 
-def test_the_first_line_says_what_the_answers_are_of(tmp_path):
-    with Journal(tmp_path, KEY) as journal:
-        journal.append("1", Answer("x"))
-    header = json.loads(lines(tmp_path)[0])
-    assert header["fingerprint"] == KEY.fingerprint and header["predictor"] == {"model": "a"}
-    assert (header["task"], header["split"], header["variant"]) == ("sst", "validation", 0)
-
-
 def test_of_one_example_the_last_outcome_counts(tmp_path):
     with Journal(tmp_path, KEY) as journal:
         journal.append("1", Failure("once"))
@@ -70,16 +62,6 @@ def test_a_line_that_was_cut_short_is_taken_off(tmp_path, cut):
         journal.append("3", Answer("third"))
     with Journal(tmp_path, KEY) as journal:
         assert journal.outcomes == {"1": Answer("first"), "3": Answer("third")}
-
-
-def test_a_header_that_was_cut_short_is_written_again(tmp_path):
-    with Journal(tmp_path, KEY) as journal:
-        journal.append("1", Answer("first"))
-    os.truncate(journal.path, 10)
-    with Journal(tmp_path, KEY) as journal:
-        assert journal.outcomes == {}
-        journal.append("1", Answer("again"))
-    assert json.loads(lines(tmp_path)[0])["fingerprint"] == KEY.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -153,17 +135,6 @@ def test_a_damaged_fresh_journal_is_not_answered_with_fresh(tmp_path):
         Journal(tmp_path, KEY, FRESH).__enter__()
 
 
-@pytest.mark.parametrize("begun", [5, None, "yesterday", "2026-02-30"])
-def test_the_day_is_a_day(tmp_path, begun):
-    with Journal(tmp_path, KEY) as journal:
-        journal.append("1", Answer("mine"))
-    header, *rest = lines(tmp_path)
-    changed = json.dumps({**json.loads(header), "begun": begun})
-    journal.path.write_text("\n".join([changed, *rest]) + "\n")
-    with pytest.raises(DataError, match=r"jsonl:1 is damaged .*--fresh"):
-        Journal(tmp_path, KEY).__enter__()
-
-
 @pytest.mark.parametrize("content", [b"my notes", b'{"id": "1", "raw": "x"}', bytes(10), b'{"format":"other'])
 def test_what_is_no_journal_is_not_overwritten(tmp_path, content):
     path = tmp_path / FOLDER / KEY.file_name
@@ -184,12 +155,6 @@ def test_a_header_of_another_day_that_was_cut_short_is_written_again(tmp_path, s
     with Journal(tmp_path, KEY) as again:
         again.append("1", Answer("again"))
     assert json.loads(lines(tmp_path)[0])["begun"] == journal.begun
-
-
-def test_one_that_learnt_nothing_is_not_left(tmp_path):
-    with Journal(tmp_path, KEY) as journal:
-        pass
-    assert not journal.path.exists()
 
 
 def test_reading_writes_nothing(tmp_path):

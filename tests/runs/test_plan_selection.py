@@ -23,11 +23,6 @@ def ids(selection, store, task="sst"):
     return [question.id for question in selection.questions(store, task, "validation")]
 
 
-def test_all(store):
-    assert ids(Selection(), store) == store.ids("sst", "validation")
-    assert str(Selection()) == ""
-
-
 def test_the_first_few(store):
     assert ids(Selection(5), store) == store.ids("sst", "validation")[:5]
     assert str(Selection(5)) == "limit 5"
@@ -40,14 +35,6 @@ def test_a_list_in_the_order_of_the_data(store):
     assert ids(Selection(2, chosen), store) == [known[2], known[4]]
     digest = hashlib.sha256("\n".join(sorted(chosen)).encode()).hexdigest()
     assert str(Selection(2, chosen)) == f"3 ids, sha256:{digest}, limit 2"
-
-
-def test_the_wording_is_changed_and_nothing_else(store):
-    plain = list(Selection(3).questions(store, "sst", "validation"))
-    loud = list(Selection(3).questions(store, "sst", "validation", str.upper))
-    assert [(row.id, row.question.upper(), row.context) for row in plain] == [
-        (row.id, row.question, row.context) for row in loud
-    ]
 
 
 def test_ids_that_no_task_has_are_all_named(store):
@@ -63,12 +50,6 @@ def test_tasks_without_a_chosen_example_are_not_asked(store):
     selection = Selection(ids=frozenset(store.ids("sst", "validation")[:2]))
     assert selection.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation") == [TASKS["sst"]]
     assert Selection(3).tasks(store, [TASKS["schema"]], "validation") == [TASKS["schema"]]
-
-
-def test_many_unknown_ids_are_counted(store):
-    selection = Selection(ids=frozenset(f"x{number}" for number in range(30)))
-    with pytest.raises(DecabenchError, match="and 25 more"):
-        selection.tasks(store, [TASKS["sst"]], "validation")
 
 
 def test_a_file_of_ids(tmp_path):

@@ -15,7 +15,6 @@ import pytest
 
 pytest.importorskip("ray")
 
-from decabench.errors import DecabenchError
 from decabench.predictors.protocol import ModelOptions
 from decabench.runs.plan import Run, plan_run
 from decabench.runs.ray_engine import connected, require_ray
@@ -174,15 +173,3 @@ def test_a_machine_that_is_lost(home, tmp_path, theirs):
     assert 8 <= lost[0] < 82
     local = run_plan(plan_run(run(output=tmp_path / "local"))).folder
     assert predictions(remote) == predictions(local)
-
-
-@pytest.mark.parametrize(
-    ("address", "sentence"),
-    [
-        ("ray://127.0.0.1:10001", "is for Ray Client, which Ray Data does not work through"),
-        ("auto", "There is no Ray cluster to be had at auto"),
-    ],
-)
-def test_an_address_that_leads_nowhere(address, sentence):
-    with pytest.raises(DecabenchError, match=sentence), connected(address, 1):
-        pass

@@ -89,16 +89,11 @@ def test_one_load_a_run_and_one_predictor_a_task(worker):
     assert EVENTS == ["opened", ("made", "sst"), ("made", "schema"), "closed"]
 
 
-def test_what_cannot_be_loaded(worker):
-    error = unpickle_error(worker("absent").ready())
-    assert (type(error), str(error)) == (MissingDataError, "There are no weights.")
-
-
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("key", "The predictor failed on sst (KeyError: 'gone') after 1 answer: "),
-        ("exit", "The predictor failed on sst (SystemExit: 3) after 1 answer: "),
+        ("key", "The predictor failed on sst after 1 answer (KeyError: 'gone'): "),
+        ("exit", "The predictor failed on sst after 1 answer (SystemExit: 3): "),
         ("odd", "It broke at noon"),
     ],
 )
@@ -109,12 +104,6 @@ def test_what_was_answered_before_an_error_is_kept(worker, what, sentence):
     assert reply.outcomes == [("q0", Answer("x"))]
     error = unpickle_error(reply.error)
     assert isinstance(error, DecabenchError) and str(error).startswith(sentence)
-
-
-def test_the_place_of_an_error_is_told(worker):
-    one = worker("key")
-    one.ready()
-    assert "in stream" in unpickle_error(one.ask(setting(), QUESTIONS, 2).error).__notes__[0]
 
 
 def test_a_worker_goes_where_the_command_is(tmp_path, monkeypatch):

@@ -8,19 +8,17 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields, replace
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, UnknownNameError
-from decabench.predictors import schemes
-from decabench.predictors.protocol import ModelOptions, Predictor
-from decabench.predictors.schemes import PREDICTORS, find_predictor
+from decabench.errors import DataError, DecabenchError, StorageError, UnknownNameError
+from decabench.predictors.protocol import ModelOptions
+from decabench.predictors.schemes import PREDICTORS
 from decabench.runs import journal
 from decabench.runs import write as writing
-from decabench.runs.plan import ALL_VARIANTS, Prompts, Run, Selection, plan_run
+from decabench.runs.plan import ALL_VARIANTS, Run, Selection, plan_run
 from decabench.runs.write import HALF_WRITTEN, predict, run_plan
 from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
 from decabench.scoring.manifest import check_manifest
@@ -101,16 +99,6 @@ def test_a_predictor_sees_no_answer(home, run, outside):
     ]
 
 
-@pytest.mark.parametrize("size", [1, 5, 32, 1000])
-def test_batches(home, run, outside, size):
-    spy = Spy()
-    outside(spy=spy)
-    folder = run("somebodys:spy", batch_size=size)
-    sizes = [len(batch) for batch in spy.batches]
-    assert sum(sizes) == 32 and set(sizes[:-1]) <= {size} and sizes[-1] <= size
-    assert answers(folder, "sst") == {id: id for id in Store(home).ids("sst", "validation")}
-
-
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_the_size_of_a_batch_changes_no_baseline(run, tmp_path, name):
     tasks = ("ud.pos",) if name == "most-frequent-tag" else ("schema", "sst", "woz.en")
@@ -134,31 +122,6 @@ def test_what_the_submission_says(home, run):
     assert content["data"] == {
         f"{task}.validation": Store(home).record(task, "validation").fingerprint for task in ("sst", "schema")
     }
-
-
-def test_a_factory_is_told_the_task(run, outside):
-    settings = []
-
-    def factory(setting):
-        settings.append(setting)
-        return Spy()
-
-    outside(factory=factory)
-    run("somebodys:factory", ("sst", "schema"), seed=7)
-    assert [(setting.task.name, setting.split, setting.seed) for setting in settings] == [
-        ("sst", "validation", 7),
-        ("schema", "validation", 7),
-    ]
-    assert len(list(settings[1].training_answers())) == 80
-
-
-def test_a_class_is_a_factory(run, outside):
-    class Named(Spy):
-        def __init__(self, setting):
-            super().__init__()
-
-    outside(Named=Named)
-    assert answers(run("somebodys:Named"), "sst")
 
 
 def test_one_model_at_a_time(run, outside):
@@ -225,21 +188,6 @@ def test_wrong_answers_leave_no_submission(run, outside, tmp_path, make, sentenc
     assert contents(tmp_path / "s") == {}
 
 
-def test_a_run_that_learns_nothing_leaves_nothing(run, outside, tmp_path):
-    outside(it=Returns(lambda questions: None))
-    with pytest.raises(DecabenchError, match="must return as many texts"):
-        run("somebodys:it", ("schema",))
-    assert not (tmp_path / "s").exists()
-
-
-def test_a_folder_that_was_there_stays(run, outside, tmp_path):
-    (tmp_path / "s").mkdir()
-    outside(it=Returns(divide))
-    with pytest.raises(DecabenchError, match="by nought"):
-        run("somebodys:it", ("sst", "schema"))
-    assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
-
-
 def test_wrong_answers_leave_the_old_submission(run, outside):
     folder = run("majority", ("sst", "schema"))
     before = contents(folder)
@@ -247,11 +195,6 @@ def test_wrong_answers_leave_the_old_submission(run, outside):
     with pytest.raises(DecabenchError, match="by nought"):
         run("somebodys:it", ("sst", "schema"))
     assert contents(folder) == before
-
-
-def test_any_iterable_of_texts_will_do(run, outside):
-    outside(it=Returns(lambda questions: (question.id for question in questions)))
-    assert len(answers(run("somebodys:it", ("schema",)), "schema")) == 82
 
 
 @pytest.mark.parametrize(
@@ -268,35 +211,6 @@ def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
     outside(number=3, wrong_factory=lambda setting: 3)
     with pytest.raises(UnknownNameError, match=re.escape(sentence)):
         run(reference)
-    assert not (tmp_path / "s").exists()
-
-
-def test_a_constructor_that_fails_is_blamed_itself(run, outside):
-    class Failing(Spy):
-        def __init__(self):
-            raise TypeError("its own")
-
-    outside(Failing=Failing)
-    with pytest.raises(
-        DecabenchError, match=r"The predictor failed on sst before its first question \(TypeError: its own"
-    ):
-        run("somebodys:Failing")
-
-
-def test_an_entry_point(monkeypatch):
-    point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
-    monkeypatch.setattr(schemes, "plugin_names", lambda group: {"theirs": point})
-    assert find_predictor("theirs") is PREDICTORS["lead-3"]
-
-
-def test_the_protocol():
-    assert isinstance(Spy(), Predictor)
-    assert not isinstance(3, Predictor)
-
-
-def test_training_data_that_is_not_prepared(run, tmp_path, own_task):
-    with pytest.raises(MissingDataError, match="sst, validation, is not prepared"):
-        run("majority", store=Store(tmp_path / "empty"))
     assert not (tmp_path / "s").exists()
 
 
@@ -318,22 +232,6 @@ def test_answers_of_another_predictor_do_not_stay(home, run):
     run("majority", ("sst",))
     assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl"]
     assert list(evaluate(folder, home=home).tasks) == ["sst"]
-
-
-def test_another_compression_replaces_the_first(run):
-    folder = run("majority", ("sst",))
-    run("majority", ("sst",), compress="gz")
-    assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl.gz"]
-
-
-def test_nothing_else_in_the_folder_is_touched_but_results_of_the_old_answers_go(run):
-    folder = run("majority", ("sst",))
-    (folder / "notes.md").write_text("mine")
-    (folder / "results" / "validation").mkdir(parents=True)
-    (folder / "results" / "validation" / "results.json").write_text("{}")
-    run("oracle", ("schema",))
-    assert (folder / "notes.md").read_text() == "mine"
-    assert not (folder / "results").exists()
 
 
 @pytest.fixture
@@ -425,34 +323,10 @@ def test_what_a_killed_run_left_is_removed(run, tmp_path):
     assert contents(run("majority")).keys() == {"submission.toml", "predictions/sst.validation.jsonl"}
 
 
-def test_a_folder_that_cannot_be_made(run, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="cannot be written"):
-        run("majority", output=tmp_path / "file" / "s")
-
-
 def test_two_lines_of_a_script(home, tmp_path):
     folder = predict("majority", str(tmp_path / "s"), split="test", home=str(home))
     files = {path.name.removesuffix(".test.jsonl") for path in (folder / "predictions").iterdir()}
     assert files == set(DECATHLON.tasks) - {"squad", "multinli.in.out"}
-
-
-def test_names_of_tasks_that_there_are_not(home, tmp_path):
-    with pytest.raises(UnknownNameError, match="Did you mean schema"):
-        predict("majority", tmp_path / "s", ["sst", "shema"], home=home)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"give_up_after": -1}, "--give-up-after must be 0 or more, not -1"),
-        ({"engine": "spark"}, "--engine must be one of local, ray, not spark"),
-        ({"compress": "xz"}, "--compress must be one of gz, zst, not xz"),
-    ],
-)
-def test_settings_out_of_range(run, changes, message):
-    with pytest.raises(DecabenchError, match=message):
-        run("majority", **changes)
 
 
 # --- the run that survives -------------------------------------------------------------------------------------
@@ -522,16 +396,6 @@ def test_no_run_reads_the_entries_of_another(run, outside, changes):
     assert flaky.asked == []
 
 
-def test_a_model_that_says_it_is_another_is_another(run, outside):
-    flaky = Flaky()
-    outside(flaky=flaky)
-    run("somebodys:flaky")
-    flaky.says, flaky.asked = "2", []
-    folder = run("somebodys:flaky")
-    assert len(flaky.asked) == 32
-    assert all(answer.endswith(" 2") for answer in answers(folder, "sst").values())
-
-
 def test_code_that_changed_is_another_model(run, tmp_path, monkeypatch):
     path = tmp_path / "changing_model.py"
     monkeypatch.syspath_prepend(tmp_path)
@@ -562,14 +426,6 @@ def test_other_data_under_the_same_ids_is_asked_again(run, outside, tmp_path, ow
     assert len(flaky.asked) == 4
 
 
-def test_fresh_asks_again(run, outside):
-    flaky = Flaky()
-    outside(flaky=flaky)
-    run("somebodys:flaky")
-    run("somebodys:flaky", fresh=True)
-    assert len(flaky.asked) == 64
-
-
 def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
     flaky = Flaky()
     outside(flaky=flaky)
@@ -581,11 +437,6 @@ def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
     assert len(flaky.asked) == 32
     assert "partial" not in tomllib.loads((folder / "submission.toml").read_text())
     assert evaluate(folder, home=home).tasks["sst"].status == "scored"
-
-
-def test_a_limit_that_leaves_nothing_out_is_none(run):
-    content = tomllib.loads((run("majority", selection=Selection(32)) / "submission.toml").read_text())
-    assert "partial" not in content
 
 
 def test_a_mark_of_one_split_outlives_a_run_of_another(run):
@@ -646,23 +497,6 @@ def test_answers_to_a_wording_that_was_retired_since_stay_and_are_scored_as_such
     assert (found.worst, found.spread) == (min(share, 100 - share), abs(100 - 2 * share))
 
 
-def test_one_wording(run, outside):
-    class Happy(Spy):
-        def predict(self, questions):
-            return ["Happy" if "happy" in question.question else "?" for question in questions]
-
-    outside(happy=Happy())
-    number = next(k for k, variant in enumerate(TASKS["sst"].variants, 1) if variant.name == "angry-happy")
-    folder = run("somebodys:happy", variant=number)
-    assert set(answers(folder, "sst").values()) == {"positive"}
-    assert tomllib.loads((folder / "submission.toml").read_text())["predictor"]["variant"] == number
-
-
-def test_a_wording_that_there_is_not(run):
-    with pytest.raises(DecabenchError, match=r"sst has the variants 0 to \d+, not 99"):
-        run("majority", variant=99)
-
-
 def test_two_runs_in_one_folder(run, outside, tmp_path):
     class Nested(Spy):
         def predict(self, questions):
@@ -672,11 +506,6 @@ def test_two_runs_in_one_folder(run, outside, tmp_path):
 
     outside(nested=Nested())
     assert len(answers(run("somebodys:nested"), "sst")) == 32
-
-
-def test_prompts_for_what_takes_none(run):
-    with pytest.raises(DecabenchError, match="majority takes no prompts: --template, --system and --shots"):
-        run("majority", prompts=Prompts(shots=2))
 
 
 KILLED = 4 if sys.platform == "linux" else -9
@@ -719,26 +548,6 @@ def test_killed_and_gone_on(home, tmp_path):
     for name, content in contents(tmp_path / "straight").items():
         if name != "run.json":
             assert contents(tmp_path / "s")[name] == content, name
-
-
-def test_a_failure_in_another_wording_is_marked_as_its_own(home, run, outside):
-    class Picky(Flaky):
-        def predict(self, questions):
-            if any(
-                "happy" in question.question and question.id == "sst.validation.4" for question in questions
-            ):
-                raise ValueError("not today")
-            return ["positive" for question in questions]
-
-    picky = Picky()
-    outside(picky=picky)
-    folder = run("somebodys:picky", variant=ALL_VARIANTS, batch_size=8)
-    number = next(k for k, variant in enumerate(TASKS["sst"].variants, 1) if variant.name == "angry-happy")
-    content = tomllib.loads((folder / "submission.toml").read_text())
-    assert content["incomplete"] == {
-        f"sst.validation.variant{number}": {"failed": 1, "of": 32, "error": "ValueError: not today"}
-    }
-    assert evaluate(folder, home=home).tasks["sst"].status == "scored"
 
 
 def test_a_task_that_is_redone_in_one_wording_loses_the_others(run):
@@ -924,20 +733,6 @@ def test_files_of_somebody_else_stay(run):
     assert not (folder / "variants" / "1" / "predictions").exists()
 
 
-def test_a_run_that_is_refused_leaves_the_lock_of_the_other(run, tmp_path, outside):
-    """Else a third run could begin beside the first."""
-
-    class Nested(Spy):
-        def predict(self, questions):
-            for _ in range(2):
-                with pytest.raises(DecabenchError, match="Another process is writing to"):
-                    run("majority")
-            return super().predict(questions)
-
-    outside(nested=Nested())
-    run("somebodys:nested")
-
-
 @pytest.mark.parametrize("name", ["a\nb", "x" * 70_000])
 def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outside, name):
     spy = Spy()
@@ -945,11 +740,6 @@ def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outs
     with pytest.raises(DecabenchError):
         run("somebodys:spy", name=name)
     assert spy.batches == []
-
-
-def test_a_cluster_that_is_not_asked_for(run):
-    with pytest.raises(DecabenchError, match="--workers and --address are for a cluster"):
-        run("majority", workers=2)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")

@@ -25,11 +25,6 @@ def test_what_is_known_of_it_is_said():
     }
 
 
-def test_reasoning_that_came_apart_stands_beside_the_answer():
-    line = make_line(QUESTION, Answer("x", reasoning="It is praise.", served_by="m"))
-    assert line == {"id": "1", "answer": "x", "reasoning": "It is praise."}
-
-
 @pytest.mark.parametrize("form", [None, AnswerForm(kind="label", labels=("negative", "positive"))])
 @pytest.mark.parametrize("text", ["", "positive", "I can't help."])
 def test_a_refused_answer_is_never_right(form, text):
@@ -44,11 +39,6 @@ def test_an_extracted_answer_keeps_its_text():
     line = make_line(QUESTION, Answer("<think>Hm.</think>\nIt is Positive!"), form)
     assert (line["answer"], line["raw"]) == ("positive", "<think>Hm.</think>\nIt is Positive!")
     assert "label" in line["rule"] and "reasoning" in line["rule"]
-
-
-def test_a_text_that_is_its_own_answer_is_not_written_twice():
-    form = AnswerForm(kind="label", labels=("negative", "positive"))
-    assert make_line(QUESTION, Answer("positive"), form).keys() == {"id", "answer", "rule"}
 
 
 def test_a_variants_label_becomes_the_datasets():

@@ -1,0 +1,124 @@
+"""The progress of a run: lines in a log, and one live display on a terminal, which leaves nothing behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pyte
+import pytest
+
+from decabench.commands.predict import Bars, Lines, format_speed
+from decabench.runs import Tally
+from tests.sources import ROOT
+
+
+def tally(**changes):
+    return Tally(**{"task": "sst", "total": 100, "answered": 40, "seconds": 20.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "2.0 examples/s"),
+        ({"prompt_tokens": 3000, "completion_tokens": 1000}, "2.0 examples/s, 200 tokens/s"),
+        ({"resumed": 50}, "2.0 examples/s"),  # what the journal had took this run no time
+        ({"answered": 0}, ""),
+        ({"seconds": 0.0}, ""),
+    ],
+)
+def test_speed(changes, text):
+    assert format_speed(tally(**changes)) == text
+
+
+def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
+    clock = iter([0.0, 59.9, 60.0, 61.0])
+    monkeypatch.setattr("decabench.commands.predict.time.monotonic", lambda: next(clock))
+    lines = Lines()
+    lines.begin(tally(answered=0, resumed=7))
+    for _ in range(3):
+        lines.update(tally())  # 60 examples are left, at half a second each
+    lines.end(tally(failed=2, resumed=58))
+    lines.end(tally(answered=0, resumed=100))  # nothing was asked
+    assert capsys.readouterr().err.splitlines() == [
+        "sst: 7 of 100 answers are in the journal",
+        "sst: 40 of 100, 2.0 examples/s, 0:00:30 left",
+        "sst: 100 of 100, 2.0 examples/s, 2 failed",
+    ]
+
+
+def test_a_bar_says_whose_it_is(capsys, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    bars = Bars()
+    with bars.show("majority"):
+        bars.begin(tally(answered=0))
+        bars.update(tally())
+        bars.end(tally(answered=100))
+    shown = capsys.readouterr().err
+    assert "majority: sst" in shown and "100/100" in shown and "5.0 examples/s" in shown
+
+
+def screen(command: list[str], columns: int, folder: Path) -> tuple[list[str], str]:
+    """Run a command in a terminal; return its lines, those that scrolled away included, and all that it wrote."""
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+    for name in ("COLUMNS", "LINES"):
+        environment.pop(name, None)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=inside, stdout=inside, stderr=inside
+    )
+    os.close(inside)
+    shown = pyte.HistoryScreen(columns, 24, history=1_000)
+    stream, written = pyte.ByteStream(shown), b""
+    while True:
+        try:
+            block = os.read(terminal, 1 << 16)
+        except OSError:  # how Linux ends a terminal whose program has ended
+            break
+        if not block:
+            break
+        written += block
+        stream.feed(block)
+    os.close(terminal)
+    assert process.wait() == 0, written.decode()
+    above = ["".join(row[at].data for at in range(columns)).rstrip() for row in shown.history.top]
+    return [*above, *(line.rstrip() for line in shown.display)], written.decode()
+
+
+SLOW = """
+import time
+
+class Slow:
+    def predict(self, questions):
+        time.sleep(0.15)
+        return [question.question.rstrip("?").split()[-1] for question in questions]
+"""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_the_last_screen_of_a_run(home: Path, tmp_path: Path, columns: int) -> None:
+    """Bars were drawn over tables, and headings vanished."""
+    (tmp_path / "slow_model.py").write_text(SLOW)
+    (tmp_path / "run.toml").write_text(
+        f'predictor = "slow_model:Slow"\noutput = "tour/slow"\nhome = "{home}"\n'
+        'tasks = ["sst", "schema"]\nbaselines = ["majority"]\n[predict]\nbatch-size = 16\nname = "slow"\n'
+    )
+    lines, written = screen([sys.executable, "-m", "decabench", "run", "run.toml"], columns, tmp_path)
+    text = "\n".join(lines)
+    assert "━" in written and "slow: sst" in written  # there were bars
+    assert "━" not in text and "0:00" not in text and "Comparison" not in text
+    assert lines[0] == "slow against majority, validation"
+    heading = lines[1].split()
+    assert heading[:2] == ["task", "metric" if columns > 80 else "score"] and "difference" in heading
+    assert [line.split()[0] for line in lines[2:4]] == ["sst", "schema"]
+    assert (
+        "Wrong answers" in lines and sum(line.startswith(("Every score", "More of")) for line in lines) == 2
+    )
