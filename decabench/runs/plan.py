@@ -276,8 +276,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class TrainingData:
-    """The training split of a task, for a predictor that learns from it."""
+class TrainingSplit:
+    """The training data that a predictor may see: the training split, unless that is what is asked."""
 
     store: Store
     """The prepared data."""
@@ -486,7 +486,7 @@ def _plan_task(
         "training_data": records["train"].fingerprint if learns else None,
     }
     rewrite = wording.rewrite if wording else None
-    training = TrainingData(run.store, task, run.split)
+    training = TrainingSplit(run.store, task, run.split)
     setting = Setting(task, run.split, training.answers, run.options.seed, prompting, training.examples)
     if run.predictor == "oracle":
         if run.store.hides(task, run.split):
