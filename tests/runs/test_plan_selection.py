@@ -1,16 +1,13 @@
 """Which examples are run."""
 
 import hashlib
-import json
 
 import pytest
 
-from decabench.errors import DataError, DecabenchError
-from decabench.metrics import classes
-from decabench.runs.plan import Run, Selection, plan_run, read_ids
+from decabench.errors import DecabenchError
+from decabench.runs.plan import Selection, read_ids
 from decabench.submission.checker import write_id_list
-from decabench.tasks.preparation import Request, prepare_task
-from decabench.tasks.registry import TASKS, load_included
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 
 
@@ -70,35 +67,3 @@ def test_what_is_no_file_of_ids(tmp_path, content, sentence):
     (tmp_path / "ids").write_bytes(content)
     with pytest.raises(DecabenchError, match=sentence):
         read_ids(tmp_path / "ids")
-
-
-@pytest.mark.parametrize(
-    ("metrics", "is_refused"),
-    [
-        ('metric = "macro_f1"', True),
-        ('metric = "accuracy"\nsecondary = ["mcc"]', True),
-        ('metric = "accuracy"', False),
-    ],
-)
-def test_more_classes_than_a_metric_scores_are_refused_before_anything_is_asked(
-    tmp_path, monkeypatch, metrics, is_refused
-):
-    """Data that an earlier version prepared, which refused none, were answered in full and could not be scored."""
-    rows = [{"q": f"q{number}", "a": f"c{number}"} for number in range(1001)]
-    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "many.toml").write_text(
-        f'format = "decabench.taskfile/1"\nname = "many"\n{metrics}\nquestion = "{{q}}"\ncontext = "{{q}}"\n'
-        'answer = "a"\noutput = "label"\n[files]\nvalidation = "data.jsonl"\n'
-    )
-    (task,), store = load_included(tmp_path / "many.toml"), Store(tmp_path / "home")
-    with monkeypatch.context() as earlier:
-        earlier.setattr(classes, "MOST_CLASSES", 10**6)
-        prepare_task(task, Request(store.home, progress=False))
-    run = Run("random", [task], "validation", tmp_path / "out", store)
-    if not is_refused:
-        plan_run(run)
-        return
-    with pytest.raises(
-        DataError, match=r"many, validation: .* 1,001 different labels, .* at most 1,000: use accuracy"
-    ):
-        plan_run(run)
