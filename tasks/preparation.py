@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
@@ -103,8 +102,6 @@ class Request:
     """Prepare again even if nothing has changed."""
     progress: bool = True
     """Show a bar for downloads."""
-    quiet: bool = False
-    """Do not say that prepared data are read row by row, where that takes long."""
     hidden: bool = False
     """Whether an error may quote the labels of a hidden split."""
 
@@ -159,7 +156,7 @@ class Request:
         not there any more, what was prepared from it will.
         """
         if self.origin != "upstream":
-            return _find_due(task, self).splits
+            return tuple(_find_due(task, self).splits)
         ready = Store(self.home).records(task.name)
         return tuple(split for split in requested_splits(task, self) if split not in ready)
 
@@ -236,14 +233,7 @@ def prepare_all(
     to be prepared from a folder that does not exist.
     """
 
-    @cache  # once, however many splits it is true of
-    def say_reading() -> None:
-        if not request.quiet:
-            _say(
-                "Reading prepared data row by row, as their digests are not those noted; this may take a while."
-            )
-
-    due = {task.name: _find_due(task, request, say_reading=say_reading) for task in tasks}
+    due = {task.name: _find_due(task, request) for task in tasks}
     waiting = [task for task in tasks if due[task.name].splits]
     if waiting:
         request.require_place()
@@ -335,16 +325,14 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
             due = _find_due(task, request, found.altered)  # another process may have been first
             if due.splits:
                 sweep_temporary(folder)
-            works = [
-                partial(_prepare_from_record, task, split, mirror, request, store)
-                for split, mirror in due.mirrors.items()
-            ]
-            if due.from_request:
-                works.append(partial(_prepare_splits, task, due.from_request, request, store))
             faults = []
-            for work in works:
+            for mirror in dict.fromkeys(due.splits.values()):
+                splits = tuple(split for split, each in due.splits.items() if each == mirror)
                 try:
-                    work()
+                    if mirror is None:
+                        _prepare_splits(task, splits, request, store)
+                    else:
+                        _prepare_from_record(task, splits, mirror, request, store)
                 except DecabenchError as error:
                     faults.append(error)
         if faults:
@@ -352,30 +340,28 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
     return _requested_records(task, request)
 
 
-def _prepare_from_record(task: Task, split: str, mirror: object, request: Request, store: Store) -> None:
-    """Prepare a split again from the mirror on record, which may be anything if the home was passed on.
+def _prepare_from_record(
+    task: Task, splits: tuple[str, ...], mirror: str, request: Request, store: Store
+) -> None:
+    """Prepare splits again from the folder on record, which may be anything if the home was passed on.
 
-    Raises DataError, with the ways out, if it is not a folder that has the files.
+    Raises DataError, with the ways out, if it does not have the files.
     """
-    again = f"decabench prepare {task.name}{include_option(task)} --split {split}"
-    ways = f"name another place, {again} --mirror PLACE, or take the published files, {again} --force."
-    if not isinstance(mirror, str) or "\0" in mirror or not (is_web_address(mirror) or os.path.isabs(mirror)):
-        raise DataError(f"{split} came from a mirror, but no usable record says from which: {ways}")
-    if is_web_address(mirror):
-        raise DataError(
-            f"{split} came from the mirror {printable(mirror)}, which is not contacted unasked: run {again} --mirror "
-            f"{printable(quote(mirror))}, or {ways}"
-        )
-    if not os.path.isdir(mirror):  # Path.is_dir raises for names that are too long
-        raise DataError(f"{printable(mirror)}, the mirror on record for {split}, is not there: {ways}")
-    try:
-        _prepare_splits(task, (split,), replace(request, mirror=mirror), store)
-    except StorageError:
-        raise
-    except DecabenchError as error:
-        raise DataError(
-            f"{error} This is the mirror on record for {split}: if it cannot be mended, {ways}"
-        ) from error
+    again = f"decabench prepare {task.name}{include_option(task)} --split {splits[0]}"
+    if is_web_address(mirror) or not os.path.isabs(mirror):
+        reason = f"{', '.join(splits)} came from {printable(mirror)}, which is not contacted unasked."
+    elif not os.path.isdir(mirror):  # Path.is_dir raises for names that are too long
+        reason = f"{printable(mirror)}, the mirror on record for {', '.join(splits)}, is not there."
+    else:
+        try:
+            return _prepare_splits(task, splits, replace(request, mirror=mirror), store)
+        except StorageError:
+            raise
+        except DecabenchError as error:
+            reason = f"{error} This is the mirror on record for {', '.join(splits)}."
+    raise DataError(
+        f"{reason} Name a place, {again} --mirror PLACE, or take the published files, {again} --force."
+    )
 
 
 def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
@@ -406,36 +392,25 @@ def is_prepared(task: Task, request: Request) -> bool:
 class _Due:
     """The requested splits of a task that need preparing."""
 
-    splits: tuple[str, ...]
-    """All of them."""
+    splits: Mapping[str, str | None]
+    """Each with the mirror on record to take it from, or None for the place of the request."""
     altered: tuple[str, ...] = ()
     """Those that were prepared already, from the same files, and changed or deleted since: nobody would read them."""
-    mirrors: Mapping[str, object] = field(default_factory=dict)
-    """Of altered ones from a mirror, if no place is named: what is on record as that mirror."""
-
-    @property
-    def from_request(self) -> tuple[str, ...]:
-        """Those to prepare from the place of the request."""
-        return tuple(split for split in self.splits if split not in self.mirrors)
 
 
-def _find_due(
-    task: Task,
-    request: Request,
-    altered_before: Collection[str] = (),
-    say_reading: Callable[[], None] = lambda: None,
-) -> _Due:
-    """Find what needs preparing: an interrupted run continues where it stopped.
+def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()) -> _Due:
+    """Find the splits that need preparing: an interrupted run continues where it stopped.
 
     Of splits that were found altered before, only the digests are compared again.
     """
     store, splits = Store(request.home), requested_splits(task, request)
+    everything = _Due(dict.fromkeys(splits))
     if request.force:
-        return _Due(splits)
+        return everything
     try:
         records, inputs = store.records(task.name), _read_inputs(store, task)
     except DataError:
-        return _Due(splits)
+        return everything
 
     def is_current(split: str) -> bool:
         record, entry = records.get(split), inputs.get(split)
@@ -448,43 +423,31 @@ def _find_due(
             and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
+    def is_altered(split: str) -> bool:
+        if store.is_unaltered(task.name, split):
+            return False
+        return split in altered_before or not _has_recorded_rows(store, task, split)
+
+    def mirror(split: str) -> str | None:
+        is_kept = split in altered and task.folder is None and request.keeps(records[split], task)
+        return str(inputs[split].get("place")) if is_kept else None
+
     current = [split for split in splits if is_current(split)]
-    altered = tuple(
-        split
-        for split in current
-        if not (
-            store.is_unaltered(task.name, split)
-            or (split not in altered_before and _has_recorded_rows(store, task, split, say_reading))
-        )
-    )
-    due = tuple(split for split in splits if split not in current or split in altered)
-    mirrors = {
-        split: inputs[split].get("place")
-        for split in altered
-        if task.folder is None and request.keeps(records[split], task)
-    }
-    return _Due(due, altered, mirrors)
+    altered = tuple(split for split in current if is_altered(split))
+    due = {split: mirror(split) for split in splits if split not in current or split in altered}
+    return _Due(due, altered)
 
 
-_LONG_TO_READ = 4 << 20
-
-
-def _has_recorded_rows(store: Store, task: Task, split: str, say_reading: Callable[[], None]) -> bool:
-    """Tell whether a split whose file is not the recorded one has its rows all the same; if so, record its digest.
-
-    Earlier versions recorded none. `say_reading` is called before what takes long.
-    """
-    path = store.path(task.name, split)
+def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
+    """Tell whether a split whose file is not the recorded one has its rows all the same; if so, record its digest."""
     try:
-        if path.stat().st_size > _LONG_TO_READ:
-            say_reading()
         store.require_content(task.name, split)
         records = store.records(task.name)
-        records[split] = replace(records[split], checked=records[split].check_digest(path))
+        digest = records[split].check_digest(store.path(task.name, split))
     except (DecabenchError, OSError):
         return False
     with suppress(StorageError):  # a home that this user may only read
-        store.write_records(task, records)
+        store.write_records(task, {**records, split: replace(records[split], checked=digest)})
     return True
 
 

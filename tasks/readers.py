@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
-from decabench.tasks.task import Files, Hub, RemoteFile
+from decabench.tasks.task import Files, RemoteFile
 from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "json_records",
     "line_record",
     "line_records",
+    "listed_files",
     "one_token",
     "open_text",
     "parquet_records",
@@ -303,8 +304,26 @@ def github_raw(repository: str, commit: str, path: str) -> str:
     return f"https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
-def hub_file(hub: Hub, path: str) -> RemoteFile:
-    """Return a file of a dataset on the Hugging Face hub, at the pinned commit."""
-    return RemoteFile(
-        path, (f"https://huggingface.co/datasets/{hub.repository}/resolve/{hub.revision}/{path}",)
-    )
+def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
+    """Return a file of a dataset on the Hugging Face hub, at a commit."""
+    return RemoteFile(path, (f"https://huggingface.co/datasets/{repository}/resolve/{commit}/{path}",))
+
+
+def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:
+    """Return the files of each split from lines of split, digest, size and name; `-` is an unknown digest or size.
+
+    The digest is a sha256, or the id of a git blob. `url` is the folder of the files; empty for a user's own.
+    """
+    found: dict[str, tuple[RemoteFile, ...]] = {}
+    for line in listed.split("\n"):
+        if line.strip():
+            split, digest, size, name = line.split()
+            file = RemoteFile(
+                name,
+                (f"{url}/{name}",) if url else (),
+                sha256=digest if len(digest) == 64 else None,
+                size=None if size == "-" else int(size.replace("_", "")),
+                git_blob=digest if len(digest) == 40 else None,
+            )
+            found[split] = (*found.get(split, ()), file)
+    return found

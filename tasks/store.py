@@ -372,7 +372,7 @@ class Store:
             if _is_local(task):
                 prepare = f"run decabench prepare {name}{include_option(task)}"
                 return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
-            if not any(source.is_downloadable for source in task.sources):
+            if not any(source.urls for source in task.sources):
                 sources = [source.files[split] for source in task.sources if split in source.files]
                 names = "; or ".join(
                     dict.fromkeys(short_list([file.name for file in files]) for files in sources)

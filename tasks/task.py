@@ -24,7 +24,6 @@ __all__ = [
     "ContextLimit",
     "Curriculum",
     "Files",
-    "Hub",
     "Reader",
     "RemoteFile",
     "Source",
@@ -128,14 +127,7 @@ class RemoteFile:
         return faults
 
 
-@dataclass(frozen=True)
-class Hub:
-    """A parquet dataset on the Hugging Face hub, at a commit."""
-
-    repository: str
-    """`owner/name`."""
-    revision: str
-    """A full commit hash."""
+_ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolve/.+\.parquet")
 
 
 @dataclass(frozen=True)
@@ -148,17 +140,21 @@ class Source:
     """The files of each split (several splits may share one)."""
     read: Reader
     """Turns the files into examples."""
-    hub: Hub | None = None
-    """Set if the files are parquet on the hub; the file names are then paths in the repository."""
     members: tuple[str, ...] = ()
     """Members of archives that the reader asks for, so that one pass can extract them all."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of examples by split where this form has others than the task's published counts."""
 
     @property
-    def is_downloadable(self) -> bool:
-        """Whether its files are on the hub or at an address; others are the user's own."""
-        return self.hub is not None or any(file.urls for files in self.files.values() for file in files)
+    def urls(self) -> tuple[str, ...]:
+        """The addresses of its files; none if they are the user's own."""
+        return tuple(url for files in self.files.values() for file in files for url in file.urls)
+
+    @property
+    def repository(self) -> str:
+        """The repository on the Hugging Face hub that has it as parquet, `owner/name`; empty if none has."""
+        found = (_ON_HUB.fullmatch(url) for url in self.urls)
+        return next((match[1] for match in found if match), "")
 
 
 # The task

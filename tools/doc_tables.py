@@ -53,8 +53,7 @@ def sources() -> Iterator[str]:
     for task in TASKS.values():
         yield from (f"## {task.name}", "", f"{task.dataset}. {task.citation}. Licence: {task.licence}.", "")
         for source in task.sources:
-            hub = f", `{source.hub.repository}` at `{source.hub.revision}`" if source.hub else ""
-            yield f"- {source.name}{hub} ({', '.join(source.files)})"
+            yield f"- {source.name} ({', '.join(source.files)})"
             yield from files_of(source)
         yield ""
 
@@ -62,12 +61,12 @@ def sources() -> Iterator[str]:
 def files_of(source: Source) -> Iterator[str]:
     """A line for each file; more than three files without digests are a user's own and share a line."""
     files = {file.name: file for files in source.files.values() for file in files}
-    bare = [name for name, file in files.items() if not (file.urls or source.hub or digest_of(file))]
+    bare = [name for name, file in files.items() if not (file.urls or digest_of(file))]
     if len(bare) > 3:
         yield f"  - {len(bare)} files without digests, `{bare[0]}` to `{bare[-1]}`"
     for name, file in files.items():
         if len(bare) <= 3 or name not in bare:
-            address = f", <{file.urls[0]}>" if file.urls and not source.hub else ""
+            address = f", <{file.urls[0]}>" if file.urls else ""
             yield f"  - `{name}`: {digest_of(file) or 'no digest'}{address}"
 
 

@@ -85,7 +85,7 @@ def prepare(
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
-    request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), is_set("quiet"), hidden)
+    request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), hidden)
     request.require_place()
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)

@@ -239,14 +239,7 @@ def _wording(variant: Variant, task: Task, store: Store) -> str:
 
 
 def _address(source: Source) -> str:
-    addresses = [url for files in source.files.values() for file in files for url in file.urls]
-    return (
-        addresses[0]
-        if addresses
-        else source.hub.repository
-        if source.hub
-        else "not published: your own files"
-    )
+    return source.repository or next(iter(source.urls), "not published: your own files")
 
 
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:

@@ -136,7 +136,7 @@ def _task_entry(name: str, found: TaskResult, results: Results) -> dict[str, Any
     limited = found.status == "partial" and found.partial
     partial = f", {found.n:,} of {limited.of:,} examples" if limited else ""
     units = show_units(found.units) if found.interval else ""
-    hubs = [source.hub.repository for source in known.sources if source.hub] if known else []
+    hubs = [source.repository for source in known.sources if source.repository] if known else []
     return _entry(
         results,
         {"type": _card_task(known), "name": title},

@@ -17,7 +17,7 @@ from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
-from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
 
 # Parquet
 
-_HUB = Hub("abisee/cnn_dailymail", "96df5e686bee6baa90b8bee7c28b81fa3fa6223d")
+_HUB = ("abisee/cnn_dailymail", "96df5e686bee6baa90b8bee7c28b81fa3fa6223d")
 _PARTS = {"train": 3, "validation": 1, "test": 1}
 
 
@@ -227,9 +227,11 @@ CNN_DAILYMAIL = Task(
     sources=(
         Source(
             "hub parquet",
-            {split: tuple(hub_file(_HUB, name) for name in _names(split, _PARTS[split])) for split in _PARTS},
+            {
+                split: tuple(hub_file(*_HUB, name) for name in _names(split, _PARTS[split]))
+                for split in _PARTS
+            },
             _read_hub,
-            hub=_HUB,
             counts={"train": 287_113},
         ),
         Source("upstream stories", STORY_FILES, _read_stories),

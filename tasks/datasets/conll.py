@@ -8,7 +8,7 @@ from functools import partial
 from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, words_of
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Text
-from decabench.tasks.readers import Record, column_blocks, github_raw
+from decabench.tasks.readers import Record, column_blocks, github_raw, listed_files
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed, matched, word_by_word
 
@@ -80,10 +80,14 @@ def _read_2000(task: str, archive: str, files: Files, split: str) -> Iterator[Ex
 
 
 def _sources_2000(task: str) -> tuple[Source, ...]:
-    text = {
-        "train.txt": ("82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea", 2_842_164),
-        "test.txt": ("73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628", 639_396),
-    }
+    text = listed_files(
+        "",
+        """
+        train      82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea 2_842_164 train.txt
+        validation 82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea 2_842_164 train.txt
+        test       73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628 639_396   test.txt
+        """,
+    )
     archive = RemoteFile(
         _ZIP,
         (
@@ -95,11 +99,7 @@ def _sources_2000(task: str) -> tuple[Source, ...]:
         756_607,
     )
     return (
-        Source(
-            "upstream text",
-            {split: (RemoteFile(name, (), *text[name]),) for split, name in _PARTS.items()},
-            partial(_read_2000, task, ""),
-        ),
+        Source("upstream text", text, partial(_read_2000, task, "")),
         Source(
             "nltk zip",
             dict.fromkeys(_PARTS, (archive,)),
@@ -111,44 +111,8 @@ def _sources_2000(task: str) -> tuple[Source, ...]:
 
 _CHUNKS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 _PENN_TAGS = (
-    *(
-        "CC",
-        "CD",
-        "DT",
-        "EX",
-        "FW",
-        "IN",
-        "JJ",
-        "JJR",
-        "JJS",
-        "LS",
-        "MD",
-        "NN",
-        "NNP",
-        "NNPS",
-        "NNS",
-        "PDT",
-        "POS",
-    ),
-    *(
-        "PRP",
-        "PRP$",
-        "RB",
-        "RBR",
-        "RBS",
-        "RP",
-        "SYM",
-        "TO",
-        "UH",
-        "VB",
-        "VBD",
-        "VBG",
-        "VBN",
-        "VBP",
-        "VBZ",
-        "WDT",
-    ),
-    *("WP", "WP$", "WRB", "#", "$", "''", "``", "(", ")", ",", ".", ":"),
+    *"CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH".split(),
+    *"VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB # $ '' `` ( ) , . :".split(),
 )
 _SHARED_2000 = {
     # The published training file has 8,936 sentences; its last tenth is held out.
@@ -275,15 +239,14 @@ def _read_2003_entities(files: Files, split: str) -> Iterator[Example]:
 
 
 def _sources_2003(read: Reader) -> tuple[Source, ...]:
-    pins = {
-        "train": ("eac0822f501353f265383ddf1edb0dcd42a1b6eefd3e383d7074db98c38eb41c", 3_281_528),
-        "validation": ("aedc4ccbd1ae9795feaa0e86fe72d195b0258abed9d705b630d1c889276fac1e", 827_012),
-        "test": ("0632f32c090ef31c223135b7fee3187a7cf8e65c4015c7866bb7783428cdd9a6", 748_096),
-    }
-    files = {
-        split: (RemoteFile(f"eng.{_EXTENSIONS[split]}", (), sha256, size),)
-        for split, (sha256, size) in pins.items()
-    }
+    files = listed_files(
+        "",
+        """
+        train      eac0822f501353f265383ddf1edb0dcd42a1b6eefd3e383d7074db98c38eb41c 3_281_528 eng.train
+        validation aedc4ccbd1ae9795feaa0e86fe72d195b0258abed9d705b630d1c889276fac1e 827_012   eng.testa
+        test       0632f32c090ef31c223135b7fee3187a7cf8e65c4015c7866bb7783428cdd9a6 748_096   eng.testb
+        """,
+    )
     return (Source("upstream text", files, read),)
 
 

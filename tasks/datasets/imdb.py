@@ -13,11 +13,11 @@ from decabench.tasks.datasets.reviews import (
 )
 from decabench.tasks.example import Example
 from decabench.tasks.readers import hub_file, parquet_records
-from decabench.tasks.task import Files, Hub, Source, Task
+from decabench.tasks.task import Files, Source, Task
 
 __all__ = ["IMDB"]
 
-_HUB = Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31")
+_HUB = ("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31")
 _PARTS = {"train": "train", "validation": "train", "test": "test"}
 _LABEL = 12_500
 """Training reviews of each label, which stand together, negative ones first."""
@@ -50,11 +50,10 @@ IMDB = Task(
         Source(
             "hub parquet",
             {
-                split: (hub_file(_HUB, f"plain_text/{part}-00000-of-00001.parquet"),)
+                split: (hub_file(*_HUB, f"plain_text/{part}-00000-of-00001.parquet"),)
                 for split, part in _PARTS.items()
             },
             _read,
-            hub=_HUB,
         ),
     ),
     licence="Not stated; the reviews are their authors'; for research",

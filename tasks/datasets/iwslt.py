@@ -12,8 +12,8 @@ from pathlib import Path
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, github_raw, hub_file, open_text, parquet_records
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, open_text, parquet_records
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
 __all__ = ["IWSLT_EN_DE", "IWSLT_OTHERS"]
@@ -78,8 +78,8 @@ class _Direction:
 
 
 _EN_DE = _Direction("en", "de")
-_BACKUP = ("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43")
-_HUB = Hub("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
+_BACKUP = github_raw("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43", "iwslt/de-en")
+_HUB = ("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
 _HUB_FILES = {"validation": "iwslt2017-en-de/test/0000.parquet", "test": "iwslt2017-en-de/test/0000.parquet"}
 _OUTER = "2016-01.tgz"
 
@@ -211,12 +211,6 @@ def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Examp
     return _examples(direction, ((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
 
 
-def _remote(
-    name: str, sha256: str | None = None, size: int | None = None, blob: str | None = None
-) -> RemoteFile:
-    return RemoteFile(name, (github_raw(*_BACKUP, f"iwslt/de-en/{name}"),), sha256, size, git_blob=blob)
-
-
 _ALL_PAIRS = RemoteFile(
     _OUTER,
     (
@@ -248,36 +242,17 @@ def _archives(direction: _Direction) -> tuple[Source, Source]:
     )
 
 
-_SPLIT_FILES = {
-    "train": (
-        _remote("train.tags.de-en.en", blob="e1ae5f9ef436a9f4278dae79cca70b0cda1c8d3b"),
-        _remote("train.tags.de-en.de", blob="e377256e5d7e2aa1d5518051db5bce8ecc568a8f"),
-    ),
-    "validation": (
-        _remote(
-            "IWSLT16.TED.tst2013.de-en.en.xml",
-            "479fec5ca4c5e8b8fe7932f639909d925987a9fb37db17e425aacf64707c70bb",
-            128_416,
-        ),
-        _remote(
-            "IWSLT16.TED.tst2013.de-en.de.xml",
-            "5b74a7292fcb8f71cf6de9bcf9c9a24b87ab2904fd8c4b73c1e81f353f79b407",
-            140_762,
-        ),
-    ),
-    "test": (
-        _remote(
-            "IWSLT16.TED.tst2014.de-en.en.xml",
-            "bcbbf0904ee6275aa8ba1636ff2211e0621ba7f5c92bf2292b1e27671219cc9e",
-            154_866,
-        ),
-        _remote(
-            "IWSLT16.TED.tst2014.de-en.de.xml",
-            "e9b233372416169e3b36391b1d9005ba2a28bf51751f406171b59e09a9018f9e",
-            170_743,
-        ),
-    ),
-}
+_SPLIT_FILES = listed_files(
+    _BACKUP,
+    """
+    train      e1ae5f9ef436a9f4278dae79cca70b0cda1c8d3b - train.tags.de-en.en
+    train      e377256e5d7e2aa1d5518051db5bce8ecc568a8f - train.tags.de-en.de
+    validation 479fec5ca4c5e8b8fe7932f639909d925987a9fb37db17e425aacf64707c70bb 128_416 IWSLT16.TED.tst2013.de-en.en.xml
+    validation 5b74a7292fcb8f71cf6de9bcf9c9a24b87ab2904fd8c4b73c1e81f353f79b407 140_762 IWSLT16.TED.tst2013.de-en.de.xml
+    test       bcbbf0904ee6275aa8ba1636ff2211e0621ba7f5c92bf2292b1e27671219cc9e 154_866 IWSLT16.TED.tst2014.de-en.en.xml
+    test       e9b233372416169e3b36391b1d9005ba2a28bf51751f406171b59e09a9018f9e 170_743 IWSLT16.TED.tst2014.de-en.de.xml
+    """,
+)
 
 
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
@@ -287,9 +262,8 @@ def _german_sources(direction: _Direction) -> tuple[Source, ...]:
         *_archives(direction),
         Source(
             "hub parquet (2017)",
-            {split: (hub_file(_HUB, name),) for split, name in _HUB_FILES.items()},
+            {split: (hub_file(*_HUB, name),) for split, name in _HUB_FILES.items()},
             partial(_read_hub, direction),
-            hub=_HUB,
         ),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import hub_file, line_records, parquet_records
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
 __all__ = ["MULTINLI"]
@@ -18,7 +18,7 @@ _LABELS = ("entailment", "neutral", "contradiction")
 _ZIP = "multinli_1.0.zip"
 _MEMBERS = {"train": ("train",), "validation": ("dev_matched", "dev_mismatched")}
 _PARQUET = {"train": ("train",), "validation": ("validation_matched", "validation_mismatched")}
-_HUB = Hub("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
+_HUB = ("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
 
 
 def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
@@ -124,11 +124,10 @@ MULTINLI = Task(
         Source(
             "hub parquet",
             {
-                split: tuple(hub_file(_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts)
+                split: tuple(hub_file(*_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts)
                 for split, parts in _PARQUET.items()
             },
             _read_parquet,
-            hub=_HUB,
         ),
         Source(
             "upstream zip",

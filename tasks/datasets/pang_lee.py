@@ -14,8 +14,15 @@ from decabench.tasks.datasets.reviews import (
 )
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import github_raw, hub_file, parquet_records, shuffle_key, text_lines
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.readers import (
+    github_raw,
+    hub_file,
+    listed_files,
+    parquet_records,
+    shuffle_key,
+    text_lines,
+)
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed
 
 __all__ = ["MR", "SUBJ"]
@@ -54,9 +61,21 @@ def _read_subj(files: Files, split: str) -> Iterator[Example]:
     yield from _subj_examples({label: files.path(f"subj.{label}") for label in _SUBJ_LABELS}, split)
 
 
-def _subj_file(label: str, sha256: str, size: int) -> RemoteFile:
-    return RemoteFile(f"subj.{label}", (), sha256, size)
-
+_TEXT_FILES = listed_files(
+    "",
+    """
+    subj 5ddc9b44dc60d64d651347fcd7bdd489b0c70661e3f768215c16eea36f51204a 669_456 subj.objective
+    subj 73a2dcf8dc3cbcc7f068a70ef9f021c86b2a8e4dac81566b7fd015b3e938f2c5 630_790 subj.subjective
+    mr   2da124ec187a9d5a29c9f04e91c540e02baed5af8868f550a26bd6fd4dbf8bf0 626_139 rt-polarity.pos
+    mr   4ace77d558c3714723843f1d65b60c01e3417b208180f0728808d76ad0eeeaca 612_256 rt-polarity.neg
+    """,
+)
+_NLTK_FILE = RemoteFile(
+    _SUBJ_ZIP,
+    (github_raw(*_NLTK, f"packages/corpora/{_SUBJ_ZIP}"),),
+    "741f3371e1a4375051b874fd82fd55857b90975473c91c19a3101cbe17fc4d8c",
+    521_628,
+)
 
 SUBJ = Task(
     name="subj",
@@ -69,39 +88,11 @@ SUBJ = Task(
     sources=(
         Source(
             "nltk zip",
-            dict.fromkeys(
-                _SPLITS,
-                (
-                    RemoteFile(
-                        _SUBJ_ZIP,
-                        (github_raw(*_NLTK, f"packages/corpora/{_SUBJ_ZIP}"),),
-                        "741f3371e1a4375051b874fd82fd55857b90975473c91c19a3101cbe17fc4d8c",
-                        521_628,
-                    ),
-                ),
-            ),
+            dict.fromkeys(_SPLITS, (_NLTK_FILE,)),
             _read_subj_zip,
             members=tuple(_SUBJ_MEMBERS.values()),
         ),
-        Source(
-            "text files",
-            dict.fromkeys(
-                _SPLITS,
-                (
-                    _subj_file(
-                        "objective",
-                        "5ddc9b44dc60d64d651347fcd7bdd489b0c70661e3f768215c16eea36f51204a",
-                        669_456,
-                    ),
-                    _subj_file(
-                        "subjective",
-                        "73a2dcf8dc3cbcc7f068a70ef9f021c86b2a8e4dac81566b7fd015b3e938f2c5",
-                        630_790,
-                    ),
-                ),
-            ),
-            _read_subj,
-        ),
+        Source("text files", dict.fromkeys(_SPLITS, _TEXT_FILES["subj"]), _read_subj),
     ),
     licence="CC BY 4.0 (NLTK's package)",
     citation="Pang et al. 2004, A Sentimental Education: Sentiment Analysis Using Subjectivity Summarization",
@@ -134,7 +125,7 @@ SUBJ = Task(
 )
 
 # The hub's split: the first 80 % of each label train, the next 10 % validate, the last 10 % test; positive ones first.
-_MR_HUB = Hub("cornell-movie-review-data/rotten_tomatoes", "aa13bc287fa6fcab6daf52f0dfb9994269ffea28")
+_MR_HUB = ("cornell-movie-review-data/rotten_tomatoes", "aa13bc287fa6fcab6daf52f0dfb9994269ffea28")
 
 
 def _read_mr(files: Files, split: str) -> Iterator[Example]:
@@ -168,31 +159,10 @@ MR = Task(
     sources=(
         Source(
             "hub parquet",
-            {split: (hub_file(_MR_HUB, f"{split}.parquet"),) for split in _SPLITS},
+            {split: (hub_file(*_MR_HUB, f"{split}.parquet"),) for split in _SPLITS},
             _read_mr_parquet,
-            hub=_MR_HUB,
         ),
-        Source(
-            "text files",
-            dict.fromkeys(
-                _SPLITS,
-                (
-                    RemoteFile(
-                        "rt-polarity.pos",
-                        (),
-                        "2da124ec187a9d5a29c9f04e91c540e02baed5af8868f550a26bd6fd4dbf8bf0",
-                        626_139,
-                    ),
-                    RemoteFile(
-                        "rt-polarity.neg",
-                        (),
-                        "4ace77d558c3714723843f1d65b60c01e3417b208180f0728808d76ad0eeeaca",
-                        612_256,
-                    ),
-                ),
-            ),
-            _read_mr,
-        ),
+        Source("text files", dict.fromkeys(_SPLITS, _TEXT_FILES["mr"]), _read_mr),
     ),
     licence="CC BY 4.0 (NLTK's package)",
     citation="Pang et al. 2005, Seeing Stars: Exploiting Class Relationships for Sentiment Categorization",

@@ -9,14 +9,14 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
 __all__ = ["SCHEMA"]
 
 _FILE = "schema.txt"
 _COMMIT = "043ab56c592762517f7f14476d21cd6444d0de5c"
-_HUB = Hub("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
+_HUB = ("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
 _ALTERNATIVES = re.compile(r"\[([^\]/]*)/([^\]]*)\]")
 _EXAMPLES = 262
 _SLICES = {"train": slice(0, 80), "validation": slice(80, -100), "test": slice(-100, None)}
@@ -120,9 +120,8 @@ SCHEMA = Task(
         Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),
         Source(
             "hub parquet",
-            {split: (hub_file(_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
+            {split: (hub_file(*_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
             _read_parquet,
-            hub=_HUB,
         ),
     ),
     licence="BSD-3-Clause (repository), CC BY 4.0 (dataset card)",

@@ -15,7 +15,7 @@ from decabench.tasks.readers import (
     parquet_records,
     shuffled_within,
 )
-from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
 __all__ = ["SQUAD", "SQUAD2"]
@@ -23,8 +23,8 @@ __all__ = ["SQUAD", "SQUAD2"]
 _FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
 _FILES_2 = {"train": "train-v2.0.json", "validation": "dev-v2.0.json"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
-_HUB = Hub("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
-_HUB_2 = Hub("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
+_HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
+_HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
 
 _UNANSWERABLE = "unanswerable"
 """The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer there,
@@ -157,9 +157,8 @@ SQUAD = Task(
         ),
         Source(
             "hub parquet",
-            {split: (hub_file(_HUB, _parquet("plain_text", split)),) for split in ("train", "validation")},
+            {split: (hub_file(*_HUB, _parquet("plain_text", split)),) for split in ("train", "validation")},
             _read_parquet,
-            hub=_HUB,
         ),
     ),
     licence="CC BY-SA 4.0",
@@ -204,9 +203,8 @@ SQUAD2 = Task(
         ),
         Source(
             "hub parquet",
-            {split: (hub_file(_HUB_2, _parquet("squad_v2", split)),) for split in ("train", "validation")},
+            {split: (hub_file(*_HUB_2, _parquet("squad_v2", split)),) for split in ("train", "validation")},
             _read_parquet_2,
-            hub=_HUB_2,
         ),
     ),
     licence="CC BY-SA 4.0",

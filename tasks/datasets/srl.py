@@ -8,8 +8,8 @@ from itertools import chain
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import open_text
-from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.readers import listed_files, open_text
+from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import PromptTemplate, wrapped
 
 __all__ = ["SRL", "detokenise"]
@@ -119,10 +119,14 @@ def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
             predicates, questions = predicates - 1, int(fields[2])
 
 
-def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
-    name = f"wiki1.{_UPSTREAM[split]}.qa"
-    return (RemoteFile(name, (f"https://dada.cs.washington.edu/qasrl/data/{name}",), sha256, size),)
-
+_FILES = listed_files(
+    "https://dada.cs.washington.edu/qasrl/data",
+    """
+    train      f927417e94e67b7ae17e33dd882989a5556d7ff37376f8bf5c78ece7d17a6c64 646_763 wiki1.train.qa
+    validation caa94beaaf22304422cdc1a2fd8732b1a47401c9555a81e1f4da81e0a7557a8b 222_666 wiki1.dev.qa
+    test       b43a998344fbd520955fb8f0f7b3691ace363daa8628552cf5cf5c8d84df6cca 218_300 wiki1.test.qa
+    """,
+)
 
 _PROMPT = PromptTemplate(
     instruction=(
@@ -148,23 +152,7 @@ SRL = Task(
     output=Text(extractive=True, max_tokens=128),
     metric="nf1",
     counts={"train": 6_414, "validation": 2_183, "test": 2_201},
-    sources=(
-        Source(
-            "upstream qa",
-            {
-                "train": _file(
-                    "train", "f927417e94e67b7ae17e33dd882989a5556d7ff37376f8bf5c78ece7d17a6c64", 646_763
-                ),
-                "validation": _file(
-                    "validation", "caa94beaaf22304422cdc1a2fd8732b1a47401c9555a81e1f4da81e0a7557a8b", 222_666
-                ),
-                "test": _file(
-                    "test", "b43a998344fbd520955fb8f0f7b3691ace363daa8628552cf5cf5c8d84df6cca", 218_300
-                ),
-            },
-            _read,
-        ),
-    ),
+    sources=(Source("upstream qa", _FILES, _read),),
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",

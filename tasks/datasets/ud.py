@@ -14,7 +14,8 @@ from decabench.tasks.datasets.columns import (
 )
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Tree
-from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.readers import listed_files
+from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import word_by_word
 
 __all__ = ["UD_DEP", "UD_POS"]
@@ -46,21 +47,14 @@ def _sentences(files: Files, split: str, has_heads: bool = False) -> Iterator[Se
 
 
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
-_RELEASE = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.7"
-
-
-def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
-    name = f"en_ewt-ud-{_UPSTREAM[split]}.conllu"
-    return (RemoteFile(name, (f"{_RELEASE}/{name}",), sha256, size),)
-
-
-_FILES = {
-    "train": _file("train", "4e45f7b6f6d4e8d33e0ba7090fc37f2385a91711edb20d456d3fb5f45ac0fc28", 13_469_758),
-    "validation": _file(
-        "validation", "57703dcd3b04c32dda6cb7c2a9d836daf65c2b9141a670163693d230b46559c8", 1_711_407
-    ),
-    "test": _file("test", "25ef2d6fe772b8f05be374e093693f14284ccdd870fc27a9295f7e5a0fc3253a", 1_712_757),
-}
+_FILES = listed_files(
+    "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.7",
+    """
+    train      4e45f7b6f6d4e8d33e0ba7090fc37f2385a91711edb20d456d3fb5f45ac0fc28 13_469_758 en_ewt-ud-train.conllu
+    validation 57703dcd3b04c32dda6cb7c2a9d836daf65c2b9141a670163693d230b46559c8 1_711_407  en_ewt-ud-dev.conllu
+    test       25ef2d6fe772b8f05be374e093693f14284ccdd870fc27a9295f7e5a0fc3253a 1_712_757  en_ewt-ud-test.conllu
+    """,
+)
 
 _UPOS_TAGS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),

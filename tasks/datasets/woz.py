@@ -9,15 +9,14 @@ from functools import partial
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, github_raw, json_records
-from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.readers import Record, github_raw, json_records, listed_files
+from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["WOZ_DE", "WOZ_EN"]
 
 _QUESTION = "What is the change in state?"
 _UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
-_COMMIT = "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77"
 
 Slot = tuple[str, str]
 
@@ -107,11 +106,23 @@ def _read(language: str, files: Files, split: str) -> Iterator[Example]:
         yield from _turns(f"{language}_{number}", dialogue.records("dialogue", "turn"))
 
 
-def _file(language: str, split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
-    name = f"woz_{_UPSTREAM[split]}_{language}.json"
-    url = github_raw("nmrksic/neural-belief-tracker", _COMMIT, f"data/woz/{name}")
-    return (RemoteFile(name, (url,), sha256, size),)
-
+_URL = github_raw("nmrksic/neural-belief-tracker", "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77", "data/woz")
+_ENGLISH = listed_files(
+    _URL,
+    """
+    train      7cd9e971553e5f3e80bb0c93164bf4c619c7f49f45d636a0512474cdeb074485 3_825_261 woz_train_en.json
+    validation ae1ea9067fd05c0179d349f140b38de1b2db587d5bfcb4f99ef0d77474ab00ad 1_222_746 woz_validate_en.json
+    test       3673e433b21a6b0d74e9144bd059e64b29bc3e1c5dc0e18654a98ec597c0d72c 2_481_214 woz_test_en.json
+    """,
+)
+_GERMAN = listed_files(
+    _URL,
+    """
+    train      5a45bf0aefd258dbd05fd178b0be04ea7bbd4594b245e381f4ffeaabe3fa3c8a 3_879_554 woz_train_de.json
+    validation d2c0086b86430b61eab7f816c6f34d52e79a403a46e9b45d5867b0fa912cfb48 1_233_820 woz_validate_de.json
+    test       e40219302733703ae5beadccd7cc4079befdc720903b9ccf22b4a952c83bdbe6 2_513_360 woz_test_de.json
+    """,
+)
 
 _PROMPT = PromptTemplate(
     instruction=(
@@ -149,32 +160,7 @@ WOZ_EN = Task(
     output=Text(max_tokens=48),
     metric="joint_goal_em",
     counts={"train": 2_536, "validation": 830, "test": 1_646},
-    sources=(
-        Source(
-            "upstream json",
-            {
-                "train": _file(
-                    "en",
-                    "train",
-                    "7cd9e971553e5f3e80bb0c93164bf4c619c7f49f45d636a0512474cdeb074485",
-                    3_825_261,
-                ),
-                "validation": _file(
-                    "en",
-                    "validation",
-                    "ae1ea9067fd05c0179d349f140b38de1b2db587d5bfcb4f99ef0d77474ab00ad",
-                    1_222_746,
-                ),
-                "test": _file(
-                    "en",
-                    "test",
-                    "3673e433b21a6b0d74e9144bd059e64b29bc3e1c5dc0e18654a98ec597c0d72c",
-                    2_481_214,
-                ),
-            },
-            partial(_read, "en"),
-        ),
-    ),
+    sources=(Source("upstream json", _ENGLISH, partial(_read, "en")),),
     licence="Apache-2.0 (repository)",
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
@@ -191,32 +177,7 @@ WOZ_DE = replace(
     name="woz.de",
     dataset="WOZ 2.0, German",
     secondary=("nf1", "dialogue_f1"),
-    sources=(
-        Source(
-            "upstream json",
-            {
-                "train": _file(
-                    "de",
-                    "train",
-                    "5a45bf0aefd258dbd05fd178b0be04ea7bbd4594b245e381f4ffeaabe3fa3c8a",
-                    3_879_554,
-                ),
-                "validation": _file(
-                    "de",
-                    "validation",
-                    "d2c0086b86430b61eab7f816c6f34d52e79a403a46e9b45d5867b0fa912cfb48",
-                    1_233_820,
-                ),
-                "test": _file(
-                    "de",
-                    "test",
-                    "e40219302733703ae5beadccd7cc4079befdc720903b9ccf22b4a952c83bdbe6",
-                    2_513_360,
-                ),
-            },
-            partial(_read, "de"),
-        ),
-    ),
+    sources=(Source("upstream json", _GERMAN, partial(_read, "de")),),
     citation="Mrksic et al. 2017, Semantic Specialisation of Distributional Word Vector Spaces",
     notes=(
         "The English dialogues and their slots, translated: the question stays English. Ids are "

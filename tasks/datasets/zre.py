@@ -10,7 +10,7 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import hub_file, open_text, parquet_records
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
 __all__ = ["ZRE"]
@@ -23,7 +23,7 @@ _PARQUET = {
     "validation": "data/validation-00000-of-00001.parquet",
     "test": "data/test-00000-of-00001.parquet",
 }
-_HUB = Hub("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb770971771")
+_HUB = ("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb770971771")
 
 
 def _example(
@@ -94,9 +94,8 @@ ZRE = Task(
     sources=(
         Source(
             "hub parquet",
-            {split: (hub_file(_HUB, name),) for split, name in _PARQUET.items()},
+            {split: (hub_file(*_HUB, name),) for split, name in _PARQUET.items()},
             _read_parquet,
-            hub=_HUB,
         ),
         Source(
             "upstream archive",

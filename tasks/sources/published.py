@@ -288,7 +288,7 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
                 return path, make_record(file, plain_url(url), path, digests)
         raise MissingDataError(f"{file.name} from {' and from '.join(failures)}")
 
-    if not any(source.is_downloadable for source in sources):
+    if not any(source.urls for source in sources):
         own = "; or ".join(_own_files(source, splits) for source in sources)
         raise MissingDataError(
             f"The files for {task} are not published: put your own ({own}) into the folder DIR/{task} and use --mirror "

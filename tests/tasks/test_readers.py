@@ -16,7 +16,7 @@ from decabench.tasks.readers import (
     one_token,
     stream_items,
 )
-from decabench.tasks.task import Hub, RemoteFile
+from decabench.tasks.task import RemoteFile
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -72,7 +72,7 @@ def test_github_raw() -> None:
 
 
 def test_hub_file() -> None:
-    assert hub_file(Hub("a/b", "c0ffee"), "d/e.parquet") == RemoteFile(
+    assert hub_file("a/b", "c0ffee", "d/e.parquet") == RemoteFile(
         "d/e.parquet", ("https://huggingface.co/datasets/a/b/resolve/c0ffee/d/e.parquet",)
     )
 

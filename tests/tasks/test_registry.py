@@ -96,11 +96,6 @@ def test_addresses(task: Task) -> None:
 @EVERY_TASK
 def test_repositories_are_named_at_a_commit(task: Task) -> None:
     for source in task.sources:
-        if source.hub:
-            assert re.fullmatch(r"[\w-]+/[\w-]+", source.hub.repository)
-            assert re.fullmatch("[0-9a-f]{40}", source.hub.revision)
-            names = {file.name for files in source.files.values() for file in files}
-            assert all(name.endswith(".parquet") for name in names)
         pinned = {url: file.sha256 for files in source.files.values() for file in files for url in file.urls}
         for files in source.files.values():
             for url in (url for file in files for url in file.urls):

@@ -18,11 +18,11 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suite import PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import ContextLimit, Hub, RemoteFile, Source, Task, context_limits
+from decabench.tasks.task import ContextLimit, RemoteFile, Source, Task, context_limits
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
 VALUES = [
-    *(Task, Source, RemoteFile, Hub, ContextLimit, Example, Question, Suite, PublishedRow),
+    *(Task, Source, RemoteFile, ContextLimit, Example, Question, Suite, PublishedRow),
     *(Text, Label, Tags, Tree, Number, PromptTemplate, AnswerForm, Variant),
 ]
 SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, split: iter(()))
