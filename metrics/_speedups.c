@@ -608,98 +608,11 @@ normalize_ascii(PyObject *module, PyObject *given)
     return result;
 }
 
-/* The four substitutions of the 13a tokenizer (sacrebleu, TokenizerRegexp), one pass each. Bytes of UTF-8 will do for
-   characters: all that the patterns name is ASCII, and a byte that is not ASCII is no digit. */
-
-static int
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static int
-is_point(char c)
-{
-    return c == '.' || c == ',';
-}
-
-static int
-is_symbol(char c) /* [{-~[-` -&(-+:-@/] */
-{
-    return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
-           (c >= ':' && c <= '@') || c == '/';
-}
-
-static int
-is_pair(int pass, char first, char second)
-{
-    switch (pass) {
-    case 1:
-        return !is_digit(first) && is_point(second);
-    case 2:
-        return is_point(first) && !is_digit(second);
-    default:
-        return is_digit(first) && second == '-';
-    }
-}
-
-static PyObject *
-tokenize_13a(PyObject *module, PyObject *given)
-{
-    Py_ssize_t size;
-    const char *text = PyUnicode_AsUTF8AndSize(given, &size);
-    if (text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
-            return NULL;
-        PyErr_Clear(); /* half of a surrogate pair */
-        Py_RETURN_NONE;
-    }
-    /* A symbol becomes three characters, and every pass after that may double what it is given. */
-    char *buffers = size < PY_SSIZE_T_MAX / 64 ? malloc((size_t)size * 36 + 1) : NULL;
-    if (buffers == NULL)
-        return PyErr_NoMemory();
-    char *source = buffers, *end = buffers;
-    for (Py_ssize_t at = 0; at < size; at++) {
-        int symbol = is_symbol(text[at]);
-        if (symbol)
-            *end++ = ' ';
-        *end++ = text[at];
-        if (symbol)
-            *end++ = ' ';
-    }
-    char *target = buffers + size * 12;
-    for (int pass = 1; pass <= 3; pass++) {
-        char *written = target;
-        for (char *at = source; at < end; at++) {
-            if (at + 1 == end || !is_pair(pass, at[0], at[1])) {
-                *written++ = *at;
-                continue;
-            }
-            if (pass == 2)
-                *written++ = ' ';
-            *written++ = *at++;
-            *written++ = ' ';
-            *written++ = *at;
-            if (pass != 2)
-                *written++ = ' ';
-        }
-        char *room = source;
-        source = target;
-        end = written;
-        target = room;
-    }
-    PyObject *result = PyUnicode_FromStringAndSize(source, end - source);
-    free(buffers);
-    return result;
-}
-
 static PyMethodDef functions[] = {
     {"rouge_counts", (PyCFunction)(void (*)(void))rouge_counts, METH_FASTCALL,
      "Do what _rouge155.count does, of texts in UTF-8."},
     {"ngram_hits", (PyCFunction)(void (*)(void))ngram_hits, METH_FASTCALL,
      "Count the first text's n-grams that others have, for each order up to the highest."},
-    {"tokenize_13a", tokenize_13a, METH_O,
-     "Do what sacrebleu's TokenizerRegexp does, but for surplus spaces; None for a text that is not Unicode."},
     {"normalize_ascii", normalize_ascii, METH_O,
      "Do what nf1.normalize does; None for a text that is not ASCII."},
     {NULL, NULL, 0, NULL},

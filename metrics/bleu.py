@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from .base import (
@@ -25,7 +24,7 @@ from .base import (
 )
 
 try:
-    from ._speedups import ngram_hits, tokenize_13a
+    from ._speedups import ngram_hits
 except ImportError:  # there was no compiler
     _compiled = False
 else:
@@ -56,20 +55,11 @@ def load_scorer(name: str) -> Any:
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    official = load_scorer("BLEU")(tokenize="13a").tokenizer
-    tokenize = partial(_tokenize, official) if _compiled else official
+    tokenize = load_scorer("BLEU")(tokenize="13a").tokenizer
     return [
         _row(text, reference.answers, tokenize)
         for text, reference in zip(predictions, references, strict=True)
     ]
-
-
-def _tokenize(official: Callable[[str], str], text: str) -> str:
-    """Tokenize like sacrebleu, but for surplus spaces; what is rare is left to it."""
-    if "&" in text or "\n" in text or "<skipped>" in text:
-        return official(text)
-    found = tokenize_13a(f" {text} ")
-    return official(text) if found is None else found
 
 
 def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:

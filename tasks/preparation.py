@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -24,26 +21,21 @@ from decabench.files import (
     Paths,
     as_paths,
     atomic_file,
-    canonical_texts,
     make_folder,
     sweep_temporary,
     wait_for_lock,
 )
-from decabench.metrics import METRICS, MetricError, Reference
-from decabench.tasks.example import Example
-from decabench.tasks.outputs import compares_words, find_alike, find_fault
+from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
-    Source,
     Task,
     available_splits,
     describe_absent,
     unquoted,
 )
-from decabench.tasks.taskfile import MOST_FAULTS, describe_rows
 from decabench.text import printable, quoted
 from decabench.untrusted import read_json
 
@@ -456,7 +448,7 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
     if not request.sample or request.force:
         return
     try:
-        records = store.records(task.name, earlier=True)
+        records = store.records(task.name)
         origins = {record.origin for record in records.values()} & {"mirror", "upstream"}
     except DataError:
         return
@@ -564,23 +556,18 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     # A run that is killed from here on must not look finished, but the place stays on record.
     _write_inputs(store, task, split, {"place": recorded} if is_again else None)
     is_verified = bool(files) and all(file.status == "verified" for file in files)
-    examples = _check_classes(task, split, _check_levels(task, source.read(opened.files, split)))
-    if task.origin == "user" and task.definition is None:
-        examples = _check_answers(task, split, examples)
-    workings = _Workings()
-    if task.origin == "user" and compares_words(task.output, task.metric):
-        examples = workings.noting(examples)
-    if request.origin == "upstream" and task.folder is None and not is_verified:
-        examples = _require_count(task, split, source, examples)
+    published = source.counts.get(split, task.counts.get(split, 0))
+    is_counted = request.origin == "upstream" and task.folder is None and not is_verified
+    facts = SplitFacts(task, split, least=published if is_counted else 0)
+    examples = facts.collect(check_examples(task, split, source.read(opened.files, split)))
     try:
         records = store.records(task.name)
     except DataError:  # a damaged record is replaced by the new one
         records = {}
-    salt, asked = "", _Asked()
+    salt = ""
     if split in task.hidden:
         before = records.get(split)
         salt = (before and before.salt) or secrets.token_hex(16)
-        examples = asked.noting(examples)
     instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
     with unquoted(bool(salt) and not request.hidden, instead), _naming_files(files):
         try:
@@ -596,79 +583,16 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(task.files_folder) if request.sample else workings.describe(),
+        note=sample_note(task.files_folder) if request.sample else facts.note,
         units_digest=units_digest,
         salt=salt,
-        questions=f"sha256:{asked.digest.hexdigest()}" if salt else "",
-        labelled=asked.labelled,
+        questions=f"sha256:{facts.asked.hexdigest()}" if salt else "",
+        labelled=facts.labelled,
     )
     record = replace(record, checked=record.check_digest(store.path(task.name, split)))
     store.write_records(task, {**records, split: record})
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": place, "files": stamps})
-
-
-class _Asked:
-    """The public facts about a hidden split, collected while it is read."""
-
-    def __init__(self) -> None:
-        self.digest = hashlib.sha256()
-        """Digests the text that a predictor receives."""
-        self.labelled = True
-        """Whether labels are there at all."""
-
-    def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield examples, and record the facts about them."""
-        for example in examples:
-            yield example
-            asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
-            self.digest.update(asked.encode("utf-8", "surrogatepass"))
-            self.labelled = bool(example.answers)
-
-
-_WORKING = re.compile(
-    r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
-)
-"""A text that ends in a mark and a short answer, as those of GSM8K and MATH."""
-
-
-class _Workings:
-    """Counts gold answers that have their working before them, which no model would repeat."""
-
-    def __init__(self) -> None:
-        self.examples = 0
-        self.marks = Counter[str]()
-
-    def noting(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield examples, and count."""
-        for example in examples:
-            yield example
-            self.examples += 1
-            if example.answers and (found := _WORKING.fullmatch(example.answers[0])):
-                self.marks[found[1]] += 1
-
-    def describe(self) -> str:
-        """Say so if most are such; else nothing."""
-        if 2 * (count := self.marks.total()) <= self.examples:
-            return ""
-        mark = self.marks.most_common(1)[0][0]
-        return (
-            f"{count:,} of {self.examples:,} gold answers are a text that ends in `{mark}` and a short answer; the "
-            "metric compares the whole text, so keep only the part after the mark as the answer"
-        )
-
-
-def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield the examples of files without a published digest. Raises DataError if there are fewer than published."""
-    rows = 0
-    for example in examples:
-        rows += 1
-        yield example
-    if rows < (published := source.counts.get(split, task.counts.get(split, 0))):
-        raise DataError(
-            f"{', '.join(file.name for file in source.files[split])}: {rows:,} of the {published:,} examples of "
-            f"{task.name}, {split}, are there, {published - rows:,} are missing; fetch again with --force."
-        )
 
 
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
@@ -703,52 +627,6 @@ def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
         if not names or any(Path(name).name in str(error) for name in names):
             raise
         raise type(error)(f"{', '.join(names)}: {error}") from error
-
-
-def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield the examples. Raises DataError if the task names more or fewer units than its first example has."""
-    for number, example in enumerate(examples):
-        if not number and task.unit_names and len(task.unit_names) != len(example.units):
-            raise DataError(
-                f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
-                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
-            )
-        yield example
-
-
-def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield the examples of a user's task in Python; the reader of a task file checks its own.
-
-    Raises DataError for answers that change when they are read and written again.
-    """
-    if fault := find_alike(task.output, task.metric):
-        raise DataError(fault)
-    faults: dict[str, list[str]] = {}
-    for example in examples:
-        if example.answers and (fault := find_fault(example, task.output, (task.metric, *task.secondary))):
-            faults.setdefault(fault, []).append(example.id)
-            if len(faults) > MOST_FAULTS:
-                break
-        yield example
-    if faults:
-        raise DataError(describe_rows(f"{task.name}, {split}", faults))
-
-
-def _check_classes(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield examples. Raises DataError if they have more classes than a metric can score, before any prediction."""
-    found = (METRICS[name].find_classes for name in (task.metric, *task.secondary) if name in METRICS)
-    firsts: list[tuple[Callable[[Sequence[Reference]], Sequence[str]], dict[str, Example]]]
-    firsts = [(find, {}) for find in found if find is not None]
-    for example in examples:
-        for find, first in firsts if example.answers else ():
-            for name in find([example]):
-                first.setdefault(name, example)
-        yield example
-    for find, first in firsts:
-        try:
-            find(list(first.values()))
-        except MetricError as error:
-            raise DataError(f"{task.name}, {split}: {error}") from error
 
 
 def _place(task: Task, request: Request) -> str:

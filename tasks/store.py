@@ -54,8 +54,6 @@ __all__ = [
 ]
 
 FORMAT = "decabench.task/2"
-_EARLIER_FORMATS = ("decabench.task/1",)
-"""Layouts of earlier versions, to be prepared again; 1 had one `group` in place of `units`."""
 _BATCH = 1_000
 _FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
@@ -294,23 +292,13 @@ class Store:
                     f"{task.name}{include_option(task)} again."
                 )
 
-    def records(self, task: str, earlier: bool = False) -> dict[str, SplitRecord]:
-        """Read the records of a task's prepared splits; empty if nothing is prepared.
-
-        Raises DataError if they are damaged, or have the layout of an earlier version, unless `earlier` allows that.
-        """
+    def records(self, task: str) -> dict[str, SplitRecord]:
+        """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError for damage."""
         import msgspec
 
         path = self.folder(task) / "task.json"
         try:
-            content = read_json(path)
-            if content.get("format") in _EARLIER_FORMATS and not earlier:
-                raise DataError(
-                    f"{task} in {self.home} was prepared by an earlier version of decabench, in another layout: run "
-                    f"decabench prepare {task} again, with the --mirror or --sample that you used."
-                )
-            if content.get("format") not in (FORMAT, *_EARLIER_FORMATS):
-                raise ValueError(f"its format is {quoted(str(content.get('format')))}, not {FORMAT!r}")
+            content = read_json(path, format=FORMAT)
             return msgspec.convert(content.get("splits"), dict[str, SplitRecord])
         except (FileNotFoundError, NotADirectoryError):
             return {}

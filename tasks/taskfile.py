@@ -16,6 +16,7 @@ from typing import Any
 from decabench.errors import DataError
 from decabench.metrics import METRICS, MetricError
 from decabench.tables import TomlTable
+from decabench.tasks.checks import MOST_FAULTS, describe_rows
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import (
     SCHEMES,
@@ -45,7 +46,7 @@ from decabench.tasks.task import (
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
-__all__ = ["MOST_FAULTS", "TASK_FORMAT", "describe_rows", "task_from_toml"]
+__all__ = ["TASK_FORMAT", "task_from_toml"]
 
 TASK_FORMAT = "decabench.taskfile/1"
 
@@ -344,22 +345,6 @@ _WHOLE_NUMBERS = (
     "Every answer is a whole number with .0, as pandas writes a column with gaps, but models leave out the .0: write "
     "1945 for 1945.0, or give the output the kind number."
 )
-
-MOST_FAULTS = 20
-"""So many different faults of a table are told at once."""
-
-
-def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
-    """Tell every fault of a table, each with the first place that has it."""
-    told = []
-    for fault, places in faults.items():
-        others = len(places) - 1
-        more = f" The same in {others:,} more row{'s' if others > 1 else ''}." if others else ""
-        told.append(f"{places[0]}: {fault}{more}")
-    if len(told) == 1:
-        return f"{name}, {told[0]}"
-    listed = "\n".join(f"- {each}" for each in told[:MOST_FAULTS])
-    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > MOST_FAULTS else "")
 
 
 def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:

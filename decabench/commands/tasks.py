@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -56,14 +57,11 @@ def _describe(task: Task, store: Store) -> TaskDescription:
     from decabench.commands.prepare import describe_split
     from decabench.errors import DataError
 
+    state: Literal["prepared", "not prepared", "damaged"] = "damaged"
     records: Mapping[str, SplitRecord] = {}
-    state: Literal["prepared", "not prepared", "outdated", "damaged"] = "damaged"
-    try:
-        state = "outdated" if store.records(task.name, earlier=True) else "not prepared"
+    with suppress(DataError):
         records = store.records(task.name)
-        state = "prepared" if records else state
-    except DataError:
-        pass
+        state = "prepared" if records else "not prepared"
     return TaskDescription(
         name=task.name,
         dataset=task.dataset,
@@ -107,13 +105,9 @@ def _status(store: Store, task: Task) -> str:
     from decabench.tasks import SPLITS
 
     try:
-        records = store.records(task.name, earlier=True)
+        records = store.records(task.name)
     except DataError:
         return "damaged"
-    try:
-        store.records(task.name)
-    except DataError:
-        return "of an earlier version: prepare again"
     if not records:
         return "no"
     origins = "/".join(sorted({record.origin for record in records.values()}))

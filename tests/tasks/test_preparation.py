@@ -195,16 +195,6 @@ def test_a_mirror_by_another_name_is_the_same(
     assert is_prepared(TASK, request_for(mirror="mirror/"))
 
 
-def test_another_mirror_with_files_of_the_same_time(
-    request_for: Requests, words: Path, tmp_path: Path
-) -> None:
-    prepare_task(TASK, request_for(mirror=str(words)))
-    other = request_for(mirror=str(shutil.copytree(words, tmp_path / "other")))
-    assert not is_prepared(TASK, other)
-    prepare_task(TASK, other)
-    assert not is_prepared(TASK, request_for(mirror=str(words)))
-
-
 def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     prepare_task(TASK, request)
@@ -305,29 +295,6 @@ def two_mirrors(request_for: Requests, words: Path, tmp_path: Path) -> tuple[Pat
     return words, other
 
 
-@pytest.mark.parametrize("state", ["same", "changed", "broken", "gone", "all gone"])
-def test_only_altered_splits_are_made_again(
-    request_for: Requests, two_mirrors: tuple[Path, Path], state: str
-) -> None:
-    request, train = request_for(), two_mirrors[0] / "lines" / "train.txt"
-    before, stamped = contents(request), stamps(request)
-    if state == "changed":
-        write_lines(train, ["new words"])
-    elif state == "broken":
-        train.write_bytes(b"\xff\xfe\xff")
-    elif state == "gone":
-        train.unlink()
-    elif state == "all gone":
-        shutil.rmtree(two_mirrors[0])
-    Store(request.home).path(TASK.name, "test").write_bytes(b"no parquet")
-    (ended,) = prepare_all([TASK], request, 1)
-    assert (ended.error, ended.altered) == ("", ("test",))
-    assert list(ended.records) == ["train", "validation", "test"]
-    assert contents(request) == before
-    rewritten = {name for name, stamp in stamps(request).items() if stamp != stamped[name]}
-    assert not [name for name in rewritten if name.startswith(("train", "validation"))]
-
-
 def test_each_altered_split_is_made_again_from_its_own_mirror(
     request_for: Requests, two_mirrors: tuple[Path, Path]
 ) -> None:
@@ -411,53 +378,6 @@ def test_places_on_record_that_are_not_read(
     assert list(ended.records) == ["train", "validation"]
     assert re.search(f"{said}.*--split test --mirror PLACE, .*--split test --force", ended.error)
     assert stamps(request) == before
-
-
-def test_an_altered_split_is_read_by_rows_once(
-    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[str] = []
-
-    def require_content(store: Store, task: str, split: str) -> None:
-        reads.append(split)
-        raise DataError("It is altered.")
-
-    prepare_task(TASK, request_for(mirror=str(words)))
-    Store(request_for().home).path(TASK.name, "test").write_bytes(b"no parquet")
-    monkeypatch.setattr(Store, "require_content", require_content)
-    moved = words.rename(words.with_name("moved"))
-    (ended,) = prepare_all([TASK], request_for(), 1)
-    assert ended.error and reads == ["test"]
-    moved.rename(words)
-    (ended,) = prepare_all([TASK], request_for(), 1)
-    assert not ended.error and reads == ["test", "test"]
-
-
-@pytest.mark.parametrize("can_write", [True, False])
-def test_data_without_digests_are_read_by_rows(
-    request_for: Requests,
-    words: Path,
-    can_write: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def write_nothing(*_: object) -> None:
-        raise StorageError("It may only be read.")
-
-    request = request_for(mirror=str(words))
-    prepare_task(TASK, request)
-    store = Store(request.home)
-    records = {split: replace(record, checked="") for split, record in store.records(TASK.name).items()}
-    store.write_records(TASK, records)
-    monkeypatch.setattr("decabench.tasks.preparation._LONG_TO_READ", 0)
-    if not can_write:
-        monkeypatch.setattr(Store, "write_records", write_nothing)
-    prepare_all([TASK], request, 1)
-    assert capsys.readouterr().err.count("row by row") == 1
-    prepare_all([TASK], request, 1)
-    assert capsys.readouterr().err.count("row by row") == (0 if can_write else 1)
-    (ended,) = prepare_all([TASK], replace(request, quiet=True), 1)
-    assert ended.was_ready and not capsys.readouterr().err
 
 
 def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Path) -> None:
