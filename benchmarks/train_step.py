@@ -1,16 +1,13 @@
 """MQAN's training step (forward, backward, Adam) against the paper's equations with loops over time steps.
 
     python benchmarks/train_step.py --batches 8,32 --lengths 50,200
-    python benchmarks/train_step.py --lengths "" --authors decaNLP
 
 Both have the same weights, batch and optimizer; their losses are checked to be equal before either is timed. The
-yardstick is the equations written plainly. `--authors` adds a table against the authors' own code of 2018, which is not
-part of this project: see `authors_code.py`.
+yardstick is the equations written plainly.
 """
 
 from __future__ import annotations
 
-import authors_code
 from models import Shape, main, make_model
 
 
@@ -47,15 +44,4 @@ def tokens(shape: Shape) -> int:
 
 
 if __name__ == "__main__":
-    options = {
-        "--authors": "a clone of github.com/salesforce/decaNLP",
-        "--record": "a file for the seconds of each step of --authors",
-    }
-    given = main(__doc__, __file__, calls, tokens, options)
-    if given.authors:
-        authors_code.main(given.authors, given.vocabulary, given.record)
-    else:
-        print(
-            "Without --authors, a clone of github.com/salesforce/decaNLP, its code is not compared.",
-            flush=True,
-        )
+    main(__doc__, __file__, calls, tokens)

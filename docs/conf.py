@@ -36,8 +36,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx_click",
 ]
-LABORATORY = ("reproductions", "mqan-experiments.md")
-exclude_patterns = ["_build", "_static", *LABORATORY]
+exclude_patterns = ["_build", "_static"]
 nb_execution_mode = "off"  # notebooks are kept executed: make notebook
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
@@ -73,7 +72,7 @@ def complete_page(app: Sphinx, page: str, source: list[str]) -> None:
     def link(match: re.Match[str]) -> str:
         text, target = match.groups()
         place = (folder / target).resolve()
-        if place.is_relative_to(site) and not place.is_dir() and not {*place.parts} & {*LABORATORY}:
+        if place.is_relative_to(site) and not place.is_dir():
             return match.group()
         if place.is_dir():
             place, target = place / "README.md", f"{target.rstrip('/')}/README.md"

@@ -1,6 +1,6 @@
 """Records: the answers, results and notes of every run, one archive per plan and a zip file for each newer run.
 
-`records/PLAN.tar.xz` has the files of all runs under `RUN-seed-N/`. Similar files are next to each other, so that they
+`records/PLAN.tar.xz` has the files of all runs as `RUN-seed-N/NAME`. Similar files are next to each other, so that they
 compress well. A run that is trained later leaves `records/PLAN/RUN-seed-N.zip`, until `pack` joins the two.
 """
 
@@ -10,37 +10,93 @@ import io
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DataError
 from decabench.files import atomic_file
 
-ROOT = Path(__file__).resolve().parent
-RECORDS = ROOT / "records"
+RECORDS = Path(__file__).resolve().parent / "records"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def archive_of(plan: str) -> Path:
-    """Return the archive of a plan's records."""
-    return RECORDS / f"{plan}.tar.xz"
+@dataclass(frozen=True)
+class Records:
+    """The records of a plan."""
+
+    folder: Path
+    """The folder of all plans' records."""
+    plan: str
+    """The name of the plan."""
+
+    @property
+    def archive(self) -> Path:
+        """The file with most of the records."""
+        return self.folder / f"{self.plan}.tar.xz"
+
+    @property
+    def loose(self) -> list[Path]:
+        """The zip files of the runs that are not in the archive yet."""
+        return sorted((self.folder / self.plan).glob("*.zip"))
+
+    def read(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the files of all records, as `RUN-seed-N/NAME` and content. A newer record replaces an older one.
+
+        Raises DataError.
+        """
+        newer = {path.stem for path in self.loose}
+        if self.archive.exists():
+            yield from (pair for pair in read_archive(self.archive) if run_of(pair[0]) not in newer)
+        for path in self.loose:
+            yield from ((f"{path.stem}/{name}", content) for name, content in read_zip(path).items())
+
+    def unpack(self, folder: Path) -> None:
+        """Write each record as a folder, unless that is there. Raises DataError."""
+        parts = dict[str, Path]()
+        for name, content in self.read():
+            run, _, rest = name.partition("/")
+            if run not in parts:
+                if not rest or (folder / run).exists():
+                    continue
+                parts[run] = folder / f".{run}.part"
+                shutil.rmtree(parts[run], ignore_errors=True)
+            path = parts[run] / rest
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        for run, part in parts.items():  # a folder is whole, or not there
+            part.replace(folder / run)
+
+    def add(self, run: str, files: Mapping[str, bytes]) -> Path:
+        """Write the record of a run as a zip file: the same bytes for the same files."""
+        path = self.folder / self.plan / f"{run}.zip"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as part, zipfile.ZipFile(part, "w") as archive:
+            for name, content in sorted(files.items()):
+                archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 9)
+        return path
+
+    def pack(self) -> int:
+        """Join the newer records with the archive, and delete their files; return the number of records."""
+        files = dict(self.read())
+        write_archive(self.archive, files)
+        for path in self.loose:
+            path.unlink()
+        return len({run_of(name) for name in files})
+
+
+def run_of(name: str) -> str:
+    """Return the run that a file of an archive belongs to."""
+    return name.partition("/")[0]
 
 
 def read_zip(path: Path) -> dict[str, bytes]:
-    """Read a record that is a zip file: name to content. Raises DataError."""
+    """Read the files of a zip file: name to content. Raises DataError."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return {name: archive.read(name) for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile) as error:
+            return {name: archive.read(name) for name in map(_safe, archive.namelist())}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a record ({error}).") from None
-
-
-def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a record as a zip file: the same bytes for the same files."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED, 9)
 
 
 def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -48,18 +104,14 @@ def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(path, "r:xz") as archive:
             for member in archive:
-                content = archive.extractfile(member)
-                parts = PurePosixPath(member.name).parts
-                if content is None or ".." in parts or parts[0] == "/":
-                    raise DataError(f"{path} has {member.name}, which is not a file of a run.")
-                yield member.name, content.read()
-    except (OSError, EOFError, tarfile.TarError) as error:
+                if (content := archive.extractfile(member)) is not None:
+                    yield _safe(member.name), content.read()
+    except (OSError, EOFError, ValueError, tarfile.TarError) as error:
         raise DataError(f"{path} cannot be read ({error}): restore it with `git checkout`.") from None
 
 
 def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
     """Write files as an archive, those with the same name in several runs next to each other."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     order = sorted(files, key=lambda name: (name.partition("/")[2], name))
     with atomic_file(path) as part, tarfile.open(fileobj=part, mode="w:xz", preset=9) as archive:
         for name in order:
@@ -68,44 +120,9 @@ def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
             archive.addfile(entry, io.BytesIO(files[name]))
 
 
-def loose_records(plan: str) -> list[Path]:
-    """Return the zip files of the runs that are not in the archive yet."""
-    return sorted((RECORDS / plan).glob("*.zip"))
-
-
-def read_records(plan: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of all records of a plan, as `RUN-seed-N/NAME` and content; newer ones come later."""
-    if archive_of(plan).exists():
-        yield from read_archive(archive_of(plan))
-    for path in loose_records(plan):
-        for name, content in read_zip(path).items():
-            yield f"{path.stem}/{name}", content
-
-
-def unpack(plan: str, folder: Path, only: Iterable[str] = ()) -> list[str]:
-    """Write the records of a plan, or some of them, as folders that are not there yet; return their names."""
-    wanted, made = set(only), dict[str, Path]()
-    for name, content in read_records(plan):
-        run, _, rest = name.partition("/")
-        if wanted and run not in wanted:
-            continue
-        if run not in made:
-            if (folder / run).exists():
-                continue
-            made[run] = folder / f".{run}.part"
-            shutil.rmtree(made[run], ignore_errors=True)
-        path = made[run] / rest if rest else made[run]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    for run, part in made.items():  # whole, or not there
-        part.replace(folder / run)
-    return list(made)
-
-
-def pack(plan: str) -> int:
-    """Join the newer records of a plan with its archive, and delete their files; return the number of runs."""
-    files = dict(read_records(plan))
-    write_archive(archive_of(plan), files)
-    for path in loose_records(plan):
-        path.unlink()
-    return len({name.partition("/")[0] for name in files})
+def _safe(name: str) -> str:
+    """Return a name that stays inside its folder. Raises ValueError."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"it has a file {name!r}")
+    return name

@@ -27,8 +27,7 @@ KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
-LABORATORY = {"reproductions", "mqan-experiments.md"}
-PAGES = [page for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")) if not LABORATORY & {*page.parts}]
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,201 @@
+"""Reproduce the five papers: train the runs of a plan, write its page, keep its records.
+
+python -m papers reproduce jmt --only ab --seeds 0       train, answer, score and record runs
+python -m papers page jmt                                write papers/pages/jmt.md from the records
+python -m papers claims                                  write papers/pages/claims.md from the pages' findings
+python -m papers board jmt --site site                   write a board of what is done
+python -m papers records jmt --unpack FOLDER             list, unpack, add and pack records
+python -m papers weights mqan squad-first-longer         train a run and write its weights
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from decabench.errors import DecabenchError, near_matches
+from decabench.files import storage_errors
+from papers.plan import WEIGHTS, Place, Plan, SeededRun, read_plan, seeded_runs
+from papers.records import RECORDS, Records, read_zip
+
+ROOT = Path(__file__).resolve().parent
+PLANS, PAGES = ROOT / "plans", ROOT / "pages"
+
+
+def find_plan(name: str) -> Path:
+    """Return the file of a plan, given its name or its path. Raises DecabenchError."""
+    path = PLANS / name / "plan.toml"
+    if path.exists() or (path := Path(name)).is_file():
+        return path
+    names = sorted(path.parent.name for path in PLANS.glob("*/plan.toml"))
+    raise DecabenchError(
+        f"There is no plan {name!r}. The plans are {', '.join(names)}; a file can be given as well."
+    )
+
+
+def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
+    """Return the runs that `--only` and `--seeds` name. Raises DecabenchError for names that the plan lacks."""
+    names = [run.name for run in plan.runs]
+    chosen = [name.strip() for name in only.split(",") if name.strip()]
+    for name in chosen:
+        if name not in names:
+            near = near_matches(name, names)
+            own = [run.name for run in plan.runs if run.title == name]
+            advice = f"its row has the runs {', '.join(own)}" if own else f"did you mean {' or '.join(near)}?"
+            raise DecabenchError(f"There is no run {name!r}: {advice if own or near else ', '.join(names)}")
+    wanted = [seed.strip() for seed in seeds.split(",") if seed.strip()]
+    known = {str(seed) for run in plan.runs for seed in plan.seeds_of(run)}
+    if strange := [seed for seed in wanted if seed not in known]:
+        raise DecabenchError(
+            f"The plan has no seed {', '.join(strange)}; its seeds are {', '.join(sorted(known))}."
+        )
+    found = seeded_runs(plan, place, [run for run in plan.runs if not chosen or run.name in chosen])
+    found = [one for one in found if not wanted or str(one.seed) in wanted]
+    if not found:
+        raise DecabenchError(f"{only} has other seeds than {seeds}.")
+    return found
+
+
+def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
+    """Train, answer, score and record the runs that are not done."""
+    from papers.runs import complete, faults, restore
+
+    asked = choose(plan, place, given.only, given.seeds)
+    restore(plan, place)
+    left = list({one.run.name: one.run for one in asked if not one.is_scored}.values())
+    if wrong := list(faults(plan, left, place)) if left else []:
+        raise DecabenchError("\n".join(["Nothing was trained, because some runs could not be.", *wrong]))
+    failed = []
+    for one in asked:
+        try:
+            complete(one)
+        except DecabenchError as error:  # the others can still be trained
+            failed.append(f"{one.title}: {error}")
+            print(failed[-1], file=sys.stderr, flush=True)
+    print(
+        f"{sum(one.is_scored for one in asked)} of {len(asked)} runs are done, in {given.output} or as records."
+    )
+    if failed:
+        raise DecabenchError("\n".join(["Not done:", *failed]))
+
+
+def page(plan: Plan, place: Place, given: argparse.Namespace) -> None:
+    """Write the page of a plan, its pictures and its findings, of all runs that are done."""
+    from papers.page import write_page
+    from papers.runs import restore
+
+    restore(plan, place)
+    path = given.page or PAGES / f"{place.plan.parent.name}.md"
+    with FileLock(place.lock("page")):  # another process may write the same
+        write_page(plan, place, path)
+    print(path)
+
+
+def board(plan: Plan, place: Place, given: argparse.Namespace) -> None:
+    """Write the boards of a plan's suites, of all runs that are done."""
+    from papers.boards import build_boards
+    from papers.runs import restore
+
+    restore(plan, place)
+    for folder in build_boards(plan, place, given.site):
+        print(folder / "index.html")
+
+
+def weights(plan: Plan, place: Place, given: argparse.Namespace) -> None:
+    """Write the weights of a run in half precision, without word vectors. It is trained first if need be."""
+    from papers.runs import export_weights, faults
+
+    (one,) = choose(plan, place, given.run, str(given.seed))
+    if wrong := list(faults(plan, [one.run], place)):
+        raise DecabenchError("\n".join(wrong))
+    export_weights(one, given.folder or WEIGHTS / one.run.name)
+
+
+def keep(given: argparse.Namespace) -> None:
+    """List the records of a plan, add some, pack them into the archive, or unpack them."""
+    own = Records(given.records, given.plan)
+    for path in given.add:
+        own.add(path.stem, read_zip(path))
+    if given.pack:
+        print(f"{own.archive}: {own.pack()} records")
+    elif given.unpack:
+        own.unpack(given.unpack)
+    else:
+        print("\n".join(sorted({name.partition("/")[0] for name, _ in own.read()})))
+
+
+def claims(given: argparse.Namespace) -> None:
+    """Write the page of all papers' claims, from the findings of the plans' pages."""
+    from papers.claims import FINDINGS, write_claims
+
+    write_claims(given.output / FINDINGS, given.page or PAGES / "claims.md")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m papers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(function: Callable[..., None], name: str, plan: bool = True) -> argparse.ArgumentParser:
+        own = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
+        own.set_defaults(function=function)
+        if plan:
+            own.add_argument("plan", help="name of a plan, or its file")
+            own.add_argument("--home", type=Path, help="folder of prepared data")
+            own.add_argument(
+                "--include", type=Path, action="append", default=[], help="file with a task or a suite"
+            )
+            own.add_argument("--device", default="cpu", help="cpu, cuda, ... [cpu]")
+        own.add_argument(
+            "--output", type=Path, default=Path("out"), help="folder of runs and submissions [out]"
+        )
+        own.add_argument("--records", type=Path, default=RECORDS, help="folder of records")
+        return own
+
+    own = add(reproduce, "reproduce")
+    own.add_argument("--only", default="", help="names of runs, separated by commas")
+    own.add_argument("--seeds", default="", help="some of the plan's seeds, separated by commas")
+    add(page, "page").add_argument("--page", type=Path, help="file to write, Markdown [papers/pages/PLAN.md]")
+    add(claims, "claims", plan=False).add_argument(
+        "--page", type=Path, help="file to write [papers/pages/claims.md]"
+    )
+    add(board, "board").add_argument("--site", type=Path, required=True, help="folder to write")
+    own = add(weights, "weights")
+    own.add_argument("run", help="name of a run")
+    own.add_argument("--seed", type=int, default=0, help="its seed [0]")
+    own.add_argument("--folder", type=Path, help="new folder to write [papers/weights/RUN]")
+    own = add(keep, "records", plan=False)
+    own.add_argument("plan", help="name of a plan")
+    own.add_argument(
+        "--add", type=Path, nargs="+", default=[], metavar="RUN-seed-N.zip", help="records to add"
+    )
+    own.add_argument("--pack", action="store_true", help="join newer records with the archive")
+    own.add_argument("--unpack", type=Path, metavar="FOLDER", help="write each record as a folder")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = make_parser().parse_args(arguments)
+    try:
+        if given.function in (keep, claims):
+            given.function(given)
+            return
+        path, include = find_plan(given.plan), tuple(given.include)
+        place = Place(path, given.output, given.home, include, given.device, given.records)
+        plan = read_plan(path, include)
+        with storage_errors(given.output):
+            place.lock("page").open("ab").close()  # before hours of training
+        given.function(plan, place, given)
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted: the same command continues where it stopped.")
+    except DecabenchError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

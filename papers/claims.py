@@ -1,0 +1,295 @@
+"""Papers' claims and what became of them: the file of a plan's findings, and the page that sums up all plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from decabench.errors import DataError
+from papers.contrasts import SMALLEST, Finding, Findings, rises
+from papers.plan import Place, Plan, contrast_title
+from papers.tables import NONE, as_table, published_remark, show_signed
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+KINDS = ("confirmed", "contradicted", "open", "open, smaller", "too few seeds", "not tested", "no runs")
+FINDINGS = "findings"
+RESERVATION = " with a reservation"
+RESERVATIONS = ("one seed", "one seed each", "not after Holm")
+HEAD = """# What became of the papers' claims
+
+Four papers say that their way to share brings something. The lines of this page are the differences between two of
+their figures that are tested here: the paper's, ours between the same two rows, and how far ours might move with
+other test texts and other seeds (95 %). Each counts as a claim, however small. It is *confirmed* if that interval
+lies on its side of zero, *contradicted* if on the other, and *open* if zero is within it; with *too few seeds*
+there is no such interval, and one over *texts alone* says how far ours might move for these very models. *Larger*
+and *smaller*: ours is, and the paper's difference is outside the interval.
+
+Numbers in brackets in the first table are findings with a reservation: a row has only one seed, or the finding does
+not outlast a correction for all planned contrasts (Holm). Some lines are about models that the authors compare
+theirs with, and many are of the same runs; of some small differences the authors themselves say that they are none.
+So the counts say nothing of how often papers are right. What the rows are, what weakens a finding, and contrasts
+with controls that the papers lack, are on the pages: a claim may be confirmed, and a control show that something
+else than sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is
+compared with.
+
+Behind a paper's figure stands what to know of it: *recalled* from memory, as its table was not at hand; of
+development data (*dev*); of another corpus (*PTB*, the Penn Treebank)."""
+FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` leaves."
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A contrast on one measure: the paper's difference and ours."""
+
+    row: str
+    baseline: tuple[str, ...]
+    """The row that it is compared with; of several, their mean."""
+    measure: str
+    falls: bool = False
+    """Whether less is better: an error. All other measures are in points of 100."""
+    digits: int
+    """The decimals that the paper prints."""
+    paper: float | None
+    """The paper's difference; None for a control that it lacks."""
+    remark: str = ""
+    """What to know of the paper's figures."""
+    difference: float | None = None
+    """Ours; None if a row has no runs. The following are None too where there is no test."""
+    over_texts: tuple[float, float] | None = None
+    """Its 95 % interval over texts, for the models that were trained."""
+    over_seeds: tuple[float, float] | None = None
+    """Its 95 % interval over texts and seeds."""
+    p: float | None = None
+    """The p over texts and seeds."""
+    p_holm: float | None = None
+    """That p, corrected for all planned contrasts."""
+    seeds: dict[str, int] = {}
+    """Row that is trained to the number of its seeds."""
+    verdict: str = ""
+    """What became of the paper's claim; empty if it has none, or there are no runs."""
+
+    @property
+    def title(self) -> str:
+        """The row and what it is compared with, as its page writes them."""
+        return contrast_title(self.row, self.baseline)
+
+
+class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page leaves beside it: `NAME.json`."""
+
+    schema: Literal["decabench.findings/1"]
+    title: str
+    paper: str
+    contrasts: tuple[Claim, ...]
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Contrasts for which the paper prints a difference."""
+        return [one for one in self.contrasts if one.paper is not None]
+
+    @property
+    def done(self) -> list[Claim]:
+        """The claims that have runs."""
+        return [one for one in self.claims if one.difference is not None]
+
+
+def write_findings(plan: Plan, findings: Findings, place: Place) -> None:
+    """Write what became of a plan's contrasts to `OUTPUT/findings`; those without overlap are on the page alone."""
+    contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
+    content = FindingsFile(
+        schema="decabench.findings/1", title=plan.title, paper=plan.paper, contrasts=tuple(contrasts)
+    )
+    path = place.output / FINDINGS / f"{place.plan.parent.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+
+
+def _record(plan: Plan, one: Finding, place: Place) -> Claim:
+    measure, tested, contrast = plan.measures[one.measure], one.tested, one.contrast
+    claim = None if one.claim is None or abs(one.claim) < SMALLEST else round(one.claim, 4)
+    claimed = Claim(
+        row=contrast.row,
+        baseline=contrast.baseline,
+        measure=one.measure,
+        falls=not rises(measure, place),
+        digits=measure.digits,
+        paper=claim,
+        remark=contrast.remark
+        or ("" if contrast.claimed else published_remark(measure, contrast.development)),
+    )
+    if tested is None:
+        return claimed
+    both = tested.over_seeds
+    return msgspec.structs.replace(
+        claimed,
+        difference=round(tested.difference, 4),
+        over_texts=tested.over_texts,
+        over_seeds=None if both is None else (round(both.low, 4), round(both.high, 4)),
+        p=None if both is None else round(both.p, 6),
+        p_holm=None if one.adjusted is None else round(one.adjusted, 6),
+        seeds=dict(tested.seeds),
+        verdict=one.verdict,
+    )
+
+
+def write_claims(folder: Path, page: Path) -> None:
+    """Write the page of all papers' claims, and its pictures beside it. Raises DataError."""
+    files = read_findings(folder)
+    if not any(own.claims for own in files.values()):
+        raise DataError(f"{folder} has no findings: `python -m papers page PLAN` writes them.")
+    for old in page.parent.glob(picture_name("*")):
+        old.unlink()
+    for name, own in files.items():
+        if own.done:
+            plot_claims(own.done, page.with_name(picture_name(name)))
+    page.write_text(make_claims(files), encoding="utf-8")
+
+
+def read_findings(folder: Path) -> dict[str, FindingsFile]:
+    """Read the findings of all pages of a folder: name of the page to findings, by authors and titles.
+
+    Ends with DataError if a file is not one of findings.
+    """
+    found = {}
+    for path in folder.glob("*.json"):
+        try:
+            found[path.stem] = msgspec.json.decode(path.read_bytes(), type=FindingsFile)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise DataError(
+                f"{path} has no findings of a page ({error}): make the page again with `python -m papers page`."
+            ) from None
+    return dict(sorted(found.items(), key=lambda item: (item[1].paper, item[1].title)))
+
+
+def make_claims(files: Mapping[str, FindingsFile]) -> str:
+    """Return the page of all papers' claims."""
+    others = [f"[{own.title}]({name}.md)" for name, own in files.items() if not own.claims]
+    files = {name: own for name, own in files.items() if own.claims}
+    counts = {name: count_verdicts(own.claims) for name, own in files.items()}
+    lines = [
+        [f"[{files[name].title}]({name}.md)", str(sum(own.values())), *(_count(own, kind) for kind in KINDS)]
+        for name, own in counts.items()
+    ]
+    parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
+    if others:
+        parts.append(
+            "These pages have contrasts of which no paper prints figures, so that there is nothing to set beside ours: "
+            f"{', '.join(others)}."
+        )
+    for name, own in files.items():
+        parts += [f"## {own.title}", f"{own.paper}: [what the runs say, and every figure]({name}.md)."]
+        if lower := dict.fromkeys(one.measure for one in own.claims if one.falls):
+            parts.append(
+                f"{' and '.join(lower)}: an error, where less is better, and a negative difference is a gain."
+            )
+        if done := own.done:
+            parts.append(f"![The paper's differences and ours, with intervals]({picture_name(name)})")
+            heads = ["", "measure", "paper", "here", "95 %", "seeds", "verdict"]
+            parts.append(as_table(heads, [_line(one) for one in done]))
+        later = dict[str, list[str]]()
+        for one in own.claims:
+            if one.difference is None:
+                later.setdefault(one.title, []).append(one.measure)
+        if later:
+            pending = (f"{title} ({', '.join(measures)})" for title, measures in later.items())
+            parts.append(f"Without runs as yet: {'; '.join(pending)}.")
+    return "\n\n".join([*parts, FOOT]) + "\n"
+
+
+def picture_name(name: str) -> str:
+    """Return the name of the picture of a page's claims."""
+    return f"claims-{name}.png"
+
+
+def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
+    """Count what became of claims: verdict, with or without a reservation, to number."""
+    counts = Counter[str]()
+    for one in claims:
+        parts = one.verdict.split(", ") if one.verdict else ["no runs"]
+        kind = one.verdict if one.verdict in KINDS else parts[0]
+        counts[kind + (RESERVATION if set(parts) & set(RESERVATIONS) else "")] += 1
+    return counts
+
+
+def _count(counts: Mapping[str, int], kind: str) -> str:
+    """Format how often claims became what they did, and in brackets how often with a reservation."""
+    reserved = counts.get(kind + RESERVATION, 0)
+    return f"{counts.get(kind, 0)} (+{reserved})" if reserved else str(counts.get(kind, 0))
+
+
+def _line(one: Claim) -> list[str]:
+    assert one.paper is not None and one.difference is not None
+    digits = max(one.digits, 2)
+    paper = show_signed(one.digits, one.paper) + (f" ({one.remark})" if one.remark else "")
+    interval = (
+        show_signed(digits, *one.over_seeds)
+        if one.over_seeds
+        else f"texts alone: {show_signed(digits, *one.over_texts)}"
+        if one.over_texts
+        else NONE
+    )
+    return [
+        one.title,
+        one.measure,
+        paper,
+        show_signed(digits, one.difference),
+        interval,
+        _show_seeds(one),
+        one.verdict,
+    ]
+
+
+def _show_seeds(one: Claim) -> str:
+    """Format how many seeds the row has and, if not as many, those that it is compared with."""
+    if len(counts := set(one.seeds.values())) < 2:
+        return "".join(map(str, counts)) or NONE
+    baseline = sorted({one.seeds[row] for row in one.baseline if row in one.seeds})
+    return f"{one.seeds.get(one.row, NONE)} over {' and '.join(map(str, baseline)) or NONE}"
+
+
+def plot_claims(claims: Sequence[Claim], path: Path) -> None:
+    """Plot the differences of claims that have runs, and the paper's; errors have axes of their own."""
+    from matplotlib.figure import Figure
+
+    groups = [[one for one in claims if one.falls is falls] for falls in (False, True)]
+    groups = [group for group in groups if group]
+    heights = [len(group) + 2.5 for group in groups]
+    figure = Figure(figsize=(9, 0.26 * sum(heights) + 0.6), layout="constrained")
+    all_axes = figure.subplots(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0]
+    handles: dict[str, Artist] = {}
+    for group, axes in zip(groups, all_axes, strict=True):
+        _plot_group(axes, group)
+        better = (
+            "error: the first is better to the left"
+            if group[0].falls
+            else "points: the first is better to the right"
+        )
+        axes.set_xlabel(f"difference between two rows, {better}", fontsize="small")
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    lines, labels = list(handles.values()), list(handles)
+    figure.legend(lines, labels, loc="outside upper center", ncols=4, fontsize="small", frameon=False)
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+
+
+def _plot_group(axes: Axes, claims: Sequence[Claim]) -> None:
+    axes.axvline(0, color="black", linewidth=0.8)
+    for at, one in enumerate(reversed(claims)):
+        assert one.difference is not None and one.paper is not None
+        ends = one.over_seeds or one.over_texts
+        colour = "C0" if one.over_seeds else "0.55"
+        kind = ", 95 % over texts and seeds" if one.over_seeds else ", 95 % over texts alone" if ends else ""
+        if ends is not None:
+            axes.plot(ends, (at, at), color=colour, linewidth=1.8)
+        axes.plot([one.difference], [at], "o", color=colour, markersize=4.5, label=f"here{kind}")
+        axes.plot([one.paper], [at], "D", markerfacecolor="none", color="C3", markersize=5, label="the paper")
+    titles = [f"{one.title} ({one.measure})" for one in reversed(claims)]
+    axes.set_yticks(range(len(claims)), titles, fontsize="x-small")
+    axes.set_ylim(-0.8, len(claims) - 0.2)
+    axes.grid(axis="x", alpha=0.3)

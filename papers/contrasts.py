@@ -1,0 +1,250 @@
+"""What became of a plan's contrasts: each tested, corrected for all of them, and set beside the paper's difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+from decabench.metrics import METRICS
+from decabench.scoring import find_metric
+from decabench.scoring.pairs import holm
+from papers.plan import Contrast, Measure, Place, Plan, task_of, tasks_of
+from papers.scores import (
+    UNLIKE,
+    Scored,
+    Spread,
+    Tested,
+    compare_rows,
+    kinds_of_rows,
+    seed_spread,
+    spread_over_seeds,
+    values,
+    vary_unlike,
+)
+from papers.tables import NONE, as_table, in_brackets, published_remark, show_p, show_signed
+
+SIGNIFICANT = 0.05
+SMALLEST = 1e-9
+"""A difference between published figures that is smaller is none: figures are not exact in binary."""
+LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
+seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
+claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other, *open*
+if zero is within it. docs/statistics.md explains all columns and words."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a contrast on one measure."""
+
+    contrast: Contrast
+    measure: str
+    """The name of the measure."""
+    is_part: bool
+    """Whether it is of the texts without overlap alone."""
+    tested: Tested | None
+    """The test; None if a row has no runs."""
+    gap: float | None
+    """The difference between published figures; None if there is none."""
+    adjusted: float | None
+    """The p over texts and seeds, corrected for all planned contrasts; None if there is none."""
+
+    @property
+    def claim(self) -> float | None:
+        """The paper's difference: of its text, or else of its figures; None if it has none, and of a part."""
+        return self.gap if self.contrast.claimed is None or self.is_part else self.contrast.claimed
+
+    @property
+    def verdict(self) -> str:
+        """What became of the paper's claim; empty if it has none, or there are no runs."""
+        return judge(self.claim, self.tested, self.adjusted) if self.tested else ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What became of all contrasts of a plan."""
+
+    found: Sequence[Finding]
+    """One for each contrast and measure and, where they were asked for, one without overlap after it."""
+    planned: int
+    """The number that p is corrected for."""
+    spreads: Sequence[str]
+    """The measures with several seeds in some row."""
+
+
+def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> Findings:
+    """Test all contrasts, without overlap too if `without`, the scores of that, are given."""
+    found: list[tuple[Contrast, str, bool, Tested | None]] = []
+    spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
+
+    def spreads_of(name: str, part: Scored) -> Mapping[str, Spread]:
+        key = (name, part is without)
+        if key not in spreads:
+            spreads[key] = spread_over_seeds(plan, part, plan.measures[name], place)
+        return spreads[key]
+
+    for contrast in plan.contrasts:
+        for name in contrast.measures:
+            measure = plan.measures[name]
+            for part in (scored, without) if measure.suite and without is not None else (scored,):
+                tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
+                found.append((contrast, name, part is without, tested))
+    p_values = {  # what is planned and has no p as yet counts too: to run more of the plan does not correct for more
+        str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
+        for at, (_, _, is_part, tested) in enumerate(found)
+        if not is_part
+    }
+    adjusted = {at: p for at, p in holm(p_values).items() if (one := found[int(at)][3]) and one.over_seeds}
+    findings = [
+        Finding(
+            contrast,
+            name,
+            is_part,
+            tested,
+            None if is_part else _published_gap(plan, contrast, name, place),
+            adjusted.get(str(at)),
+        )
+        for at, (contrast, name, is_part, tested) in enumerate(found)
+    ]
+    return Findings(findings, len(p_values), [name for name, part in spreads if not part])
+
+
+def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place) -> str:
+    """Return the table of contrasts, and below it how much seeds differ, and what has no runs."""
+    lines, later = [], dict[str, dict[str, None]]()
+    for one in findings.found:
+        contrast, tested, measure = one.contrast, one.tested, plan.measures[one.measure]
+        if tested is None and one.is_part:  # all texts of a task stand in training data, or there are no runs
+            continue
+        if tested is None:
+            later.setdefault(contrast.title, {})[one.measure] = None
+            continue
+        digits = measure.digits + 1 if measure.suite else measure.digits
+        published = "" if one.gap is None else show_signed(measure.digits, one.gap)
+        claimed = None if one.is_part else contrast.claimed
+        lines.append(
+            [
+                contrast.title,
+                f"{one.measure}, without overlap" if one.is_part else one.measure,
+                published
+                and published
+                + in_brackets(contrast.remark or published_remark(measure, contrast.development)),
+                "" if claimed is None else show_signed(measure.digits, claimed),
+                *_describe(tested, digits),
+                show_p(one.adjusted),
+                one.verdict,
+                *_describe_data(tested, digits),
+            ]
+        )
+    heads = [
+        "",
+        "measure",
+        "paper",
+        "claimed in its text",
+        "here",
+        "95 %, texts and seeds",
+        "95 %, texts",
+        "p",
+    ]
+    heads += [f"p (Holm, {findings.planned})", "the paper's claim", "texts", "seeds", "by seed"]
+    parts = [as_table(heads, lines)] if lines else []
+    figures = [line for name in findings.spreads for line in _describe_spread(plan, name, scored, place)]
+    if figures:
+        parts.append(
+            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "
+            "for each seed are taken to vary alike, and so are rows of several, whose figure is the mean of theirs, "
+            f"unless Bartlett's test has a p below {UNLIKE} (*unlike*): then each row of three or more seeds has its "
+            "own, and the others that of the row that varies most. A kind with too few seeds has that of all rows. "
+            f"{'; '.join(figures)}."
+        )
+    if later:
+        titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
+        parts.append(f"Without runs as yet: {'; '.join(titles)}.")
+    return "\n\n".join(parts)
+
+
+def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
+    """Say how much a measure varies over the seeds of each kind of rows, and of each row."""
+    measure = plan.measures[name]
+    digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
+    for several, rows in sorted(kinds.items()):
+        own = {row: list(values(scored, row, measure, place).values()) for row in rows}
+        if (spread := seed_spread(own.values())) is None:
+            continue
+        each = (f"{row} {stdev(figures):.{digits}f}" for row, figures in own.items() if len(figures) > 1)
+        kind = f" of {'several models' if several else 'one model'}" if len(kinds) > 1 else ""
+        unlike = "unlike; " if vary_unlike(own.values()) else ""
+        yield f"{name}{kind} {math.sqrt(spread.variance):.{digits}f} ({unlike}{spread.freedom}; {', '.join(each)})"
+
+
+def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:
+    """Return the difference between published figures, if all are published."""
+    rows = (contrast.row, *contrast.baseline)
+    given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
+    known = [figure for figure in given if figure is not None]
+    return known[0] - mean(known[1:]) if len(known) == len(given) else None
+
+
+def lower_is_better(plan: Plan, place: Place) -> list[str]:
+    """Return the measures of which less is better."""
+    return [name for name, measure in plan.measures.items() if not rises(measure, place)]
+
+
+def rises(measure: Measure, place: Place) -> bool:
+    """Whether more is better: as the metric says that has the score as its headline; a score that none has, rises."""
+    for task in tasks_of(measure, place.include):
+        own = find_metric(task_of(task, place.include).metric)
+        score = own.headline if measure.suite or not measure.score else measure.score
+        kinds = [own] if score == own.headline else [one for one in METRICS.values() if one.headline == score]
+        if not all(kind.higher_is_better for kind in kinds):
+            return False
+    return True
+
+
+def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
+    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
+
+    What weakens a finding stands beside it: another size than the paper's, rows of a single seed, and a corrected p of
+    0.05 or more.
+    """
+    if claim is None or abs(claim) < SMALLEST:
+        return ""
+    if (found := tested.over_seeds) is None:
+        return "too few seeds" if tested.test else "not tested"
+    low, high = (found.low, found.high) if claim > 0 else (-found.high, -found.low)
+    if low <= 0 <= high:
+        return "open" if abs(claim) <= high else "open, smaller"
+    parts = ["confirmed" if low > 0 else "contradicted"]
+    if low > 0 and not low <= abs(claim) <= high:
+        parts.append("larger" if abs(claim) < low else "smaller")
+    if 1 in tested.seeds.values():
+        parts.append("one seed each" if set(tested.seeds.values()) == {1} else "one seed")
+    if adjusted is not None and adjusted >= SIGNIFICANT:
+        parts.append("not after Holm")
+    return ", ".join(parts)
+
+
+def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
+    """Return the difference, its interval over texts and seeds, that over texts, and its p as texts."""
+    difference = show_signed(digits, tested.difference)
+    if tested.test is None:
+        return difference, NONE, f"not tested: {tested.remark}", NONE
+    texts, seeds = tested.over_texts, tested.over_seeds
+    over_texts = NONE if texts is None else show_signed(digits, *texts)
+    if seeds is None:
+        return difference, NONE, over_texts, NONE
+    return difference, show_signed(digits, seeds.low, seeds.high), over_texts, show_p(seeds.p)
+
+
+def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
+    """Return the number of texts, of seeds, and the difference for each seed that all rows have, as texts."""
+    examples = f"{tested.examples:,}" if tested.examples else NONE
+    if tested.units not in (0, tested.examples):
+        examples += f" in {tested.units:,} groups ({tested.effective:,.0f} effective)"
+    counts = list(dict.fromkeys(tested.seeds.values()))
+    seeds = (
+        str(counts[0]) if len(counts) == 1 else ", ".join(f"{row}: {n}" for row, n in tested.seeds.items())
+    )
+    by_seed = (f"{seed}: {show_signed(digits, difference)}" for seed, difference in tested.by_seed.items())
+    return examples, seeds, ", ".join(by_seed)

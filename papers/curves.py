@@ -1,0 +1,158 @@
+"""Learning curves: a panel a measure, at most eight rows in it, their mean over seeds, and the range over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from textwrap import fill
+from typing import Any
+
+from papers.effort import asked_for, read_training
+from papers.plan import Measure, Place, Plan, SeededRun, Table, seeded_runs, tasks_of
+from papers.scores import combine
+
+LINES = 8
+"""The most lines in a panel."""
+
+LABEL = 48
+"""The most letters in a line of a label: more would not fit into a panel."""
+
+COLOURS = 10
+"""Colours before one comes again, in another style."""
+
+STYLES = ("-", "--", ":", "-.")
+
+Curve = list[tuple[float, float]]
+"""(epoch or step, score) of each validation."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of the plot."""
+
+    title: str
+    """What is validated."""
+    unit: str
+    """What the horizontal axis counts."""
+    curves: Mapping[str, Sequence[Curve]]
+    """Row to a curve for each seed."""
+    colours: Mapping[str, int]
+    """Row to the number of its colour, the same in all panels of a picture."""
+    number: str = ""
+    """Which of several panels with this title it is."""
+
+
+def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
+    """Return the unit and the validation scores of a row, for a suite its total; None unless all tasks are there.
+
+    Only runs that are done count, and none that learned from the validation examples. Runs of a suite's tasks are put
+    together validation by validation.
+    """
+    tasks = tasks_of(measure, place.include)
+    found: dict[str, Curve] = {}
+    epochs = True
+    for one in seeded_runs(plan, place, plan.runs_of(row), {seed}):
+        training = read_training(one)
+        if training is None or _learns_validation(one):
+            continue
+        for task in set(one.run.tasks) & set(tasks):
+            points = [(step, score) for step, own, score in training.validations if own == task]
+            found[task] = (
+                [(at, score) for at, (_, score) in enumerate(points, 1)] if training.by_epoch else points
+            )
+            epochs = epochs and training.by_epoch
+    if set(found) != set(tasks) or not all(found.values()):
+        return None
+    curves = [found[task] for task in tasks]
+    points = Curve()
+    for together in zip(*curves, strict=False):
+        scores = dict(zip(tasks, (score for _, score in together), strict=True))
+        points.append((mean(x for x, _ in together), combine(measure, scores, place)))
+    return "epoch" if epochs else "step", points
+
+
+def _learns_validation(one: SeededRun) -> bool:
+    asked = asked_for(one)
+    return bool({**asked["config"], **asked["settings"]}.get("learn_validation"))
+
+
+def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
+    """Yield the panels of a table: for each task or suite, as many as its rows need; none of a transposed table."""
+    seen = set()
+    colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
+    for name in () if table.transposed else table.measures:
+        measure = plan.measures[name]
+        tasks = tasks_of(measure, place.include)
+        if tasks in seen or measure.split:  # two scores of one task are validated once, and no other split
+            continue
+        seen.add(tasks)
+        found: dict[str, list[Curve]] = {}
+        units = set()
+        for row in plan.rows_of(table, place.include):
+            for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
+                if (read := read_curve(plan, place, row, measure, seed)) is not None:
+                    units.add(read[0])
+                    found.setdefault(row, []).append(read[1])
+        title = name if measure.suite else measure.task
+        shown = list(found)
+        for start in range(0, len(shown), LINES):
+            part = {row: found[row] for row in shown[start : start + LINES]}
+            place_of = f" ({start // LINES + 1} of {-(-len(shown) // LINES)})" if len(shown) > LINES else ""
+            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colours, place_of)
+
+
+def plot_panels(panels: Sequence[Panel], path: Path) -> None:
+    """Plot panels, at most three beside each other: lines are means over seeds, shades their range."""
+    from matplotlib.figure import Figure
+
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
+    for at, panel in enumerate(panels, 1):
+        axes: Any = figure.add_subplot(down, across, at, title=panel.title + panel.number, xlabel=panel.unit)
+        for row, curves in panel.curves.items():
+            number = panel.colours[row]
+            together = list(zip(*curves, strict=False))
+            steps = [mean(x for x, _ in points) for points in together]
+            scores = [[score for _, score in points] for points in together]
+            style = STYLES[number // COLOURS % len(STYLES)]
+            axes.plot(
+                steps,
+                list(map(mean, scores)),
+                style,
+                color=f"C{number % COLOURS}",
+                linewidth=1.3,
+                label=fill(row, LABEL),
+                zorder=3 - len(steps) / 1000,  # a run that goes on where another ends does not hide it
+            )
+            if len(curves) > 1:
+                axes.fill_between(
+                    steps,
+                    list(map(min, scores)),
+                    list(map(max, scores)),
+                    color=f"C{number % COLOURS}",
+                    alpha=0.15,
+                    linewidth=0,
+                )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_ylabel("validation score", fontsize="small")
+        axes.set_ylim(*_limits([one for one in panels if one.title == panel.title]))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="x-small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
+    """Return the ends of the vertical axis of panels that show the same scores."""
+    scores = [
+        score
+        for panel in panels
+        for curves in panel.curves.values()
+        for curve in curves
+        for _, score in curve
+    ]
+    margin = 0.04 * (max(scores) - min(scores)) or 1.0
+    return min(scores) - margin, max(scores) + margin

@@ -1,0 +1,239 @@
+"""What training took: the notes of a run, the weights, steps and minutes of a row, worked examples of parameters."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from math import prod
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import msgspec
+
+from decabench.files import atomic_file, by_dotted_key
+from decabench.plugins import load_object
+from decabench.training.logs import read_rows
+from papers.plan import Count, Place, Plan, Run, SeededRun, seeded_runs
+
+TRAINING = "training.json"
+LAST_STEPS = 200
+"""How many steps at the end of a log the terms of the loss are averaged over."""
+
+EMBEDDINGS = re.compile(r"(^|\.)embed\.")
+"""Matches the parameters of embeddings, in every family: those of all tasks, or of one (`heads.TASK.embed`)."""
+
+REFERENCES = "reference/"
+"""The prefix of tensors that are not weights: the snapshots of successive regularization."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training of a run that is done."""
+
+    weights: int | None
+    """The number of weights, without embeddings."""
+    steps: int
+    """The number of steps."""
+    seconds: float
+    """The sum of their seconds."""
+    step_seconds: float | None
+    """Their median."""
+    by_epoch: bool
+    """Whether it was validated at the end of each epoch."""
+    validations: list[tuple[float, str, float]]
+    """(step, task, score) of each validation."""
+    kept: int | None = None
+    """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
+    terms: dict[str, float] = field(default_factory=dict)
+    """What a model logs at each step, such as a term of its loss, to its mean over the last ones."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
+
+
+def read_training(one: SeededRun) -> Training | None:
+    """Return the training of a run; None unless it is done. It is read from the logs once, and noted."""
+    if not one.is_scored:
+        return None
+    note = one.submission / TRAINING
+    if not note.exists():
+        content = {**asdict(_read_logs(one.folder)), "asked": asked_for(one)}
+        del content["kept"]  # the results say it
+        with atomic_file(note) as file:
+            file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+    training = msgspec.json.decode(note.read_bytes(), type=Training)
+    steps = sorted({step for step, _, _ in training.validations})
+    answered = msgspec.json.decode(one.results().read_bytes())["submission"]["predictor"]["backend"]["step"]
+    by_epoch = training.by_epoch and answered in steps
+    return replace(training, kept=steps.index(answered) + 1 if by_epoch else None)
+
+
+def asked_for(one: SeededRun) -> dict[str, Any]:
+    """Return what decides about a run: its tasks, settings, the configuration file and where it starts from."""
+    config = one.run.config or one.plan.config
+    path = one.place.plan.parent / config
+    return {
+        "tasks": list(one.run.tasks),
+        "settings": {**one.plan.settings, **one.run.settings},
+        "config": tomllib.loads(path.read_text(encoding="utf-8")) if config else {},
+        "split": one.plan.split,
+        "init": asked_for(one.first) if one.first else one.checkpoint or None,
+    }
+
+
+def has_changed(one: SeededRun) -> bool:
+    """Whether a run is done that was trained with other settings than the plan's of today."""
+    note = one.submission / TRAINING
+    if not note.exists():
+        return False
+    asked = json.loads(note.read_bytes())["asked"]
+    if isinstance(asked["init"], str):  # older records have a path
+        asked["init"] = Path(asked["init"]).name
+    return bool(asked != asked_for(one))
+
+
+def _read_logs(folder: Path) -> Training:
+    lines = read_rows(folder / "train.csv")
+    seconds = [float(line["seconds"]) for line in lines]
+    terms: dict[str, list[float]] = {}
+    for line in lines[-LAST_STEPS:]:
+        for name, figure in line.items():
+            if name.startswith("loss.") and figure:
+                terms.setdefault(name, []).append(float(figure))
+    config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    return Training(
+        weights=count_weights(folder),
+        steps=len(seconds),
+        seconds=sum(seconds),
+        step_seconds=median(seconds) if seconds else None,
+        by_epoch=bool(config.get("epochs")) and not config.get("validate_every"),
+        validations=[
+            (float(one["step"]), one["task"], float(one["score"]))
+            for one in read_rows(folder / "validation.csv")
+        ],
+        terms={name: round(mean(own), 4) for name, own in terms.items()},
+        versions=_read_versions(folder),
+    )
+
+
+def count_weights(run: Path) -> int | None:
+    """Return the number of weights of a run's last checkpoint, without embeddings; None if there is none."""
+    files = sorted(run.glob("checkpoints/*/model*.safetensors"))
+    latest = [file for file in files if file.parent == files[-1].parent]
+    shapes = [
+        entry["shape"]
+        for file in latest
+        for name, entry in _read_header(file).items()
+        if name != "__metadata__" and not EMBEDDINGS.search(name) and not name.startswith(REFERENCES)
+    ]
+    return sum(prod(shape) for shape in shapes) if latest else None
+
+
+def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
+    """Read the header of a safetensors file: tensor name to its description."""
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))
+        return header
+
+
+def _read_versions(run: Path) -> dict[str, str]:
+    """Return the versions of what a run's last checkpoint was made with; empty if there is none."""
+    latest = run / "latest.json"
+    if not latest.exists():
+        return {}
+    folder = run / json.loads(latest.read_bytes())["checkpoint"]
+    versions: dict[str, str] = json.loads((folder / "checkpoint.json").read_bytes())["versions"]
+    return versions
+
+
+def count_parameters(count: Count) -> int:
+    """Build the modules of a worked example and count their parameters."""
+    built = (load_object(name)(*sizes) for name, sizes in count.modules.items())
+    return sum(parameter.numel() for module in built for parameter in module.parameters())
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the runs of a row took, for those that are done."""
+
+    done: Mapping[int, int]
+    """Seed to the number of runs that are done."""
+    runs: int
+    """The number of runs for each seed."""
+    weights: tuple[int, int] | None
+    """The fewest and the most weights of a run, without embeddings."""
+    steps: tuple[int, int] | None
+    """The fewest and the most steps of a run."""
+    seconds: float | None
+    """The median over runs of the median of a step's seconds."""
+    minutes: float | None
+    """Minutes of training for a seed: of those with all runs done."""
+    kept: Mapping[int, list[int]] = field(default_factory=dict)
+    """Seed to the epoch of each run after which its weights were kept, counted from 1."""
+    all_weights: int | None = None
+    """The weights of all runs of a seed together, of the first with all runs done."""
+
+
+def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
+    """Read what the runs of a row took from their logs or records."""
+    runs = plan.runs_of(row)
+    seeded = sorted(seeded_runs(plan, place, runs), key=lambda one: one.seed)
+    found: dict[int, list[Training]] = {one.seed: [] for one in seeded}
+    for one in seeded:
+        if (training := read_training(one)) is not None:
+            found[one.seed].append(training)
+    every = [training for own in found.values() for training in own]
+    logged = [training for training in every if training.steps]
+    whole = [own for own in found.values() if own and len(own) == len(runs)]
+    minutes = [sum(one.seconds for one in own) / 60 for own in whole]
+    weights = [one.weights for one in whole[0]] if whole else []
+    return Effort(
+        done={seed: len(own) for seed, own in found.items()},
+        runs=len(runs),
+        weights=_range([one.weights for one in every if one.weights is not None]),
+        steps=_range([one.steps for one in logged]),
+        all_weights=sum(filter(None, weights)) if weights and None not in weights else None,
+        seconds=median([one.step_seconds or 0.0 for one in logged]) if logged else None,
+        minutes=sum(minutes) / len(minutes) if minutes else None,
+        kept={seed: [one.kept for one in own if one.kept is not None] for seed, own in found.items()},
+    )
+
+
+def _range(numbers: list[int]) -> tuple[int, int] | None:
+    return (min(numbers), max(numbers)) if numbers else None
+
+
+def settings_of(plan: Plan, row: str) -> Iterator[str]:
+    """Yield the settings of a row's runs, and what they start from: what all have, and after it that of single runs."""
+    own = {run.name: _with_origin(run) for run in plan.runs_of(row)}
+    first, *others = own.values()
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    yield from (f"`{key}={show_setting(value)}`" for key, value in shared.items())
+    for name, settings in own.items():
+        rest = ", ".join(
+            f"`{key}={show_setting(value)}`" for key, value in settings.items() if key not in shared
+        )
+        if rest:
+            yield f"{name}: {rest}"
+
+
+def _with_origin(run: Run) -> dict[str, object]:
+    origin = {"init": run.init, "checkpoint": run.checkpoint}
+    return {key: value for key, value in origin.items() if value} | by_dotted_key(run.settings)
+
+
+def show_setting(value: object) -> str:
+    """Format a setting's value, as `--set` takes it."""
+    return _as_toml(value) if isinstance(value, list | dict | bool) else str(value)
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_as_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

