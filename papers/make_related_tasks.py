@@ -54,7 +54,8 @@ class RelatedTasks:
     def agreement(self) -> npt.NDArray[np.float64]:
         """(tasks, tasks, SEGMENTS): the share of entries that two tasks have in common."""
         same = self.tables[:, None] == self.tables[None]
-        return same.mean((3, 4))
+        agreement: npt.NDArray[np.float64] = same.mean((3, 4))
+        return agreement
 
     @property
     def ceiling(self) -> float:

@@ -514,7 +514,8 @@ def _faults(plan: Plan) -> Iterator[str]:
     used_rows += [row for one in plan.contrasts for row in (one.row, *one.baseline)]
     used_rows += [row for table in plan.tables for row in table.rows]
     used = [*filter(None, [plan.costs]), *(name for own in figures for name in own)]
-    used += [name for one in (*plan.contrasts, *plan.tables) for name in one.measures]
+    used += [name for contrast in plan.contrasts for name in contrast.measures]
+    used += [name for table in plan.tables for name in table.measures]
     yield from (f"row {row!r}" for row in dict.fromkeys(used_rows) if row not in rows)
     yield from (f"measure {name!r}" for name in dict.fromkeys(used) if name not in plan.measures)
     compared = {(contrast.title, name) for contrast in plan.contrasts for name in contrast.measures}

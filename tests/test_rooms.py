@@ -89,6 +89,13 @@ def is_public(module: str) -> bool:
     return module == "decabench.metrics.selftest"
 
 
+def test_the_product_does_without_the_laboratory() -> None:
+    """What reproduces papers (papers/) uses the package, and is never used by it."""
+    for module, path in modules().items():
+        found = imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
+        assert "papers" not in {each.module.partition(".")[0] for each in found}, module
+
+
 def all_faults(module: str, text: str, is_package: bool = False) -> list[str]:
     """What the imports of a source text break."""
     return [fault for found in imports(text, module, is_package) for fault in faults(module, found)]
