@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import equations
 from decabench.models import decoding
 from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_analyses import trace_answers
 from decabench.models.mqan_batch import MODELS
 from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
+from tests.models.equations import mqan as equations
 
 ALL = sorted(MODELS)
 

@@ -11,7 +11,6 @@ torch = pytest.importorskip("torch")
 
 import numpy as np
 
-from benchmarks import jmt_equations as equations
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.family import TextReader, with_label_names
 from decabench.models.heads import part_name
@@ -29,6 +28,7 @@ from decabench.training.config import TrainConfig, from_mapping, with_settings
 from decabench.vectors.tokenizer import UNKNOWN, Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
 from tests.models.differences import check_gradients
+from tests.models.equations import jmt as equations
 
 OUTPUTS = {
     "pos": Tags(names=("DT", "NN", "VB")),

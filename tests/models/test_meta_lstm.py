@@ -8,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from benchmarks import meta_equations as equations
 from decabench.errors import DataError, DecabenchError
 from decabench.models.family import ColumnBatch, TextReader
 from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode, reverse
@@ -18,6 +17,7 @@ from decabench.training.optimizers import clip_gradients, make_optimizer
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
+from tests.models.equations import meta as equations
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}

@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import equations
 from decabench.errors import DecabenchError
 from decabench.models import layers
 from decabench.models.layers import positions
@@ -15,6 +14,7 @@ from decabench.models.mqan_batch import MODELS, MQANConfig
 from decabench.tasks import TASKS, Question
 from decabench.vectors.tokenizer import INIT
 from tests.models.conftest import TEXTS
+from tests.models.equations import mqan as equations
 
 HEADS = 3
 ALL = sorted(MODELS)

@@ -6,8 +6,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from torch.autograd import gradcheck
 
-from benchmarks import meta_equations as equations
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork, MetaRecurrence
+from tests.models.equations import meta as equations
 
 B, T, D, H, M, Z, N, E = 3, 5, 4, 3, 3, 2, 3, 2
 

@@ -9,7 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from benchmarks import modular_equations as equations
 from decabench.errors import DecabenchError
 from decabench.models import recurrent_modules
 from decabench.models.family import ColumnBatch
@@ -25,6 +24,7 @@ from decabench.tasks import Label, Tags
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
+from tests.models.equations import modular as equations
 
 LABELS = {
     "hien.pos": Label(names=("bad", "good")),

@@ -5,7 +5,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from benchmarks import memory_equations as equations
 from decabench.errors import DecabenchError
 from decabench.models.family import ColumnBatch, find_family
 from decabench.models.memory_cells import MEMORY_READS
@@ -16,6 +15,7 @@ from decabench.training.optimizers import clip_gradients, make_optimizer
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
+from tests.models.equations import memory as equations
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 M, D = 4, 3

@@ -1,8 +1,8 @@
 """The decathlon paper's equations as they are printed, with Python loops over time steps and over the answer.
 
-The yardstick of `train_step.py` and `decode.py`, and the oracle of the tests: it shares no code with
-`decabench.models`, only the names of the weights. Examples of a batch must be of equal lengths, as there is no padding;
-nothing is kept from one answer token to the next. B examples, l, m and n tokens of context, question and answer.
+It shares no code with `decabench.models`, only the names of the weights. Examples of a batch must be of equal
+lengths, as there is no padding; nothing is kept from one answer token to the next. B examples, l, m and n tokens of
+context, question and answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The equations of recurrent modular networks and of the encoders that they extend, one token and one text at a time.
 
-The yardstick of `recurrent_modules_step.py` and the oracle of the tests: it shares no code with `decabench.models`,
-only the names of the weights. Xu et al. 2021 (Eq. 1-11), Misra et al. 2016 (cross-stitch), Ruder et al. 2019 (sluice),
-Gupta et al. 2019 (GIRNet), and DC-MTL and IC-MTL as `multitask_encoders.py` describes them.
+It shares no code with `decabench.models`, only the names of the weights. Xu et al. 2021 (Eq. 1-11), Misra et al. 2016
+(cross-stitch), Ruder et al. 2019 (sluice), Gupta et al. 2019 (GIRNet), and DC-MTL and IC-MTL as
+`multitask_encoders.py` describes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.meta_equations import GATES, advance, gates, lstm
+from tests.models.equations.meta import GATES, advance, gates, lstm
 
 Weights = Mapping[str, Tensor]
 

@@ -1,7 +1,7 @@
 """The equations of the shared-memory paper (Liu et al. 2016) as they are printed, one token and one text at a time.
 
-The oracle of the tests: it shares no code with `decabench.models`, only the names of the weights. A cosine with a key
-of zeros, as before the first word, is 0.
+It shares no code with `decabench.models`, only the names of the weights. A cosine with a key of zeros, as before the
+first word, is 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The equations of Meta-LSTM's paper and of its competitors as they are printed, one token and one text at a time.
 
-The yardstick of `meta_lstm_step.py` and the oracle of the tests: it shares no code with `decabench.models`, only the
-names of the weights. Chen et al. 2018 (Eq. 9-33), Ha et al. 2017 (HyperLSTM), Liu et al. 2017 (adversarial losses).
+It shares no code with `decabench.models`, only the names of the weights. Chen et al. 2018 (Eq. 9-33), Ha et al. 2017
+(HyperLSTM), Liu et al. 2017 (adversarial losses).
 """
 
 from __future__ import annotations

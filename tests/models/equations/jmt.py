@@ -1,8 +1,8 @@
 """The Joint Many-Task paper's equations as they are printed, with Python loops over time steps.
 
-The yardstick of `jmt_step.py`, and the oracle of the tests: it shares no code with `decabench.models`, only the names
-of the weights. Sentences of a batch must be of equal lengths, as there is no padding. States are lists of (B, d), one
-for each word; tasks have the names of ORDER. B sentences, T words.
+It shares no code with `decabench.models`, only the names of the weights. Sentences of a batch must be of equal
+lengths, as there is no padding. States are lists of (B, d), one for each word; tasks have the names of ORDER. B
+sentences, T words.
 """
 
 from __future__ import annotations

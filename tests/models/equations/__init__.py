@@ -1,0 +1,1 @@
+"""Independent transcriptions of the papers' equations, which the networks are compared with."""
