@@ -46,7 +46,7 @@ IN_ARCHIVE = (
         "pyproject.toml",
     ),
     *("docs/tutorial.md", "docs/images/board.png", "examples/run.toml", "metrics/nf1.py", "tasks/task.py"),
-    *("tests/test_docs_site.py", "tools/demo.sh", "leaderboard/static/board.css"),
+    *("tests/test_docs.py", "tools/demo.sh", "leaderboard/static/board.css"),
 )
 
 
