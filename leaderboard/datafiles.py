@@ -7,17 +7,16 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Refusal
-from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.places import find_verdicts
-from decabench.leaderboard.ranking import Board, Column, Row, Standings
-from decabench.scoring import PairTests, hidden_decimals
+from decabench.leaderboard.ranking import find_verdicts
+from decabench.leaderboard.standings import Board, Column, Row, Standings
+from decabench.scoring import PairTests, hidden_decimals, show_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +34,10 @@ __all__ = [
     "task_data",
 ]
 
-FORMAT = "decabench.board/1"
+FORMAT = "decabench.board/2"
+
+Hides = Callable[[str, str], bool]
+"""(task, split) -> whether its labels are hidden and here, so that nothing about an example may be published."""
 
 _BINS = 10
 """The number of bins of a distribution of scores."""
@@ -60,19 +62,15 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
 # The comparison of two submissions
 
 
-def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
+def compare_data(boards: Sequence[Board], pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     """Return every table of every suite, with its rows and the tests of all differences."""
-    return {
-        "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
-    }
+    return {"tables": [_compared(board, table, pages, hides) for board in boards for table in board.tables]}
 
 
-def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
+def _compared(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     rows = table.compared_rows
     hidden = {
-        column.name: (column.low, column.high)
-        for column in board.columns
-        if evidence.hides(column.name, table.split)
+        column.name: (column.low, column.high) for column in board.columns if hides(column.name, table.split)
     }
     values = {
         column.name: [row.cells[at].value or 0.0 for row in rows] for at, column in enumerate(board.columns)
@@ -127,7 +125,7 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
         "interval": row.interval,
         "scores": [cell.value for cell in row.cells],
         "intervals": [result.interval if result else None for result in results],
-        "units": [result.units if result else "" for result in results],
+        "units": [show_units(result.units) if result else "" for result in results],
     }
 
 
@@ -189,24 +187,24 @@ def _round_end(end: float) -> float:
 # The distribution of the scores of single examples
 
 
-def task_data(
-    boards: Sequence[Board], task: str, pages: Mapping[str, str], evidence: Evidence
-) -> dict[str, Any]:
+def task_data(boards: Sequence[Board], task: str, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     """Return, by table, the bins of a task's scores and each system's number of examples in them."""
     found: dict[str, Any] = {}
     for board in boards:
         for column in (column for column in board.columns if column.name == task):
-            found |= {table.id: _distribution(column, table, pages, evidence) for table in board.tables}
+            found |= {table.id: _distribution(column, table, pages, hides) for table in board.tables}
     return found
 
 
-def _distribution(
-    column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
-) -> dict[str, Any]:
-    hidden = evidence.hides(column.name, table.split)  # their single examples are not public
+def _distribution(column: Column, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
+    hidden = hides(column.name, table.split)  # their single examples are not public
     rows = () if hidden else table.compared_rows
-    known = [(row, evidence.find(row.entry, column.name)) for row in rows]
-    systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]
+    known = [
+        (row, row.entry.evidence[column.name].scores)
+        for row in rows
+        if row.entry.score(column.name) is not None
+    ]
+    systems = [(row, scores) for row, scores in known if scores is not None and _finite(scores).size]
     edges = score_edges(column, [scores for _, scores in systems])
     return {
         "labels": [_show_bin(low, high) for low, high in pairwise(edges)],
@@ -314,12 +312,12 @@ def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal
                 **_describe_row(board, table, kind, row, pages),
                 "authors": list(row.entry.authors),
                 "url": row.entry.url,
-                "results": row.entry.path,
+                "submission": row.entry.submission,
                 "tasks": {task: _describe_score(row, task) for task in suite.tasks},
             }
             for table, kind, row in _all_rows(board)
         ],
-        "refused": [{"results": refusal.path, "reason": refusal.reason} for refusal in refused],
+        "refused": [{"submission": refusal.path, "reason": refusal.reason} for refusal in refused],
         "reported_not_verified": {
             "source": suite.source,
             "rows": [
@@ -389,27 +387,29 @@ def _describe_row(
 
 
 def _score_with_interval(row: Row, task: str) -> tuple[float | str | None, ...]:
-    result = row.entry.tasks.get(task)
-    if result is None or result.score is None:
+    if row.entry.score(task) is None:
         return None, None, None, None
-    low, high = result.interval or (None, None)
-    return result.score, low, high, result.units
+    result = row.entry.tasks[task]
+    return result.score, *(result.interval or (None, None)), show_units(result.units)
 
 
 def _describe_score(row: Row, task: str) -> dict[str, Any]:
     result = row.entry.tasks.get(task)
     if result is None:
         return {"status": "missing"}
-    if result.limited is not None:
-        run = {"score": result.limited_score, **asdict(result.limited)}
-        return {"status": "partial", **run, "evidence": result.check.kind}
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
-    found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}
+    evidence = row.entry.evidence[task]
+    found: dict[str, Any] = {"status": result.status, "score": result.score, "evidence": evidence.kind}
+    if evidence.why:
+        found["reason"] = evidence.why
+    if result.partial is not None:
+        return {**found, **asdict(result.partial)}
     if result.units:
-        found["units"] = result.units
-    found |= {"evidence": {key: value for key, value in asdict(result.check).items() if value}}
-    return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
+        found["units"] = show_units(result.units)
+    signature = result.signatures.get(result.metric, result.signature)
+    more = {"interval": result.interval, "n": result.n, "fingerprint": result.data.fingerprint}
+    return {**found, **more, "signature": signature}
 
 
 _FORMULAS = ("=", "+", "-", "@")

@@ -1,8 +1,7 @@
 """A few examples of every task for the page of a submission: question, context, gold, answer and score.
 
-They are shown only if the prepared data (by fingerprint) and the answers (by digest) are those that were scored.
-Examples are chosen by their ids alone and topped up to show right, wrong and empty answers, so that most of them are
-the same for all submissions and can be compared.
+Answers that were not scored here are not shown. Examples are chosen by their ids alone and topped up to show right,
+wrong and empty answers, so that most of them are the same for all submissions and can be compared.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from decabench.errors import DecabenchError
-from decabench.leaderboard.entries import Entry, submission_folder
-from decabench.leaderboard.evidence import Evidence
-from decabench.leaderboard.ranking import Column
+from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.scores import Keeper
+from decabench.leaderboard.standings import Column
 from decabench.metrics import Metric
-from decabench.scoring import Deferred, describe_parting, find_courses
-from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
-from decabench.tasks import Example, Store, Task
+from decabench.scoring import describe_parting, find_courses
+from decabench.submission import Limits, PredictionFile, find_predictions, read_answers
+from decabench.tasks import Example
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -64,36 +63,23 @@ class Excerpts:
 
 
 def collect_excerpts(
-    entries: Sequence[Entry],
-    columns: Sequence[Column],
-    evidence: Evidence,
-    submissions: Path,
-    home: Path,
-    tasks: Mapping[str, Task],
-    policy: Policy = "free",
+    entries: Sequence[Entry], columns: Sequence[Column], keeper: Keeper, policy: Policy = "free"
 ) -> dict[str, dict[str, Excerpts]]:
     """Return examples for every scored task of every entry, by the entry's path and then by task.
 
     Holds the data of only one task in memory at a time.
     """
     found: dict[str, dict[str, Excerpts]] = {entry.path: {} for entry in entries}
-    files = {entry.path: _prediction_files(submissions, entry) for entry in entries}
+    files = {entry.path: _prediction_files(entry.place) for entry in entries}
     for column in {column.name: column for column in columns}.values():
         for split in sorted({entry.split for entry in entries}):
             scored = [
-                entry
-                for entry in entries
-                if entry.split == split
-                and column.name in entry.suite.tasks
-                and column.name in entry.tasks
-                and entry.tasks[column.name].score is not None
+                entry for entry in entries if entry.split == split and entry.score(column.name) is not None
             ]
-            if not scored:
-                continue
-            data = _read_data(column.name, split, home, tasks, policy)
+            data = _read_data(column.name, split, keeper, policy) if scored else _Data()
             for entry in scored:
                 file = files[entry.path].get((column.name, split))
-                found[entry.path][column.name] = _choose_excerpts(entry, column, file, data, evidence)
+                found[entry.path][column.name] = _choose_excerpts(entry, column, file, data, keeper)
     return found
 
 
@@ -103,102 +89,69 @@ class _Data:
 
     why: str = ""
     """Why nothing can be shown."""
-    fingerprint: str = ""
-    """The fingerprint of the prepared data."""
     examples: Sequence[Example] = ()
     """The examples in order, with what a page shows of them."""
-    whole: Sequence[Example] = ()
-    """The same with all that metrics need; read when it is first needed."""
-    ids: Sequence[str] = ()
-    """Their ids."""
     order: Sequence[int] = ()
     """Their indexes, shuffled by the ids."""
     places: Mapping[str, int] = field(default_factory=dict)
     """The index of each id."""
 
 
-def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], policy: Policy) -> _Data:
+def _read_data(name: str, split: str, keeper: Keeper, policy: Policy) -> _Data:
     if policy == "none":
         return _Data("The site was built without examples.")
-    store = Store(home)
+    record = keeper.record(name, split)
+    if record is None:
+        return _Data("The data of this task was not prepared when the site was built.")
+    if keeper.hides(name, split):
+        return _Data("The labels of this split are hidden, and examples would reveal them.")
+    task = keeper.tasks[name] if name in keeper.tasks else None
+    if policy == "free" and record.origin != "sample" and (task is None or task.withhold_texts):
+        return _Data("The text of this dataset may not be redistributed.")
     try:
-        record = store.record(name, split)
-        if store.hides(tasks.get(name, name), split):
-            return _Data("The labels of this split are hidden, and examples would reveal them.")
-        is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
-        if policy == "free" and name not in tasks:
-            return _Data(
-                "The task was unknown when the site was built: add the file that defines it with --include."
-            )
-        if policy == "free" and not is_free:
-            return _Data("The text of this dataset may not be redistributed.")
+        rows = keeper.store.read(name, split, ("id", "question", "context", "answers"))
         examples = [
-            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), ())
-            for row in store.read(name, split, ("id", "question", "context", "answers"))
+            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), ()) for row in rows
         ]
     except DecabenchError:
-        return _Data("The data of this task was not prepared when the site was built.")
-    if not all(example.answers for example in examples):
         return _Data("The data of this task was damaged when the site was built.")
-    ids = [example.id for example in examples]
-    digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
-    order = sorted(range(len(ids)), key=digests.__getitem__)
-    places = {id_: index for index, id_ in enumerate(ids)}
-    whole = Deferred(lambda: list(store.examples(name, split)))
-    return _Data("", record.fingerprint, examples, whole, ids, order, places)
+    digests = [hashlib.sha256(example.id.encode()).digest() for example in examples]
+    order = sorted(range(len(examples)), key=digests.__getitem__)
+    return _Data("", examples, order, {example.id: index for index, example in enumerate(examples)})
 
 
-def _prediction_files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
+def _prediction_files(place: Path) -> Mapping[tuple[str, str], PredictionFile]:
     try:
-        return find_predictions(submissions / submission_folder(entry.path))[0]
-    except (DecabenchError, OSError):
+        return find_predictions(place)[0]
+    except (DecabenchError, OSError):  # such as that of an archive
         return {}
 
 
 def _choose_excerpts(
-    entry: Entry, column: Column, file: PredictionFile | None, data: _Data, evidence: Evidence
+    entry: Entry, column: Column, file: PredictionFile | None, data: _Data, keeper: Keeper
 ) -> Excerpts:
-    result = entry.tasks[column.name]
+    result, evidence = entry.tasks[column.name], entry.evidence[column.name]
     if data.why:
         return Excerpts(why=data.why)
-    if data.fingerprint != result.fingerprint:
-        return Excerpts(why="The prepared data when the site was built was not the data that was scored.")
+    if evidence.kind != "verified":
+        return Excerpts(why="The answers were not scored here.")
     if file is None:
-        return Excerpts(why="The answers were not published with the results.")
-    found = evidence.find(entry, column.name)
-    metric = evidence.metrics.get(result.metric)
-    has_states = (
-        metric is not None and metric.states is not None
-    )  # they also depend on answers that are not shown
-    if (
-        not has_states
-        and result.check.kind == "verified"
-        and found is not None
-        and len(found.scores) == len(data.ids)
-    ):
-        shown = _read_shown(file.path, entry.is_raw, found.scores, column, data)
+        return Excerpts(why="The answers are not in a folder.")
+    if evidence.scores is None or len(evidence.scores) != len(data.examples):
+        return Excerpts(why="The data was prepared again while the site was built.")
+    metric = keeper.metrics[result.metric]
+    if metric.states is None:  # otherwise what is shown depends on all answers
+        shown = _read_shown(file.path, evidence.scores, column, data)
         if shown is not None:
             return Excerpts(tuple(shown))
     try:
-        answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
-    except DecabenchError:
+        answers = read_answers(file, "extracted", Limits(file_bytes=_MOST_BYTES))
+        texts = [answers[example.id] for example in data.examples]
+    except (DecabenchError, KeyError):
         return Excerpts(why="The answers could not be read.")
-    if result.predictions and answers_digest(answers) != result.predictions:
-        return Excerpts(why="The answers published with the results are not those that were scored.")
-    try:
-        texts = [answers[id_] for id_ in data.ids]
-    except KeyError:
-        return Excerpts(why="The answers do not match the data.")
-    courses: Mapping[int, dict[str, Any]] = {}
-    if metric is not None and has_states:
-        courses = _describe_courses(metric, texts, data.examples)
-    scores: Sequence[float] | Mapping[int, float]
-    if found is not None and len(found.scores) == len(texts):
-        scores = found.scores.tolist()
-        indexes = _choose_indexes(data.order, list(map(_classify, texts, scores, repeat(column))))
-    else:
-        indexes = sorted(data.order[:MOST])
-        scores = _score_examples(metric, indexes, texts, data)
+    courses = _describe_courses(metric, texts, data.examples) if metric.states is not None else {}
+    scores = evidence.scores.tolist()
+    indexes = _choose_indexes(data.order, list(map(_classify, texts, scores, repeat(column))))
     return Excerpts(
         tuple(
             _excerpt(data.examples[index], texts[index], scores[index], column) | courses.get(index, {})
@@ -211,13 +164,10 @@ _MAYBE_EMPTY = re.compile(rb'"answer": ?"(?:\s|\\[bfnrt]|\\u[0-9a-fA-F]{4}|[\x80
 """What an answer of nothing but whitespace looks like in a file, and a few others."""
 
 
-def _read_shown(
-    path: Path, is_raw: bool, scores: Array, column: Column, data: _Data
-) -> list[dict[str, Any]] | None:
+def _read_shown(path: Path, scores: Array, column: Column, data: _Data) -> list[dict[str, Any]] | None:
     """Return the examples to show, given the scores of all, without reading the answers to the others.
 
-    For files that were verified, so that all lines are known to be whole. None for a file that is packed or written
-    otherwise than by `write_answers`.
+    None for a file that is packed or not written as by `write_answers`.
     """
     import numpy as np
 
@@ -228,7 +178,7 @@ def _read_shown(
         best = column.high if column.higher_is_better else column.low
         kinds = np.where(np.abs(best - scores.astype(float)) <= _EXACT, "right", "wrong").tolist()
         for match in _MAYBE_EMPTY.finditer(text):
-            id_, answer = _read_line(text, text.rindex(b"\n", 0, match.start()), is_raw)
+            id_, answer = _read_line(text, text.rindex(b"\n", 0, match.start()))
             if not answer.strip():
                 kinds[data.places[id_]] = "empty"
         shown, start = [], 0
@@ -237,7 +187,7 @@ def _read_shown(
             begun = f'\n{{"id": {json.dumps(example.id, ensure_ascii=False)}, "answer": '.encode()
             later = text.find(begun, start)  # files are mostly in the order of the data
             start = later if later >= 0 else text.index(begun)
-            id_, answer = _read_line(text, start, is_raw)
+            id_, answer = _read_line(text, start)
             if id_ != example.id:
                 return None
             shown.append(_excerpt(example, answer, float(scores[index]), column))
@@ -246,12 +196,11 @@ def _read_shown(
     return shown
 
 
-def _read_line(text: bytes, start: int, is_raw: bool) -> tuple[str, str]:
+def _read_line(text: bytes, start: int) -> tuple[str, str]:
     """Return the id and the answer on the line after a newline."""
     end = text.find(b"\n", start + 1)
     record = parse_json(text[start + 1 : end if end >= 0 else None].decode())
-    raw = record.get("raw") if is_raw else None
-    return record["id"], record["answer"] if raw is None else raw
+    return record["id"], record["answer"]
 
 
 def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
@@ -279,22 +228,6 @@ def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
     return sorted(list(chosen)[:MOST])
 
 
-def _score_examples(
-    metric: Metric | None, indexes: Sequence[int], texts: Sequence[str], data: _Data
-) -> dict[int, float]:
-    """Score examples one by one, without statistics; NaN if an example has no score of its own."""
-    if metric is None or metric.scope != "example":
-        return dict.fromkeys(indexes, math.nan)
-    rows = metric.statistics([texts[index] for index in indexes], [data.whole[index] for index in indexes])
-    scores = {}
-    for index, row in zip(indexes, rows, strict=True):
-        try:
-            scores[index] = float(metric.score(dict(zip(metric.columns, row, strict=True)))[metric.headline])
-        except ZeroDivisionError:
-            scores[index] = math.nan
-    return scores
-
-
 _MOST_BEFORE = 12
 """The most earlier examples of a group that are shown."""
 
@@ -303,12 +236,8 @@ def _describe_courses(
     metric: Metric, texts: Sequence[str], examples: Sequence[Example]
 ) -> dict[int, dict[str, Any]]:
     """Return the dialogue state that the metric compares in place of each answer, and how it came about."""
-    try:
-        courses = find_courses(metric, texts, examples)
-    except DecabenchError:  # of data that the metric cannot score, whatever a results file says
-        return {}
     described = {}
-    for index, course in courses.items():
+    for index, course in find_courses(metric, texts, examples).items():
         parted = course.parted
         where = "here" if parted is not None else ""
         if parted is not None and parted != index:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
-from decabench.leaderboard.entries import Entries, Entry, submission_folder
+from decabench.leaderboard.entries import Entry, Refusal
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.places import assign_places, show_ranks
-from decabench.leaderboard.ranking import Board, Column, Row, Standings, describe_place
+from decabench.leaderboard.ranking import assign_places, describe_place
+from decabench.leaderboard.standings import Board, Column, Row, Standings, show_ranks
 from decabench.metrics import Metric
 from decabench.scoring import SAMPLE_NOTE, Comparison, show_units
 from decabench.tasks import Task
@@ -31,8 +31,7 @@ __all__ = [
     "Pages",
     "TaskPlace",
     "make_environment",
-    "name_submissions",
-    "name_tasks",
+    "name_pages",
     "rank_on_task",
     "write_comparison_page",
 ]
@@ -47,6 +46,9 @@ _HERE = Path(__file__).parent
 
 _LONGEST = 60
 """The maximum length of a page's name, without a digest."""
+
+_ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
+"""How answers that are not in the form that was asked for came about."""
 
 _SIZES = (
     ("small", "under 100M", 0, 10**8),
@@ -91,8 +93,10 @@ class TaskPlace:
 class Pages:
     """All pages of a site."""
 
-    found: Entries
-    """The results files, and those that could not be read."""
+    entries: Sequence[Entry]
+    """The rows of all boards."""
+    refused: Sequence[Refusal]
+    """What was left off."""
     boards: Sequence[Board]
     """The boards; the first one is on `index.html`."""
     tasks: Mapping[str, Task]
@@ -100,22 +104,24 @@ class Pages:
     metrics: Mapping[str, Metric]
     """The known metrics, by name."""
     excerpts: Mapping[str, Mapping[str, Excerpts]]
-    """Examples, by path of the results file and then by task."""
+    """Examples, by path of the entry and then by task."""
+    rank_reported: bool = False
+    """Whether reported results are ranked."""
 
     @cached_property
     def submission_names(self) -> dict[str, str]:
-        """The name of each results file's page, by path."""
-        return name_submissions([entry.path for entry in self.found.entries])
+        """The name of each entry's page, by its path."""
+        return name_pages([entry.path for entry in self.entries])
 
     @cached_property
     def task_names(self) -> dict[str, str]:
         """The name of each task's page."""
-        return name_tasks([column.name for board in self.boards for column in board.columns])
+        return name_pages([column.name for board in self.boards for column in board.columns])
 
     @cached_property
     def board_files(self) -> dict[str, BoardFiles]:
         """The files of each board, by the suite's name."""
-        names = name_tasks([board.suite.name for board in self.boards])
+        names = name_pages([board.suite.name for board in self.boards])
         files = {
             suite: BoardFiles(f"suite-{name}.html", f"suite-{name}.csv", f"suite-{name}.json")
             for suite, name in names.items()
@@ -134,7 +140,7 @@ class Pages:
         )
 
     def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
-        """Render the page of one results file."""
+        """Render the page of a row."""
         excerpts = self.excerpts[row.entry.path]
         reasons: dict[str, list[str]] = {}
         for task, found in excerpts.items():
@@ -150,6 +156,12 @@ class Pages:
             columns={column.name: column for column in board.columns},
             excerpt_counts={task: len(found.shown) for task, found in excerpts.items()},
             reasons=reasons,
+            answer_kinds=_ANSWER_KINDS,
+            counted=[
+                (task, result)
+                for task, result in row.entry.tasks.items()
+                if any(result.answers.get(kind) for kind in _ANSWER_KINDS)
+            ],
             span_tasks={name for name, task in self.tasks.items() if task.extractive},
             floors=[_best(table.floors, index, row, column) for index, column in enumerate(board.columns)],
             ceilings=[
@@ -159,15 +171,10 @@ class Pages:
 
     def _siblings(self, entry: Entry) -> list[tuple[str, str]]:
         """Return (page, label) for the other results of the same submission."""
-        folder = submission_folder(entry.path)
-        rows = (row for board in self.boards for table in board.tables for row in table.all_rows)
-        others = [
-            row.entry
-            for row in rows
-            if row.entry.path != entry.path and submission_folder(row.entry.path) == folder != "."
-        ]
         return [
-            (self.submission_names[other.path], f"{other.suite.title}, {other.split}") for other in others
+            (self.submission_names[other.path], f"{other.suite.title}, {other.split}")
+            for other in self.entries
+            if other.submission == entry.submission != "" and other.path != entry.path
         ]
 
     def render_task(self, name: str) -> bytes:
@@ -230,7 +237,8 @@ class Pages:
             task_pages=self.task_names,
             board_files=self.board_files,
             boards=self.boards,
-            found=self.found,
+            refused=self.refused,
+            rank_reported=self.rank_reported,
             **values,
         )
         return page.encode("utf-8")
@@ -239,7 +247,11 @@ class Pages:
     def _environment(self) -> Environment:
         environment = make_environment(keep_trailing_newline=True)
         environment.filters.update(
-            breakable=_breakable, parameters=_show_parameters, json=_json, size_class=_size_class
+            breakable=_breakable,
+            parameters=_show_parameters,
+            json=_json,
+            size_class=_size_class,
+            units=show_units,
         )
         environment.globals["profile"] = _profile
         return environment
@@ -304,21 +316,12 @@ def _profile(
 # Names of pages
 
 
-def name_submissions(paths: Sequence[str]) -> dict[str, str]:
-    """Name the page of each results file: `a/results/validation/results.json` becomes `a-validation`.
+def name_pages(keys: Sequence[str]) -> dict[str, str]:
+    """Name the pages of rows, tasks or suites: `mqan/validation` becomes `mqan-validation`.
 
-    A name depends only on the path, so that links stay valid. If two paths would share a name, both get a digest.
+    A name depends only on the key, so that links stay valid. If two keys would share a name, both get a digest.
     """
-    return _distinct({path: "-".join(_name_parts(path)) for path in paths})
-
-
-def name_tasks(names: Sequence[str]) -> dict[str, str]:
-    """Name the page of each task, or suite: `iwslt.en.de` becomes `iwslt-en-de`."""
-    return _distinct({name: name for name in names})
-
-
-def _distinct(texts: Mapping[str, str]) -> dict[str, str]:
-    stems = {key: _stem(text) for key, text in texts.items()}
+    stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())
     return {
         key: stem if stem and counts[stem] == 1 else f"{stem or 'x'}-{_digest(key)}"
@@ -332,13 +335,6 @@ def _stem(text: str) -> str:
     if re.fullmatch(r"[a-z0-9._ /-]*", text) and len(text) <= _LONGEST:
         return stem
     return f"{stem}-{_digest(text)}" if stem else _digest(text)
-
-
-def _name_parts(path: str) -> list[str]:
-    *folders, name = path.split("/")
-    stem = name.removesuffix(".json").removesuffix(".results")
-    parts = [part for part in folders if part != "results"]
-    return parts if stem == "results" and parts else [*parts, stem]
 
 
 def _digest(text: str) -> str:

@@ -2,15 +2,14 @@
 
 The rules:
 
-1. A table covers one suite and one split, with the same data and the same metrics in every shared task
-   (`comparability`).
-2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is
-   that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
-   public ones, and does not use the suite's name for it.
-3. Complete results are ranked by their total. Those that do not differ significantly share a rank group: 1, 1, 3
-   (`places`); so do those that cannot be tested, for want of statistics of the same units.
-4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
-   other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
+1. A table has the results of one suite on one split, with the same data and the same metric in every task.
+2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is that
+   of its scores. If the labels of some tasks are hidden, it is the sum or mean over the public ones, and does not use
+   the suite's name for it.
+3. Complete results are ranked by their total. Those that do not differ significantly share a rank group: 1, 1, 3; so
+   do those that cannot be tested, because there are no statistics of the same units.
+4. Only verified scores are ranked, unless the keeper ranks reported ones too. Results that are reported, on other data,
+   or answers to other wordings of the questions stand apart, at the end of their table.
 5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
    their total so far; then those with a failed task, in the same order; then those without any score. The score of a
    limited run is shown with its count and enters no total.
@@ -21,284 +20,44 @@ The rules:
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry, is_same_suite
-from decabench.leaderboard.places import Place, assign_places, show_ranks
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry
+from decabench.leaderboard.standings import (
+    BASELINES,
+    CEILINGS,
+    Board,
+    Cell,
+    Column,
+    DataLine,
+    Row,
+    Standings,
+    State,
+    Tests,
+)
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import PairTests, Sample, compare_pairs, flip_signs
+from decabench.scoring import PairTests, TaskResult, compare_pairs, flip_signs, show_units
 from decabench.tasks import DECATHLON, Suite, Task
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
 __all__ = [
-    "BASELINES",
-    "CEILINGS",
-    "Board",
-    "Cell",
-    "Column",
-    "FindSample",
-    "Row",
-    "Standings",
-    "State",
-    "Tests",
+    "Place",
+    "Versus",
+    "assign_places",
     "describe_place",
+    "find_verdicts",
     "rank_suite",
     "suite_columns",
 ]
-
-BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
-"""Predictors that serve as a floor."""
-
-CEILINGS = frozenset({"oracle"})
-"""Predictors that see the answers."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A task as shown on the board, with the scale of its headline metric."""
-
-    name: str
-    """The task's name: `squad`."""
-    title: str
-    """The task's title: `Question answering`."""
-    metric: str
-    """The headline metric's name: `nf1`; empty if unknown."""
-    hidden: tuple[str, ...] = ()
-    """Splits whose labels are not public."""
-    low: float = 0.0
-    """The lowest possible score."""
-    high: float = 100.0
-    """The highest possible score."""
-    higher_is_better: bool = True
-    """Whether higher scores are better."""
-
-    @property
-    def span(self) -> float:
-        """The length of the scale; infinite if scores are unbounded."""
-        return self.high - self.low
-
-    @property
-    def is_percentage(self) -> bool:
-        """Whether scores run from 0 to 100."""
-        return (self.low, self.high) == (0, 100)
-
-    @property
-    def digits(self) -> int:
-        """The number of decimals shown: 1 for long scales, 3 for short and unbounded ones."""
-        return 1 if 20 <= self.span < math.inf else 3
-
-    @property
-    def scale(self) -> str:
-        """A description of the scale: `0 to 100`, `0 and up, lower is better`."""
-        if math.isfinite(self.span):
-            text = f"{self.low:g} to {self.high:g}".replace("-", "−")  # noqa: RUF001
-        else:
-            text = f"{self.low:g} and up" if math.isfinite(self.low) else "any number"
-        return text if self.higher_is_better else f"{text}, lower is better"
-
-    def show(self, score: float) -> str:
-        """Format a score."""
-        return f"{score:.{self.digits}f}"
-
-    def show_interval(self, interval: tuple[float, float]) -> str:
-        """Format an interval: `48.1–51.9`, or with `to` if an end may be negative."""
-        low, high = map(self.show, interval)
-        return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
-
-    def goodness(self, score: float) -> float:
-        """Return a number that is higher for better scores."""
-        return score if self.higher_is_better else -score
-
-    def heat(self, score: float, worst: float, best: float) -> int | None:
-        """Place a score between the worst and the best of its column: 0 to 8; None if outside or if all are equal.
-
-        The full tint covers at least a tenth of the scale, so that a tenth of a point does not look like much.
-        """
-        low, value, high = map(self.goodness, (worst, score, best))
-        if high - low < 0.5 * 10**-self.digits or not low <= value <= high:
-            return None
-        least = self.span / 10 if math.isfinite(self.span) else 0.0
-        return round(8 * (value - low) / max(high - low, least))
-
-
-class State(IntEnum):
-    """How complete a result is; rows are in this order."""
-
-    COMPLETE = 0
-    PARTIAL = 1
-    FAILED = 2
-    """Some tasks are scored, and at least one failed."""
-    NOTHING = 3
-    """No task is scored."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A score, or the reason for its absence."""
-
-    task: str
-    """The task's name."""
-    status: str
-    """`scored`, `limited`, `missing`, `failed` or `hidden`."""
-    text: str
-    """The formatted score; empty if there is none."""
-    label: str
-    """The text to show instead of a score, or beside that of a limited run."""
-    interval: str = ""
-    """`48.1–51.9`; empty if unknown."""
-    value: float | None = None
-    """The score; None for a limited run, which is not compared."""
-    units: str = ""
-    """What the interval rests on: `48 articles (41.2 effective)`; empty if unknown."""
-    heat: int | None = None
-    """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of a table."""
-
-    rank: int | None
-    """The rank; None if not ranked."""
-    entry: Entry
-    """The submission's results."""
-    state: State
-    """How complete they are."""
-    total: str
-    """The formatted total; empty unless complete."""
-    cells: tuple[Cell, ...]
-    """A cell for each task."""
-    remarks: tuple[str, ...]
-    """Why it is not ranked, and other remarks."""
-    mark: str
-    """`baseline`, `ceiling` or empty."""
-    value: float | None = None
-    """The total; None unless complete."""
-    interval: tuple[float, float] | None = None
-    """The interval of the total."""
-    interval_text: str = ""
-    """The formatted interval of the total."""
-    group: int | None = None
-    """Its rank group, from 1."""
-    ranks: tuple[int, int] | None = None
-    """The ranks it may have, from the best to the worst; None if it is not ranked."""
-    versus: str = ""
-    """The comparison that decided its rank group, in words."""
-
-    @property
-    def ranks_text(self) -> str:
-        """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
-        return show_ranks(self.ranks)
-
-
-@dataclass(frozen=True)
-class Tests:
-    """The tests between all rows of a table; indexes are those of `Standings.compared_rows`."""
-
-    total: PairTests | None = None
-    """Of the totals; adjusted for all pairs of ranked systems."""
-    tasks: Mapping[str, PairTests] = field(default_factory=dict)
-    """Of each task; adjusted for all pairs of systems that have a place on it."""
-
-
-@dataclass(frozen=True)
-class Standings:
-    """A table: comparable rows of one suite and split."""
-
-    id: str
-    """Identifies the suite, split, data and metrics."""
-    split: str
-    """`validation` or `test`."""
-    heading: str
-    """A short description of the data."""
-    counted: int
-    """The number of tasks in a complete result."""
-    is_whole: bool
-    """Whether these are all tasks of the suite."""
-    total_name: str
-    """What the total is called: `decaScore`; `Total` over public tasks only; empty if there is none."""
-    total_unit: str
-    """What the total is out of: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
-    rows: tuple[Row, ...]
-    """The systems."""
-    floors: tuple[Row, ...]
-    """The baselines, listed separately and unranked."""
-    ceilings: tuple[Row, ...]
-    """The ceilings, listed separately and unranked."""
-    apart: tuple[Row, ...]
-    """Results that nothing here confirms, or that answer something else; they are compared with nothing."""
-    data: tuple[DataLine, ...]
-    """The data and metric of each task."""
-    notes: tuple[tuple[str, tuple[str, ...]], ...]
-    """Notes on the data, each with the tasks that it applies to."""
-    tests: Tests = field(default_factory=Tests)
-    """The tests between the rows."""
-
-    @property
-    def all_rows(self) -> tuple[Row, ...]:
-        """All rows that have a page."""
-        return self.compared_rows + self.apart
-
-    @property
-    def compared_rows(self) -> tuple[Row, ...]:
-        """Systems, baselines and ceilings: what may be compared and drawn together."""
-        return self.rows + self.floors + self.ceilings
-
-
-@dataclass(frozen=True)
-class Board:
-    """A suite with its columns and tables."""
-
-    suite: Suite
-    """The suite."""
-    columns: tuple[Column, ...]
-    """Its tasks."""
-    tables: tuple[Standings, ...] = ()
-    """Its tables, in the order of the page."""
-    others: tuple[Entry, ...] = ()
-    """Results that have no task of the suite, and so no place in a table."""
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether a higher total is better; a suite's metrics all have the same direction."""
-        known = [column.higher_is_better for column in self.columns if column.metric]
-        return any(known) or not known
-
-    @property
-    def digits(self) -> int:
-        """The number of decimals of a total."""
-        return max(column.digits for column in self.columns)
-
-    def show(self, total: float) -> str:
-        """Format a total."""
-        return f"{total:.{self.digits}f}"
-
-    def show_interval(self, interval: tuple[float, float]) -> str:
-        """Format the interval of a total."""
-        between = " to " if any(column.low < 0 for column in self.columns) else "–"
-        return between.join(map(self.show, interval))
-
-    def public(self, split: str) -> list[str]:
-        """Return the names of the tasks whose labels are public on a split."""
-        return [column.name for column in self.columns if split not in column.hidden]
-
-    def combine(self, scores: Sequence[float]) -> float:
-        """Combine scores as the suite does; 0 if there are none or the suite has no total."""
-        if not scores or self.suite.total == "none":
-            return 0.0
-        return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
-
-    def unit(self, tasks: int) -> str:
-        """Return what a total over some tasks is out of: `of 1000`, `mean of 16`."""
-        if len(self.columns) == 1 and not self.columns[0].is_percentage:
-            return ""
-        if self.suite.total == "mean":
-            return f"mean of {tasks}" if len(self.columns) > 1 else "of 100"
-        is_sum_of_points = self.suite.total == "sum" and all(column.is_percentage for column in self.columns)
-        return f"of {100 * tasks}" if is_sum_of_points else ""
 
 
 def suite_columns(
@@ -309,7 +68,7 @@ def suite_columns(
     for name in suite.tasks:
         task = tasks.get(name)
         scored = (entry.tasks[name].metric for entry in entries if name in entry.tasks)
-        metric_name = task.metric if task else next(filter(None, scored), "")
+        metric_name = task.metric if task else next(scored, "")
         column = Column(name, task.title if task else name, metric_name, task.hidden if task else ())
         metric = metrics.get(metric_name)
         low, high = metric.range if metric else (-math.inf, math.inf)
@@ -319,79 +78,145 @@ def suite_columns(
     return tuple(columns)
 
 
-FindSample = Callable[[Entry, str], Sample | None]
-"""(entry, task) -> the statistics of an entry on a task, or None if there are no usable ones."""
-
-
-def _find_nothing(entry: Entry, task: str) -> Sample | None:
-    return None
-
-
 def rank_suite(
-    suite: Suite,
-    entries: Sequence[Entry],
-    tasks: Mapping[str, Task],
-    metrics: Mapping[str, Metric] = METRICS,
-    find_sample: FindSample = _find_nothing,
+    suite: Suite, entries: Sequence[Entry], tasks: Mapping[str, Task], metrics: Mapping[str, Metric] = METRICS
 ) -> Board:
-    """Rank the entries that were scored for a suite."""
-    scored = [entry for entry in entries if is_same_suite(entry.suite, suite)]
-    others = tuple(entry for entry in scored if entry.tasks and entry.tasks.keys().isdisjoint(suite.tasks))
-    own = [entry for entry in scored if entry not in others]
-    board = Board(suite, suite_columns(suite, tasks, metrics, own), others=others)
-    tables: list[Standings] = []
-    for split in sorted(RANKED_SPLITS, key=lambda split: -_count_scored(own, split, suite)):
-        pools = pool_entries([entry for entry in own if entry.split == split], board.public(split))
-        tables += (_rank_pool(board, pool, split, find_sample) for pool in pools)
-    return replace(board, tables=tuple(tables))
-
-
-def _count_scored(entries: Sequence[Entry], split: str, suite: Suite) -> int:
-    """Return how many tasks of a suite have a score on a split: the split with the most comes first."""
-    results = [entry.tasks for entry in entries if entry.split == split]
-    return sum(
-        any(task in result and result[task].score is not None for result in results) for task in suite.tasks
+    """Rank the entries of a suite."""
+    own = [entry for entry in entries if entry.suite == suite]
+    board = Board(suite, suite_columns(suite, tasks, metrics, own))
+    by_split = {split: [entry for entry in own if entry.split == split] for split in RANKED_SPLITS}
+    splits = sorted(RANKED_SPLITS, key=lambda split: -_count_scored(by_split[split], suite))
+    return replace(
+        board, tables=tuple(_rank(board, by_split[split], split) for split in splits if by_split[split])
     )
 
 
-def _rank_pool(board: Board, pool: Pool, split: str, find_sample: FindSample) -> Standings:
+def _count_scored(entries: Sequence[Entry], suite: Suite) -> int:
+    """Return how many tasks of a suite have a score: the split with the most comes first."""
+    return sum(any(entry.score(task) is not None for entry in entries) for task in suite.tasks)
+
+
+def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
+    names = board.public(split)
+    ground = _find_ground(entries, names)
     by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
-    for entry in sorted(pool.entries, key=lambda entry: _sort_key(board, entry)):
+    for entry in sorted(entries, key=lambda entry: _sort_key(board, entry)):
+        if not entry.apart and not _is_on(entry, ground):
+            entry = replace(entry, apart="other data", remarks=(*entry.remarks, _OTHER_DATA))
         row = _make_row(board, entry)
         by_mark["apart" if entry.apart else row.mark].append(row)
-    tests = _test_rows(board, by_mark, pool.names, find_sample)
+    tests = _test_rows(board, by_mark, names)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
     heated = _with_heat(by_mark, board.columns)  # ceilings excluded: they would make every system look cold
-    suite, is_whole = board.suite, len(pool.names) == len(board.columns)
+    suite, is_whole = board.suite, len(names) == len(board.columns)
+    lines = tuple(_describe_data(name, ground[name], entries) for name in names if name in ground)
+    digits = hashlib.sha256(
+        "".join("\t".join((name, *map(str, ground[name]))) + "\n" for name in sorted(ground)).encode()
+    ).hexdigest()[:8]
     return Standings(
-        id=f"{split}-{pool.id}" if suite == DECATHLON else f"{suite.name}-{split}-{pool.id}",
+        id=f"{split}-{digits}" if suite == DECATHLON else f"{suite.name}-{split}-{digits}",
         split=split,
-        heading=pool.heading,
-        counted=len(pool.names),
+        heading=_heading(lines),
+        counted=len(names),
         is_whole=is_whole,
         total_name="" if suite.total == "none" else suite.total_name if is_whole else "Total",
-        total_unit=board.unit(len(pool.names)),
+        total_unit=board.unit(len(names)),
         rows=heated[""],
         floors=heated["baseline"],
         ceilings=heated["ceiling"],
         apart=tuple(by_mark["apart"]),
-        data=pool.lines,
-        notes=pool.notes,
+        data=lines,
         tests=tests,
     )
 
 
-def _test_rows(
-    board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str], find_sample: FindSample
-) -> Tests:
+# The data and the metrics of a table
+
+Ground = tuple[str, str, int]
+"""(data fingerprint, metric signature, number of examples): scores on other ground are not compared."""
+
+_ORIGINS = {
+    "upstream": "upstream files",
+    "mirror": "mirror",
+    "user": "the submitter's own data",
+    "sample": "bundled sample",
+}
+
+_OTHER_DATA = "not ranked: it was scored on other data than the others, or by another metric"
+
+
+def _ground(result: TaskResult) -> Ground:
+    return result.data.fingerprint, result.signatures.get(result.metric, result.signature), result.data.rows
+
+
+def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
+    """Return the ground of each task: that of this machine, or else the one that most reported results share."""
+    found = {}
+    for name in names:
+        results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
+        grounds = Counter(
+            (entry.evidence[name].kind == "verified", not entry.apart, _ground(entry.tasks[name]))
+            for entry in results
+        )
+        if grounds:
+            found[name] = max(grounds, key=lambda each: (*each[:2], grounds[each], each[2]))[2]
+    return found
+
+
+def _is_on(entry: Entry, ground: Mapping[str, Ground]) -> bool:
+    return all(
+        _ground(task) == ground[name]
+        for name, task in entry.tasks.items()
+        if name in ground and task.data.fingerprint
+    )
+
+
+def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataLine:
+    """Describe the data of a task. Of data that is not here, nothing is known but what submitters say."""
+    on_it = [entry for entry in entries if name in entry.tasks and _ground(entry.tasks[name]) == ground]
+    entry = next((each for each in on_it if each.evidence[name].kind == "verified"), on_it[0])
+    data, is_here = entry.tasks[name].data, entry.evidence[name].kind == "verified"
+    published = data.published_count or 0
+    known = (
+        ""
+        if data.origin == "sample"
+        else "published checksums match"
+        if data.verified
+        else "no published checksums"
+    )
+    return DataLine(
+        task=name,
+        origin=_ORIGINS.get(data.origin, "unknown origin"),
+        known=known if is_here else "as stated by the submitters",
+        count=f"{data.rows:,} of {published:,}" if published else f"{data.rows:,}",
+        is_subset=data.rows < published,
+        fingerprint=ground[0],
+        signature=ground[1],
+        note=data.note if is_here else "",
+    )
+
+
+def _heading(lines: Sequence[DataLine]) -> str:
+    """Describe the data of a table in a few words: `Mirror: no published checksums`."""
+
+    def listed(words: Sequence[str]) -> str:
+        counts = Counter(filter(None, words)).most_common()
+        return counts[0][0] if len(counts) == 1 else ", ".join(f"{word} ({count})" for word, count in counts)
+
+    origins, known = (listed([getattr(line, field) for line in lines]) for field in ("origin", "known"))
+    text = f"{origins}: {known}" if known else origins or "no data"
+    return f"{text[0].upper()}{text[1:]}"
+
+
+# Rows
+
+
+def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str]) -> Tests:
     """Test all pairs of rows, on each task and in total, from the same resamples."""
     systems = by_mark[""]
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
-    flipped = {
-        name: flip_signs([find_sample(row.entry, name) if _is_scored(row, name) else None for row in rows])
-        for name in names
-    }
+    flipped = {name: flip_signs([row.entry.sample(name) for row in rows]) for name in names}
     complete = [index for index, row in enumerate(systems) if row.value is not None]
     return Tests(
         total=compare_pairs([flipped[name] for name in names], board.suite.total, complete)
@@ -399,15 +224,12 @@ def _test_rows(
         else None,
         tasks={
             name: compare_pairs(
-                [flipped[name]], family=[index for index, row in enumerate(systems) if _is_scored(row, name)]
+                [flipped[name]],
+                family=[index for index, row in enumerate(systems) if row.entry.score(name) is not None],
             )
             for name in names
         },
     )
-
-
-def _is_scored(row: Row, task: str) -> bool:
-    return any(cell.task == task and cell.value is not None for cell in row.cells)
 
 
 def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
@@ -422,21 +244,19 @@ def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
 def _state(entry: Entry, names: Sequence[str]) -> State:
     scores = _scores(entry, names)
     if not scores:
-        return State.PARTIAL if _limited(entry, names) else State.NOTHING
+        is_limited = any(_has_status(entry, name, "partial") for name in names)
+        return State.PARTIAL if is_limited else State.NOTHING
     if len(scores) == len(names):
         return State.COMPLETE
-    failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
-    return State.FAILED if failed else State.PARTIAL
+    return State.FAILED if any(_has_status(entry, name, "failed") for name in names) else State.PARTIAL
 
 
 def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
-    found = (entry.tasks[name].score for name in names if name in entry.tasks)
-    return [score for score in found if score is not None]
+    return [score for name in names if (score := entry.score(name)) is not None]
 
 
-def _limited(entry: Entry, names: Sequence[str]) -> list[str]:
-    """Return the tasks of limited runs."""
-    return [name for name in names if name in entry.tasks and entry.tasks[name].limited]
+def _has_status(entry: Entry, task: str, status: str) -> bool:
+    return task in entry.tasks and entry.tasks[task].status == status
 
 
 def _total(board: Board, entry: Entry) -> float | None:
@@ -473,16 +293,17 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     result = entry.tasks.get(column.name)
     if result is None:
         return Cell(column.name, "missing", "", "missing")
+    if result.score is None:
+        return Cell(column.name, "failed", "", f"failed: {result.reason or 'no reason given'}")
+    shown = column.show(result.score)
     interval = column.show_interval(result.interval) if result.interval else ""
-    if result.any_score is None:
-        return Cell(column.name, "failed", "", f"failed: {result.reason}")
-    shown = column.show(result.any_score)
-    if limited := result.limited:
-        label = f"partial, {limited.answered:,} of {limited.of:,}"
-        if result.check.kind != "verified":
-            label = f"self-reported, {label}"
-        return Cell(column.name, "limited", shown, label, interval, units=result.units)
-    return Cell(column.name, "scored", shown, "", interval, result.score, result.units)
+    units = show_units(result.units)
+    if run := result.partial:
+        label = f"partial, {run.answered:,} of {run.of:,}"
+        if entry.evidence[column.name].kind == "reported":
+            label = f"reported, {label}"
+        return Cell(column.name, "limited", shown, label, interval, units=units)
+    return Cell(column.name, "scored", shown, "", interval, result.score, units)
 
 
 def _remarks(board: Board, entry: Entry) -> Iterator[str]:
@@ -508,37 +329,26 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
         yield f"only {', '.join(there)}"
     elif len(there) < len(names):
         yield f"missing: {', '.join(name for name in names if name not in there)}"
-    if limited := _limited(entry, names):
+    if limited := [name for name in names if _has_status(entry, name, "partial")]:
         yield f"limited run, not in the total: {', '.join(limited)}"
-    if entry.kind == "self-reported":
-        by_detail: dict[str, list[str]] = {}
+    if entry.kind == "reported":
+        reasons: dict[str, list[str]] = {}
         for name in there:
-            if entry.tasks[name].score is not None and entry.tasks[name].check.kind == "self-reported":
-                by_detail.setdefault(entry.tasks[name].check.detail, []).append(name)
-        for detail, unchecked in by_detail.items():
-            tasks = "" if len(unchecked) == len(names) > 1 else f"{', '.join(unchecked)}: "
-            yield f"self-reported: {tasks}{detail}"
+            if entry.evidence[name].kind == "reported":
+                reasons.setdefault(entry.evidence[name].why, []).append(name)
+        for reason, reported in reasons.items():
+            whole = len(reported) == len(names)
+            yield f"reported: {reason}" if whole else f"reported: {', '.join(reported)}: {reason}"
     if entry.wording:
         yield f"not ranked: asked with other wording, variant {entry.wording} of the questions"
-    if entry.is_raw:
+    if entry.apart == "whole output":
         yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}
     for name in there:
         if entry.tasks[name].status == "failed":
-            by_reason.setdefault(entry.tasks[name].reason, []).append(name)
+            by_reason.setdefault(entry.tasks[name].reason or "no reason given", []).append(name)
     yield from (f"failed: {', '.join(failed)} — {reason}" for reason, failed in by_reason.items())
-    others = {name: entry.tasks[name] for name in sorted(entry.tasks.keys() - set(names))}
-    beyond, unchecked = [], []
-    for name, task in others.items():
-        if task.score is not None and task.check.kind != "self-reported":
-            weaker = f" ({task.check.kind})" if task.check.kind != entry.kind else ""
-            beyond.append(f"{name} {task.score:.1f}{weaker}")
-        elif task.score is not None:
-            unchecked.append(name)
-    if beyond:
-        yield f"not counted here: {', '.join(beyond)}"
-    if unchecked:  # a number that nobody checked has no place in a row that was checked
-        yield f"not counted here, and not checked: {', '.join(unchecked)}"
+    yield from entry.remarks
 
 
 def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
@@ -585,3 +395,100 @@ def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) 
         return replace(row, cells=tuple(cells))
 
     return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items() if mark != "apart"}
+
+
+# Places
+
+
+@dataclass(frozen=True)
+class Versus:
+    """The comparison that decided a system's rank group."""
+
+    index: int
+    """The index of the system that it was compared with."""
+    p: float | None
+    """The p of the pair, adjusted for all pairs of the table; None if it could not be tested."""
+    differs: bool
+    """Whether the two differ significantly."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a system in a ranking."""
+
+    rank: int
+    """The rank that its group shares: 1, 1, 3."""
+    group: int
+    """The number of its rank group, from 1."""
+    ranks: tuple[int, int]
+    """The ranks it may have: those of systems that differ from it significantly are ruled out, and no other."""
+    versus: Versus | None = None
+    """The comparison that decided its group; None for the first system."""
+
+
+def find_verdicts(tests: PairTests) -> list[list[int | None]]:
+    """Return, by a and b, 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither.
+
+    None stands for a pair that was not tested.
+    """
+    import numpy as np
+
+    signs = np.where(tests.differences > 0, 1, -1)
+    verdicts = np.where(tests.significant, signs, 0).astype(object)
+    verdicts[~tests.tested] = None
+    found: list[list[int | None]] = verdicts.tolist()
+    return found
+
+
+def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()) -> list[Place]:
+    """Return the places of systems that are ordered by their scores, best first.
+
+    Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
+    no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test, nobody is above
+    anybody.
+
+    Args:
+        tests: The tests of all pairs; without them, all systems share one rank.
+        indexes: The index in `tests` of each system; by default its own.
+    """
+    import numpy as np
+
+    count = len(shown)
+    number = np.ix_(*2 * [list(indexes) or list(range(count))])
+    differ = np.zeros((count, count), dtype=bool)
+    p = np.full((count, count), math.nan)
+    if tests is not None and count:
+        differ, p = tests.significant[number] & tests.tested[number], tests.adjusted[number]
+    better, worse = np.triu(differ).sum(axis=0).tolist(), np.triu(differ).sum(axis=1).tolist()
+
+    placed: list[Place] = []
+    head, group = 0, 1
+    for start, end in _runs(shown, differ):
+        above = start  # the end of the group that the run is held against
+        if differ[head:start, start:end].any():
+            above, head, group = head, start, group + 1
+        for index in range(start, end):
+            deciding = (above + np.flatnonzero(differ[above:start, index])).tolist()
+            if not deciding and index > head:
+                deciding = [head]
+            against = [
+                Versus(
+                    one, None if math.isnan(p[one, index]) else float(p[one, index]), bool(differ[one, index])
+                )
+                for one in deciding
+            ]
+            decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
+            placed.append(Place(head + 1, group, (1 + better[index], count - worse[index]), decided))
+    return placed
+
+
+def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
+    """Return (start, end) of the runs of systems whose scores look equal and that no test tells apart."""
+    runs: list[tuple[int, int]] = []
+    for index, score in enumerate(shown):
+        start = runs[-1][0] if runs else 0
+        if runs and score == shown[start] and not differ[start:index, index].any():
+            runs[-1] = (start, index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs

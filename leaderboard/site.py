@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -15,7 +14,6 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.files import Paths, as_paths
-from decabench.leaderboard.audit import FileDigests, audit
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -24,25 +22,27 @@ from decabench.leaderboard.datafiles import (
     make_script,
     task_data,
 )
-from decabench.leaderboard.entries import (
-    Entries,
-    Entry,
-    LeaderboardError,
-    NoResultsError,
-    Refusal,
-    read_submissions,
-    submissions_root,
-)
-from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.entries import LeaderboardError, NoResultsError, Refusal
 from decabench.leaderboard.example_pages import STATIC_FILES
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
 from decabench.leaderboard.publishing import publish
-from decabench.leaderboard.ranking import Board, rank_suite
-from decabench.leaderboard.rescoring import Verification, only_verified, verify_entries
+from decabench.leaderboard.ranking import rank_suite
+from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import Sample, find_metric, hidden_decimals
-from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
+from decabench.scoring import find_metric
+from decabench.submission import FOLDER
+from decabench.tasks import (
+    DECATHLON,
+    SUITES,
+    Store,
+    Suite,
+    Task,
+    get_suite,
+    home_folder,
+    known_suites,
+    known_tasks,
+)
 
 __all__ = ["BoardOptions", "Site", "build_leaderboard", "open_server", "write_leaderboard"]
 
@@ -56,15 +56,11 @@ class Site:
     index: Path
     """Its first page."""
     kinds: Mapping[str, int]
-    """The number of rows by evidence (`verified`, `consistent`, `self-reported`), or `partial` or `failed`."""
+    """The number of rows by evidence (`verified`, `reported`), or `partial` or `failed`; without added baselines."""
+    baselines: int
+    """The number of rows of baselines that were added."""
     refused: Sequence[Refusal]
-    """The results files that were left off, with the reasons."""
-    submissions: Path
-    """The folder that paths of results begin in: the one given, or that above a single submission."""
-    too_deep: Sequence[str] = ()
-    """Folders whose results lie too deep, and were not read."""
-    not_evaluated: Sequence[str] = ()
-    """Folders of submissions that have not been scored yet."""
+    """What was left off, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +68,19 @@ class BoardOptions:
     """What goes into a site; `write_leaderboard` takes the same by name."""
 
     home: str | Path | None = None
-    """The folder of prepared data, the source of example questions if it is the data that was scored."""
+    """The folder of prepared data, on which answers are scored."""
     suites: str | Sequence[str] = ()
-    """The suites to build boards for; by default all suites that have results."""
+    """The suites to build boards for; by default those that `include` defines or, if there are none, the decathlon."""
     include: Paths = ()
     """Files that define tasks and suites."""
     examples: Policy = "free"
     """Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`."""
-    verify: bool = True
-    """Whether to score again the answers that are at hand and of which there is no record yet."""
+    rank_reported: bool = False
+    """Whether to rank numbers without answers, or without data here."""
     jobs: int = 1
-    """The number of threads that check statistics, and of processes for `verify`."""
-    verified_only: bool = False
-    """Whether to refuse results with a score that is not verified."""
+    """The number of processes that score."""
+    baselines: Callable[[Suite, str], Iterable[Path]] | None = None
+    """Makes submissions of baselines for a suite and split; `decabench.runs.floors` has one."""
 
 
 def write_leaderboard(
@@ -95,30 +91,20 @@ def write_leaderboard(
     suites: str | Sequence[str] = (),
     include: Paths = (),
     examples: Policy = "free",
-    verify: bool = True,
+    rank_reported: bool = False,
     jobs: int = 1,
-    verified_only: bool = False,
+    baselines: Callable[[Suite, str], Iterable[Path]] | None = None,
 ) -> Path:
-    """Read the results below `submissions`, write the site to `output` and return its `index.html`.
+    """Score the submissions below a folder, write the site to `output` and return its `index.html`.
 
-    Submissions lie in the folder as `<submission>` or `<group>/<submission>`; it may also be a submission itself. Every
-    score is recomputed from its statistics; results that contradict them are left off, with the reason on the page. The
-    site replaces an earlier one at `output` as a whole. The same input gives the same bytes.
-
-    Args:
-        home: The folder of prepared data, the source of example questions if it is the data that was scored.
-        suites: The suites to build boards for; by default all suites that have results.
-        include: Files that define tasks and suites.
-        examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
-        verify: Whether to score again all answers that are at hand, whose data is prepared, and of which there is no
-            record yet.
-        jobs: The number of threads that check statistics, and of processes for `verify`.
-        verified_only: Whether to refuse results with a score that was not computed here from answers, now or before.
+    `submissions` may also be a submission itself. Answers are scored on the data in `home`; what was scored before is
+    read from the ledger there. The site replaces an earlier one at `output` as a whole. The same input gives the same
+    bytes. The other arguments are fields of `BoardOptions`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
     """
-    options = BoardOptions(home, suites, include, examples, verify, jobs, verified_only)
+    options = BoardOptions(home, suites, include, examples, rank_reported, jobs, baselines)
     return build_leaderboard(submissions, output, options).index
 
 
@@ -129,112 +115,79 @@ def build_leaderboard(
     require_results: bool = False,
     report: Callable[[str], object] = str,
 ) -> Site:
-    """Do what `write_leaderboard` does, and return what was checked and refused too; `report` takes lines of progress.
+    """Do what `write_leaderboard` does, and return what was scored and refused too; `report` takes lines of progress.
 
     With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """
     options = options or BoardOptions()
-    (folder, only), data = submissions_root(Path(submissions)), home_folder(options.home)
-    paths = as_paths(options.include)
-    tasks, known = known_tasks(paths), known_suites(paths)
+    include = as_paths(options.include)
+    tasks, suites = known_tasks(include), known_suites(include)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
-    chosen = [get_suite(name, known) for name in dict.fromkeys(names)]
-    chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
-    evidence = Evidence(folder, _load_metrics(tasks), tasks, data)
-    read = read_submissions(folder, known, only)
-    if require_results and not read.entries and not read.refused:
-        _explain_no_results(Path(submissions), folder, read)
-    digests = FileDigests()
-    found = audit(read, evidence, folder, data, digests, options.jobs)
-    verification = Verification(data, options.verify, paths, options.jobs, report, digests)
-    found = verify_entries(found, folder, evidence, verification)
-    found = only_verified(found) if options.verified_only else found
-    found = replace(found, entries=tuple(_guarded(entry, evidence) for entry in found.entries))
-    boards = _rank_suites(chosen or _suites_with_results(found.entries, known), found, evidence)
-    rows = [row for board in boards for table in board.tables for row in table.all_rows]
-    if require_results and not rows:
-        _explain_no_rows(Path(submissions), folder, found, boards)
-    pages = Pages(
-        found,
-        boards,
+    chosen = [get_suite(name, suites) for name in dict.fromkeys(names)]
+    keeper = Keeper(
+        Store(home_folder(options.home)),
+        chosen or [suite for name, suite in suites.items() if name not in SUITES] or [DECATHLON],
         tasks,
-        evidence.metrics,
-        collect_excerpts(
-            [row.entry for row in rows],
-            [column for board in boards for column in board.columns],
-            evidence,
-            folder,
-            data,
-            tasks,
-            options.examples,
-        ),
+        _load_metrics(tasks),
+        include,
+        options.jobs,
+        options.rank_reported,
+        options.baselines,
+        report,
     )
-    publish(_site_files(pages, evidence), Path(output))
-    kinds = Counter(row.entry.standing for row in rows)
-    return Site(
-        Path(output) / "index.html", kinds, found.refused, folder, found.too_deep, found.not_evaluated
+    folder, paths, unread = find_submissions(Path(submissions))
+    entries, refused = score_submissions(folder, paths, keeper)
+    refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
+    if require_results and not entries:
+        _explain_no_rows(Path(submissions), folder, paths, refused, keeper)
+    boards = [
+        rank_suite(suite, entries, _with_public_splits(keeper), keeper.metrics) for suite in keeper.suites
+    ]
+    boards = [board for board in boards if board.tables or chosen] or boards[:1]
+    columns = [column for board in boards for column in board.columns]
+    excerpts = collect_excerpts(entries, columns, keeper, options.examples)
+    publish(
+        _site_files(Pages(entries, refused, boards, tasks, keeper.metrics, excerpts), keeper), Path(output)
     )
+    sent = [entry for entry in entries if entry.submission]
+    kinds = Counter(entry.standing for entry in sent)
+    return Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
 
 
-def _explain_no_results(given: Path, folder: Path, read: Entries) -> NoReturn:
-    """Refuse a folder without results, which is more often a typo than an empty board."""
-    if read.not_evaluated:
-        found = f"{len(read.not_evaluated):,} not scored yet"
-        advice = f"decabench evaluate --submission {folder / read.not_evaluated[0]} scores one"
-    elif read.too_deep:
-        deep = folder / read.too_deep[0]
-        found = f"where they may lie, in <submission> or <group>/<submission>; {deep} lies deeper"
-        advice = f"give the folder above it, --submissions {deep.parent}"
-    else:
-        found = "nor a submission"
-        advice = (
-            "give the folder that holds them; decabench predict makes one, and decabench evaluate its results"
-        )
-    raise NoResultsError(f"No results were found in {given}, {found}: {advice}. No board was written.")
-
-
-def _explain_no_rows(given: Path, folder: Path, found: Entries, boards: Sequence[Board]) -> NoReturn:
-    """Refuse results of which none has a place on a board."""
-    if not found.entries:
-        refused = "; ".join(f"{each.path} was refused: {each.reason}" for each in found.refused[:3])
-        more = f"; and {len(found.refused) - 3:,} more" if len(found.refused) > 3 else ""
-        again = folder / found.refused[0].submission
+def _explain_no_rows(
+    given: Path, folder: Path, paths: Sequence[str], refused: Sequence[Refusal], keeper: Keeper
+) -> NoReturn:
+    """Refuse a folder from which nothing can be shown."""
+    names = ", ".join(suite.name for suite in keeper.suites)
+    if not paths and not refused:
         raise NoResultsError(
-            f"No results in {given} can be shown. {refused}{more}. No board was written. If the answers are at hand, "
-            f"score it again: decabench evaluate --submission {again}"
+            f"There is no submission in {given}: give the folder that holds them. decabench predict makes one. "
+            "No board was written."
         )
-    names = ", ".join(board.suite.name for board in boards)
-    if others := [entry for board in boards for entry in board.others]:
-        tasks = ", ".join(sorted({task for entry in others for task in entry.tasks}))
-        why = f"they are of {tasks}, which {names} does not have"
-        advice = (
-            "put these tasks into a suite (docs/how-to/own-task.md), and evaluate with --suite and --include"
+    if refused:
+        shown = "; ".join(f"{each.path}: {each.reason}" for each in refused[:3])
+        more = f"; and {len(refused) - 3:,} more" if len(refused) > 3 else ""
+        raise NoResultsError(
+            f"Nothing in {given} can be shown on a board of {names}. {shown}{more}. No board was written."
         )
-    else:
-        suites = ", ".join(sorted({entry.suite.name for entry in found.entries}))
-        why = f"they were scored for {suites}"
-        advice = f"choose it with --suite, or evaluate with --suite {boards[0].suite.name}"
-    raise NoResultsError(
-        f"None of the results in {given} is for {names}, as {why}: {advice}. No board was written."
+    files = (path.name for name in paths for path in folder.glob(f"{name}/{FOLDER}/*"))
+    answered = {name.partition(".jsonl")[0].rpartition(".")[0] for name in files}
+    others = [
+        suite.name for suite in known_suites(keeper.include).values() if answered.intersection(suite.tasks)
+    ]
+    advice = (
+        f"choose --suite {others[0]}"
+        if others
+        else "define a suite of these tasks, and choose it with --suite"
     )
-
-
-def _suites_with_results(entries: Sequence[Entry], known: Mapping[str, Suite]) -> list[Suite]:
-    """Return the suites of the results, sorted by name; only the decathlon without results.
-
-    The decathlon is first, and those known here come before those that a results file defines: no file takes the front
-    page from them.
-    """
-    suites = {entry.suite.name: entry.suite for entry in entries} or {DECATHLON.name: DECATHLON}
-    order = sorted(suites, key=lambda name: (name != DECATHLON.name, name not in known, name))
-    return [suites[name] for name in order]
+    raise NoResultsError(
+        f"No submission in {given} answers a task of {names}, but only {', '.join(sorted(answered)) or 'nothing'}: "
+        f"{advice}. No board was written."
+    )
 
 
 def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
-    """Return all metrics by name: the built-in ones and those of the known tasks.
-
-    A name in a results file is never loaded, because that would run code chosen by a submission.
-    """
+    """Return all metrics by name: the built-in ones and those of the known tasks."""
     metrics = dict(METRICS)
     for task in tasks.values():
         try:
@@ -244,75 +197,21 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
     return metrics
 
 
-def _guarded(entry: Entry, evidence: Evidence) -> Entry:
-    """Round the scores on hidden labels to the digits that pages show.
-
-    An error's full digits reveal several labels. The digest of answers is removed: nearly perfect answers are the
-    labels, so a guess could be checked against it. A fingerprint from before the labels were hidden is removed too,
-    since it has no secret in it.
-    """
-    hidden = {name: task for name, task in entry.tasks.items() if evidence.hides(name, entry.split)}
-    if not hidden:
-        return entry
-    spans = {name: _span(evidence.metrics.get(task.metric)) for name, task in hidden.items()}
-
-    def cut(value: float | None, *names: str) -> float | None:
-        return value if value is None else round(value, _decimals(names, value))
-
-    def cut_ends(ends: tuple[float, float] | None, *names: str) -> tuple[float, float] | None:
-        return ends and (round(ends[0], _decimals(names, *ends)), round(ends[1], _decimals(names, *ends)))
-
-    def _decimals(names: Sequence[str], *values: float) -> int:
-        return min(hidden_decimals(spans[name], *values, least=1) for name in names)
-
-    tasks = {
-        name: replace(
-            task,
-            score=cut(task.score, name),
-            limited_score=cut(task.limited_score, name),
-            scores={key: round(score, _decimals([name], score)) for key, score in task.scores.items()},
-            interval=cut_ends(task.interval, name),
-            predictions="",
-            fingerprint=task.fingerprint
-            if evidence.has_secret(name, entry.split, task.fingerprint)
-            else "withheld",
-        )
-        for name, task in hidden.items()
-    }
-    return replace(
-        entry,
-        tasks={**entry.tasks, **tasks},
-        total=cut(entry.total, *hidden),
-        interval=cut_ends(entry.interval, *hidden),
-    )
-
-
-def _span(metric: Metric | None) -> tuple[float, float]:
-    return metric.range if metric else (-math.inf, math.inf)
-
-
-def _rank_suites(suites: Sequence[Suite], found: Entries, evidence: Evidence) -> list[Board]:
-    """Rank the entries. Splits with hidden labels have scores only if the labels are here."""
-    tasks = {
-        name: replace(task, hidden=tuple(split for split in task.hidden if not evidence.hides(name, split)))
+def _with_public_splits(keeper: Keeper) -> dict[str, Task]:
+    """Return the tasks; hidden splits whose labels are here count as public."""
+    return {
+        name: replace(task, hidden=tuple(split for split in task.hidden if not keeper.hides(name, split)))
         if task.hidden
         else task
-        for name, task in evidence.tasks.items()
+        for name, task in keeper.tasks.items()
     }
 
-    def find_sample(entry: Entry, task: str) -> Sample | None:
-        found = evidence.find(entry, task)
-        return found.sample if found else None
 
-    return [rank_suite(suite, found.entries, tasks, evidence.metrics, find_sample) for suite in suites]
-
-
-def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
+def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
     """Yield (path in the site, content)."""
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
-        if path.name in STATIC_FILES:
-            continue  # of another page
-        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+        if path.name not in STATIC_FILES:
+            yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:
@@ -323,14 +222,14 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
                 yield f"data/examples/{name}.js", make_script(f"examples/{name}", excerpts)
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
-        data = task_data(pages.boards, task, names, evidence)
+        data = task_data(pages.boards, task, names, keeper.hides)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
-    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, evidence))
+    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, keeper.hides))
     yield "compare.html", pages.render_compare()
     for board in pages.boards:
         files = pages.board_files[board.suite.name]
-        yield files.csv, board_csv(board, names, pages.found.refused).encode("utf-8")
-        yield files.json, board_json(board, names, pages.found.refused).encode("utf-8")
+        yield files.csv, board_csv(board, names, pages.refused).encode("utf-8")
+        yield files.json, board_json(board, names, pages.refused).encode("utf-8")
         yield files.page, pages.render_overview(board)
 
 

@@ -98,7 +98,7 @@ def test_the_board_scores_every_submission_itself(repository: Path) -> None:
     done = run(repository, f"{check}\n", variables)
     assert done.returncode == 0, done.stdout + done.stderr
     done = run(repository, build, variables)
-    assert "Results: 2 verified." in done.stdout
+    assert "Results: 2 verified; " in done.stdout
     assert (repository / "site" / "index.html").exists()
     answers = repository / "submissions" / "majority" / "predictions" / "sst.validation.jsonl"
     answers.write_text(answers.read_text() + '{"id": "nobody", "answer": ""}\n')

@@ -162,7 +162,7 @@ class ExportedTasksDocument(Document, tag="decabench.exported-tasks/1", frozen=T
 
 
 class RefusedFile(Part, frozen=True):
-    """A results file that was left off a board."""
+    """A submission or results file that was left off a board."""
 
     path: str  #: Its path in the submissions folder.
     reason: str
@@ -174,8 +174,6 @@ class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     index: str  #: The first page, as a URI.
     kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed ones.
     refused: Sequence[RefusedFile]
-    too_deep: Sequence[str]  #: Folders whose results lie too deep, and were not read.
-    not_evaluated: Sequence[str]  #: Folders of submissions that have not been scored yet.
 
 
 class MetricFields(Part, frozen=True):

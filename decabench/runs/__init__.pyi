@@ -15,6 +15,7 @@ from .experiment import forecast as forecast
 from .experiment import read_experiment as read_experiment
 from .experiment import run as run
 from .experiment import run_experiment as run_experiment
+from .floors import make_baselines as make_baselines
 from .plan import ALL_VARIANTS as ALL_VARIANTS
 from .plan import Plan as Plan
 from .plan import PlannedTask as PlannedTask

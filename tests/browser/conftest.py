@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from decabench.leaderboard import open_server, write_leaderboard
+from tests.leaderboard.small import results, write
 from tests.leaderboard.synthetic import submissions
 
 if TYPE_CHECKING:
@@ -65,13 +66,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight systems, the oracle and a baseline, and one system on other data."""
+    """Eight systems, the oracle and a baseline, and two reported results, one of another split."""
     folder = tmp_path_factory.mktemp("browser")
     submissions(home, folder / "submissions", 8)
-    elsewhere = folder / "submissions" / "elsewhere" / "results" / "validation"
-    shutil.copytree(folder / "submissions/system-03/results/validation", elsewhere)
-    text = (elsewhere / "results.json").read_text(encoding="utf-8")
-    (elsewhere / "results.json").write_text(text.replace("sha256:", "sha256:other"), encoding="utf-8")
+    write(folder / "submissions", [results("stated", 20.0), results("tested", 20.0, split="test")])
     write_leaderboard(folder / "submissions", folder / "site", home=home)
     return folder / "site"
 

@@ -130,11 +130,11 @@ def test_compare_two(context: BrowserContext, address: str) -> None:
     assert len(requested(page, "data/examples")) == 2
 
 
-def test_only_the_same_data_is_compared(context: BrowserContext, address: str) -> None:
-    page = opened(context, address, "compare.html#a=system-00-validation&b=elsewhere-validation")
+def test_only_what_was_scored_here_is_compared(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "compare.html#a=system-00-validation&b=submission-0-validation")
     page.wait_for_selector("[data-rows] tr")
     offered = page.locator("select[name=b] option").evaluate_all("all => all.map(one => one.value)")
-    assert "elsewhere-validation" not in offered and len(offered) == 10
+    assert "submission-0-validation" not in offered and len(offered) == 10
 
 
 def test_a_dead_link_to_a_comparison_says_so(context: BrowserContext, address: str) -> None:

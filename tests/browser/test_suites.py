@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,8 +30,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
     files = [results("decathlete", 50.0)]
     for name, scores in (("near", (0.25, 90.0, -5.0)), ("far", (4.0, 20.0, 60.0))):
         files.append(suite_results(name, MIXED, dict(zip(MIXED.tasks, scores, strict=True)), USED))
-        files.append(suite_results(name, ERRORS, {"errors": scores[0]}, USED))
-    write_leaderboard(write(folder / "in", files), folder / "out", examples="none")
+    include = []
+    for task, metric in USED.items():
+        include.append(folder / f"{task}.toml")
+        include[-1].write_text(
+            f'format = "decabench.taskfile/1"\nname = "{task}"\nmetric = "{metric}"\nanswer = "a"\n'
+            'question = "?"\ncontext = "{a}"\n[files]\nvalidation = "none.jsonl"\n'
+        )
+    for suite in (MIXED, ERRORS):
+        include.append(folder / f"{suite.name}-suite.toml")
+        include[-1].write_text(
+            f'format = "decabench.suite/1"\nname = "{suite.name}"\ntitle = "{suite.title}"\n'
+            f'total = "{suite.total}"\ntotal_name = "{suite.total_name}"\ntasks = {list(suite.tasks)}\n'
+        )
+    given: dict[str, Any] = {"include": include, "examples": "none", "rank_reported": True}
+    given["suites"] = ["decathlon", "mixed", "errors"]
+    write_leaderboard(write(folder / "in", files), folder / "out", folder / "home", **given)
     return (folder / "out").as_uri()
 
 
@@ -101,7 +115,9 @@ def test_suites_are_a_click_apart(watched: BrowserContext, place: str) -> None:
 
 
 def test_the_comparison_knows_which_way_is_better(watched: BrowserContext, place: str) -> None:
-    page = opened(watched, f"{place}/compare.html#a=submission-1-validation&b=submission-3-validation")
+    page = opened(
+        watched, f"{place}/compare.html#a=submission-1-validation-mixed&b=submission-2-validation-mixed"
+    )
     page.wait_for_selector("[data-rows] tr")
     cells = [row.locator("td").all_inner_texts() for row in page.locator("[data-rows] tr").all()]
     assert [row[:3] for row in cells] == [
@@ -111,7 +127,7 @@ def test_the_comparison_knows_which_way_is_better(watched: BrowserContext, place
     ]
     assert "no total" in page.locator("[data-verdict]").inner_text()
     assert page.locator("[data-not-drawn]").is_visible()
-    page.select_option("select[name=a]", "submission-2-validation")
+    page.select_option("select[name=a]", "submission-1-validation-errors")
     assert page.locator("select[name=task] option").all_inner_texts() == ["errors"]
     assert page.locator("[data-rows] tr").count() == 2
 

@@ -209,7 +209,7 @@ def test_a_leaderboard_of_nothing_is_an_error(command, home, tmp_path):
     done = command(
         "leaderboard", "--submissions", tmp_path / "empty", "--output", tmp_path / "site", "--home", home
     )
-    assert done.exit_code == 1 and "No results were found" in done.stderr
+    assert done.exit_code == 1 and "There is no submission in" in done.stderr
     assert not (tmp_path / "site").exists()
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from decabench.leaderboard.datafiles import _csv_value, count_scores, make_script, score_edges
-from decabench.leaderboard.ranking import Column
+from decabench.leaderboard.standings import Column
 
 
 @pytest.mark.parametrize(

@@ -5,39 +5,28 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from decabench.leaderboard import excerpts
-from decabench.leaderboard.entries import Check, read_submissions
-from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts, Policy, collect_excerpts
 from decabench.leaderboard.ranking import suite_columns
+from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.metrics import METRICS
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
+from tests.leaderboard.small import results, write
 from tests.leaderboard.synthetic import HOSTILE_ANSWER
 from tests.tasks.fixtures import SAMPLED
 
 
-def shown(
-    folder: Path, home: Path, policy: Policy = "free", check: Check | None = None
-) -> dict[str, dict[str, Excerpts]]:
-    entries = read_submissions(folder).entries
-    if check is not None:  # and answers that may differ from those that were scored
-        entries = tuple(
-            replace(
-                entry,
-                tasks={
-                    name: replace(task, check=check, predictions="") for name, task in entry.tasks.items()
-                },
-            )
-            for entry in entries
-        )
+def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Excerpts]]:
+    keeper = Keeper(Store(home), [DECATHLON], TASKS)
+    top, paths, _ = find_submissions(folder)
+    entries, _ = score_submissions(top, paths, keeper)
     columns = suite_columns(DECATHLON, TASKS, METRICS, entries)
-    found = collect_excerpts(entries, columns, Evidence(folder), folder, home, TASKS, policy)
+    found = collect_excerpts(entries, columns, keeper, policy)
     return {path.split("/")[0]: examples for path, examples in found.items()}
 
 
@@ -66,16 +55,7 @@ def test_answers_are_those_of_the_submission(made_up: Path, home: Path) -> None:
     assert all(example["answer"] == example["golds"][0] and example["score"] == 100.0 for example in gold)
 
 
-def test_without_statistics_there_are_examples_too(made_up: Path, home: Path, tmp_path: Path) -> None:
-    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
-    shutil.rmtree(tmp_path / "system-00" / "results" / "validation" / "statistics")
-    found = shown(tmp_path, home)["system-00"]
-    assert {example["kind"] for example in found["sst"].shown} <= {"right", "wrong", "empty"}
-    assert {example["score"] for example in found["sst"].shown} <= {0.0, 100.0}
-    assert {example["kind"] for example in found["woz.en"].shown} <= {"unscored", "empty"}
-
-
-def test_of_verified_answers_only_those_shown_are_read(
+def test_of_plain_files_only_what_is_shown_is_read(
     made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "submissions"
@@ -88,14 +68,16 @@ def test_of_verified_answers_only_those_shown_are_read(
             line["answer"] = answer
         texts = (json.dumps(line, ensure_ascii=bool(number % 2)) for number, line in enumerate(lines))
         path.write_text("\n".join(texts), encoding="utf-8")
-    whole = shown(folder, home, check=Check("consistent"))
+    monkeypatch.setattr(excerpts, "_read_shown", lambda *given: None)
+    whole = shown(folder, home)
+    monkeypatch.undo()
     monkeypatch.setattr(excerpts, "read_answers", None)
-    assert shown(folder, home, check=Check("verified")) == whole
+    assert shown(folder, home) == whole
     kinds = {one["kind"] for tasks in whole.values() for found in tasks.values() for one in found.shown}
     assert kinds == {"empty", "right", "wrong"}
 
 
-def test_verified_answers_in_another_form_are_shown_too(made_up: Path, home: Path, tmp_path: Path) -> None:
+def test_answers_in_another_form_are_shown_too(made_up: Path, home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "submissions"
     shutil.copytree(made_up, folder)
     whole = shown(folder, home)
@@ -107,20 +89,19 @@ def test_verified_answers_in_another_form_are_shown_too(made_up: Path, home: Pat
             lines = map(json.loads, path.read_bytes().splitlines())
             text = "".join(f"{json.dumps(line, sort_keys=True, separators=(',', ':'))}\n" for line in lines)
             path.write_text(text, encoding="utf-8")
-    assert shown(folder, home, check=Check("verified")) == whole
+    assert shown(folder, home) == whole
 
 
 def test_a_dialogue_has_its_states(made_up: Path, home: Path) -> None:
     """An answer that equals gold is wrong if an earlier turn lost the goal; then the page says which."""
     turns = {each.id: each for each in Store(home).examples("woz.en", "validation")}
     seen = set()
-    for check in (None, Check("verified")):
-        for one in shown(made_up, home, check=check)["system-03"]["woz.en"].shown:
-            name, _, number = one["id"].rpartition("_")
-            assert one["before"] == [turns[f"{name}_{at}"].context for at in range(int(number))]
-            assert (one["kind"] == "right") == (one["state"] == one["goldState"]) or one["kind"] == "empty"
-            assert bool(one["parted"]) == (one["state"] != one["goldState"])
-            seen.add(one["parted"].partition("_")[0].partition(" ")[0])
+    for one in shown(made_up, home)["system-03"]["woz.en"].shown:
+        name, _, number = one["id"].rpartition("_")
+        assert one["before"] == [turns[f"{name}_{at}"].context for at in range(int(number))]
+        assert (one["kind"] == "right") == (one["state"] == one["goldState"]) or one["kind"] == "empty"
+        assert bool(one["parted"]) == (one["state"] != one["goldState"])
+        seen.add(one["parted"].partition("_")[0].partition(" ")[0])
     assert seen == {"", "here", "at"}
 
 
@@ -130,28 +111,13 @@ def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad")
 
 def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
     assert why(made_up, home, "none") == "The site was built without examples."
-    assert why(made_up, tmp_path) == "The data of this task was not prepared when the site was built."
-
-
-def test_answers_that_were_not_scored_are_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
-    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
-    predictions = tmp_path / "system-00" / "predictions"
-    path = predictions / "sst.validation.jsonl"
-    path.write_text(path.read_text(encoding="utf-8").replace("negative", "positive"), encoding="utf-8")
-    (predictions / "squad.validation.jsonl").unlink()
-    found = shown(tmp_path, home)["system-00"]
-    assert found["sst"].why == "The answers published with the results are not those that were scored."
-    assert found["squad"].why == "The answers were not published with the results."
-
-
-def test_other_data_is_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
-    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
-    path = tmp_path / "system-00" / "results" / "validation" / "results.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["tasks"]["sst"]["data"]["fingerprint"] = "sha256:other"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    expected = "The prepared data when the site was built was not the data that was scored."
-    assert shown(tmp_path, home)["system-00"]["sst"].why == expected
+    shutil.copytree(made_up / "system-00", tmp_path / "in" / "system-00")
+    shutil.make_archive(str(tmp_path / "zipped" / "system-00"), "zip", made_up / "system-00")
+    (found,) = shown(tmp_path / "zipped", home).values()
+    assert found["squad"].why == "The answers are not in a folder."
+    write(tmp_path / "stated", [results(scores={"squad": 50.0})])
+    (found,) = shown(tmp_path / "stated", home).values()
+    assert found["squad"].why == "The answers were not scored here."
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from decabench.leaderboard.places import assign_places, find_verdicts, show_ranks
+from decabench.leaderboard.ranking import assign_places, find_verdicts
+from decabench.leaderboard.standings import show_ranks
 from decabench.scoring import PairTests
 
 

@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decabench.leaderboard.entries import Check, Entry, EvidenceKind
-from decabench.leaderboard.places import Place, Versus
-from decabench.leaderboard.ranking import (
-    BASELINES,
-    CEILINGS,
-    Board,
-    Standings,
-    State,
-    describe_place,
-    rank_suite,
-)
-from decabench.metrics import METRICS
+from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.ranking import Place, Versus, describe_place, rank_suite
+from decabench.leaderboard.standings import BASELINES, CEILINGS, Board, Standings, State
+from decabench.metrics import Metric
 from decabench.scoring import Sample
 from decabench.tasks import DECATHLON, TASKS, Combination, Suite
-from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, suite_results, tables, without
+from tests.leaderboard.small import (
+    NAMES,
+    PUBLIC,
+    alike,
+    entry,
+    ranking,
+    results,
+    suite_results,
+    tables,
+    without,
+)
 from tests.scoring.populations import mean_rows, sample
 
 NO_SCHEMA = without("schema", score=99.0)
@@ -177,45 +179,27 @@ def test_on_test_the_public_tasks_are_ranked_by_their_sum() -> None:
     assert hidden == [name for name in NAMES if TASKS[name].hidden]
 
 
-def test_tasks_that_do_not_count_are_told_and_not_summed() -> None:
-    own_labels = {**dict.fromkeys(PUBLIC, 10.0), "squad": 100.0, "conll": 90.0}
-    (table,) = tables(results("eight", 20.0, split="test"), results("nine", own_labels, split="test"))
-    assert ranking(table) == [(1, "eight"), (2, "nine")]
-    assert table.rows[1].remarks[-1] == "not counted here: conll 90.0, squad 100.0"
-
-
-def test_a_number_that_nobody_checked_is_not_told_in_a_row_that_was() -> None:
-    made = entry(results("a", {**without(), "conll": 90.0, "gsm8k": 99.9}), kind="verified")
-    checks = {"conll": Check("consistent"), "gsm8k": Check()}
-    tasks = {name: replace(task, check=checks.get(name, task.check)) for name, task in made.tasks.items()}
-    (table,) = rank_suite(DECATHLON, [replace(made, tasks=tasks)], TASKS).tables
-    assert table.rows[0].remarks == (
-        "not counted here: conll 90.0 (consistent)",
-        "not counted here, and not checked: gsm8k",
-    )
-
-
 def test_a_submission_without_tasks_is_shown() -> None:
     (table,) = tables(results("empty", {}))
     assert ranking(table) == [(None, "empty")]
     assert table.rows[0].remarks[0] == "0 of 10 tasks"
 
 
-def find_sample(entry: Entry, task: str) -> Sample | None:
+def find_sample(name: str, task: str, score: float, metric: Metric) -> Sample | None:
     """Statistics of systems a, b and c on 200 examples, of which a and b have about 60 % right, and c half."""
-    share = {"a": 0.6, "b": 0.59, "c": 0.5}.get(entry.name)
+    share = {"a": 0.6, "b": 0.59, "c": 0.5}.get(name)
     if share is None:
         return None
     difficulty = np.random.default_rng(len(task)).random(200)
-    own = np.random.default_rng(ord(entry.name)).random(200)
+    own = np.random.default_rng(ord(name)).random(200)
     right = difficulty * 0.9 + own * 0.1 < share
     return sample("em", mean_rows(right, np.ones(200)), np.ones(200, dtype=int), task)
 
 
 def test_a_test_makes_rank_groups() -> None:
     files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
-    entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS, find_sample).tables
+    entries = [entry(file, f"{number}/x", find=find_sample) for number, file in enumerate(files)]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
     assert [row.group for row in table.rows] == [1, 1, 2]
     assert [row.ranks for row in table.rows] == [(1, 2), (1, 2), (3, 3)]
@@ -229,27 +213,26 @@ def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
     """What is adjusted are the pairs of ranked systems, however many others the table has."""
     files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
     floor = results("b", 59.0, about={"predictor": {"name": "majority"}})
-    (few,) = rank_suite(
-        DECATHLON, [entry(file, f"{n}") for n, file in enumerate(files)], TASKS, METRICS, find_sample
-    ).tables
-    entries = [entry(file, f"{n}") for n, file in enumerate([*files, floor, results("a", NO_SCHEMA)])]
-    (more,) = rank_suite(DECATHLON, entries, TASKS, METRICS, find_sample).tables
+    files += [floor, results("a", NO_SCHEMA)]
+    entries = [entry(file, f"{n}", find=find_sample) for n, file in enumerate(files)]
+    (few,) = rank_suite(DECATHLON, entries[:3], TASKS).tables
+    (more,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert len(more.all_rows) == 5 and few.tests.total is not None and more.tests.total is not None
     assert np.array_equal(few.tests.total.adjusted, more.tests.total.adjusted[:3, :3])
     assert more.tests.total.is_tested(0, 4) and not more.tests.total.is_tested(0, 3)
     assert more.tests.tasks["squad"].is_tested(0, 3)
 
 
-def skewed_sample(entry: Entry, task: str) -> Sample | None:
+def skewed_sample(name: str, task: str, score: float, metric: Metric) -> Sample | None:
     """Two systems that differ on 40 of 400 examples, by 28 to 12, and baselines that have other shares right."""
     random = np.random.default_rng(5)
     base = random.random(400) < 0.7
     differ = random.permutation(400)[:40]
     right = {"a": base.copy(), "b": base.copy()}
     right["b"][differ], right["a"][differ] = np.arange(40) < 28, np.arange(40) >= 28
-    for name, share in (("c", 0.3), ("d", 0.31), ("e", 0.33), ("f", 0.5), ("g", 0.52)):
-        right[name] = random.random(400) < share
-    return sample("em", mean_rows(right[entry.name], np.ones(400)), np.ones(400, dtype=int), task)
+    for other, share in (("c", 0.3), ("d", 0.31), ("e", 0.33), ("f", 0.5), ("g", 0.52)):
+        right[other] = random.random(400) < share
+    return sample("em", mean_rows(right[name], np.ones(400)), np.ones(400, dtype=int), task)
 
 
 @pytest.mark.parametrize("predictor", ["majority", "oracle"])
@@ -263,8 +246,8 @@ def test_baselines_and_ceilings_do_not_count_among_the_pairs_of_others(predictor
             suite_results(name, suite, {"sst": 50.0}, {"sst": "em"}, **(about if name > "b" else {}))
             for name in names
         ]
-        entries = [entry(file, f"{file['submission']['name']}/results.json") for file in files]
-        (table,) = rank_suite(suite, entries, TASKS, METRICS, skewed_sample).tables
+        entries = [entry(file, f"{file['submission']['name']}/x", find=skewed_sample) for file in files]
+        (table,) = rank_suite(suite, entries, TASKS).tables
         return table
 
     alone, beside = rank("ab"), rank("abcdefg")
@@ -297,7 +280,7 @@ def test_scores_are_combined_as_the_suite_does(total: Combination, expected: flo
 
 def test_without_a_test_it_says_so() -> None:
     entries = [entry(results("a", 60.0), "a"), entry(results("b", 59.0), "b")]
-    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS).tables
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a"), (1, "b")]
     assert [row.ranks for row in table.rows] == [(1, 2)] * 2
     assert table.rows[1].versus == "not tested against a: there are no statistics of the same units for both"
@@ -305,7 +288,7 @@ def test_without_a_test_it_says_so() -> None:
 
 def test_partial_results_are_in_no_rank_group() -> None:
     entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
-    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS).tables
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
 
 
@@ -349,7 +332,7 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
     assert (row.state, row.total, row.value) == (State.PARTIAL, "", None)
     assert row.remarks == ("792.0 of 800 (8 of 10 tasks)", "limited run, not in the total: sst, srl")
     cell = row.cells[NAMES.index("sst")]
-    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "self-reported, partial, 5 of 10")
+    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
     assert (cell.value, cell.heat) == (None, None)
 
 
@@ -357,20 +340,6 @@ def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
     (table,) = tables(of_a_limited_run("limited", *NAMES))
     assert table.rows[0].state is State.PARTIAL
     assert table.rows[0].remarks[0] == "0 of 10 tasks"
-
-
-def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> None:
-    (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst"))
-    assert {line.count for line in table.data} == {"100"}
-
-
-def test_raw_answers_have_no_rank() -> None:
-    raw = {**results("a", 90.0), "answers": "raw"}
-    (table,) = tables(results("a", 80.0), raw)
-    assert ranking(table) == [(1, "a")]
-    (row,) = table.apart
-    assert (row.rank, row.entry.apart) == (None, "whole output")
-    assert row.remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
 
 
 def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
@@ -391,23 +360,71 @@ def test_a_partial_result_in_other_words_stands_apart_too() -> None:
     assert [row.entry.name for row in table.apart] == ["b"]
 
 
-def test_self_reported_scores_stand_apart_whatever_they_are() -> None:
+def test_reported_scores_stand_apart_whatever_they_are() -> None:
     forged = results("forged", 99.0, about={"predictor": {"name": "majority"}})
-    entries = [entry(results("a", 50.0), "a"), entry(forged, "b", "self-reported")]
+    entries = [entry(results("a", 50.0), "a"), entry(forged, "b", "reported")]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a")]
     assert table.floors == () and [row.entry.name for row in table.apart] == ["forged"]
-    assert table.apart[0].remarks == ("self-reported: it was checked",)
+    assert table.apart[0].remarks == ("reported: its answers are not here",)
 
 
-def test_one_score_that_is_only_stated_makes_a_row_self_reported() -> None:
-    mixed = entry(results("mixed", 50.0), "b")
-    tasks = {**mixed.tasks, "sst": entry(results("mixed", 50.0), "b", "self-reported").tasks["sst"]}
-    (table,) = rank_suite(DECATHLON, [replace(mixed, tasks=tasks)], TASKS).tables
-    assert table.rows == () and table.apart[0].remarks == ("self-reported: sst: it was checked",)
+# The data of a table
 
 
-@pytest.mark.parametrize("kind", ["verified", "consistent"])
-def test_verified_and_consistent_scores_are_ranked(kind: EvidenceKind) -> None:
-    (table,) = rank_suite(DECATHLON, [entry(results("a", 50.0), "a", kind)], TASKS).tables
-    assert ranking(table) == [(1, "a")]
+def on(data: str, name: str, score: float, **given: Any) -> Entry:
+    """An entry on some data, which the keeper ranks."""
+    return replace(entry(results(name, score, data=data), f"{name}/x", find=alike, **given), apart="")
+
+
+def test_reported_results_on_other_data_than_that_of_this_machine_stand_apart() -> None:
+    entries = [on("a", "here", 1.0), *(on("b", f"there{n}", 99.0, kind="reported") for n in range(3))]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "here")]
+    assert [row.entry.apart for row in table.apart] == ["other data"] * 3
+    assert table.apart[0].remarks[-1].startswith("not ranked: it was scored on other data than the others")
+    assert table.data[0].fingerprint == "sha256:a-squad"
+
+
+def test_without_data_here_the_data_of_most_is_that_of_the_table() -> None:
+    entries = [
+        on("a", "few", 99.0, kind="reported"),
+        *(on("b", f"s{n}", n, kind="reported") for n in range(3)),
+    ]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "s2"), (2, "s1"), (3, "s0")]
+    assert [row.entry.name for row in table.apart] == ["few"]
+    assert table.heading == "Upstream files: as stated by the submitters"
+
+
+def test_other_metrics_and_another_number_of_examples_are_not_compared() -> None:
+    files = [results("short", 99.0, of_data={"rows": 5}), results("new", 60.0, signature="v:2")]
+    others = [replace(entry(file, f"{n}", "reported"), apart="") for n, file in enumerate(files)]
+    entries = [on("a", "old", 50.0), *others]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "old")] and len(table.apart) == 2
+
+
+def test_the_data_behind_a_table() -> None:
+    about = {"origin": "mirror", "verified": False, "published_count": 10_570, "note": "the first rows"}
+    (table,) = tables(results("one", 50.0, of_data=about))
+    line = table.data[0]
+    assert (line.task, line.count, line.is_subset) == ("squad", "100 of 10,570", True)
+    assert (line.signature, line.fingerprint) == ("squad|v:1", "sha256:a-squad")
+    assert [(note, len(names)) for note, names in table.notes.items()] == [("the first rows", 10)]
+    assert table.heading == "Mirror: no published checksums"
+
+
+def test_mixed_data_says_so() -> None:
+    file = results("mixed", 50.0)
+    file["tasks"]["sst"]["data"].update(origin="user", verified=False)
+    (table,) = tables(file)
+    assert table.heading == (
+        "Upstream files (9), the submitter's own data (1): published checksums match (9), no published checksums (1)"
+    )
+
+
+def test_a_submitter_writes_no_note_and_no_origin_for_a_table() -> None:
+    said = {"note": "All others were trained on the test data.", "origin": "my private server"}
+    (table,) = rank_suite(DECATHLON, [entry(results("a", 50.0, of_data=said), "a", "reported")], TASKS).tables
+    assert table.notes == {} and table.heading == "Unknown origin: as stated by the submitters"

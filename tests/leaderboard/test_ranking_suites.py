@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard.ranking import Board, Column, State, rank_suite, suite_columns
+from decabench.leaderboard.ranking import rank_suite, suite_columns
+from decabench.leaderboard.standings import Board, Column, State
 from decabench.metrics import METRICS
 from decabench.tasks import TASKS, Suite
-from tests.leaderboard.small import entry, find_sample, ranking, suite_results
+from tests.leaderboard.small import alike, entry, ranking, suite_results
 
 MIXED = Suite("mixed", "Mixed", ("tags", "errors", "correlation"))
 ERRORS = Suite("errors", "Errors", ("errors", "more"), total="mean", total_name="mean error")
@@ -19,8 +20,8 @@ USED = {"tags": "tag_accuracy", "errors": "mse", "correlation": "pearson"}
 
 
 def board(suite: Suite, *files: dict[str, Any]) -> Board:
-    entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    return rank_suite(suite, entries, TASKS, find_sample=find_sample)
+    entries = [entry(file, f"{number}/x", find=alike) for number, file in enumerate(files)]
+    return rank_suite(suite, entries, TASKS)
 
 
 def errors(name: str, *scores: float) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from decabench.leaderboard import BoardOptions, build_leaderboard, open_server, write_leaderboard
-from decabench.metrics import METRICS
 from tests.leaderboard.small import results, write
 from tests.leaderboard.test_site import Page
 
@@ -25,27 +24,20 @@ def read_data(site: Path, name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An honest result and, with higher scores: a forged one, a stated one, one in other words and one of raw texts."""
+def site(made_up: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two scored submissions, higher scores that are stated, and a damaged file."""
     folder = tmp_path_factory.mktemp("evidence")
     files = [
-        results("honest", 50.0),
-        results("forged", 60.0),
         results("stated", 97.0),
         results("reworded", 98.0, about={"predictor": {"name": "p", "variant": 1}}),
         {**results("raw", 99.0), "answers": "raw"},
-        results("other", 40.0),
     ]
-    for file in files:
-        for task in file["tasks"].values():
-            task["signature"] = METRICS[task["metric"]].signature
     write(folder / "in", files)
-    shutil.rmtree(folder / "in" / "submission-2" / "results" / "statistics")
-    path = folder / "in" / "submission-1" / "results" / "validation.json"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("60.0", "99.0").replace("600.0", "990.0"), encoding="utf-8"
-    )
-    write_leaderboard(folder / "in", folder / "site", examples="none")
+    for name in ("system-00", "system-04"):
+        shutil.copytree(made_up / name, folder / "in" / name)
+    (folder / "in" / "bad").mkdir()
+    (folder / "in" / "bad" / "results.json").write_text("{", encoding="utf-8")
+    write_leaderboard(folder / "in", folder / "site", home, examples="none")
     return folder / "site"
 
 
@@ -57,107 +49,82 @@ def bodies(page: Page) -> dict[str, list[str]]:
         if tag == "tbody":
             part = attributes.get("class") or ""
         if tag == "tr" and attributes.get("data-page"):
-            found.setdefault(part, []).append(str(attributes["data-page"]).split("-")[1])
+            found.setdefault(part, []).append(str(attributes["data-page"]).removesuffix("-validation"))
     return found
 
 
-def test_only_what_was_checked_is_ranked(site: Path) -> None:
-    assert bodies(Page(site / "index.html")) == {"systems": ["0", "5"], "apart": ["4", "3", "2"]}
-    ranks = [
-        row[0][2].strip() for row in Page(site / "index.html").rows if len(row) == 13 and row[0][0] == "td"
-    ]
-    assert [rank.split(":")[0] for rank in ranks] == ["1", "2", "–not ranked", "–not ranked", "–not ranked"]
+SYSTEMS, APART = ["system-00", "system-04"], ["submission-2", "submission-1", "submission-0"]
 
 
-def test_the_forged_result_is_refused_with_its_reason(site: Path) -> None:
+def test_only_what_was_scored_here_is_ranked(site: Path) -> None:
+    page = Page(site / "index.html")
+    assert bodies(page) == {"systems": SYSTEMS, "apart": APART}
+    ranks = [row[0][2].strip() for row in page.rows if len(row) == 13 and row[0][0] == "td"]
+    assert [rank.split(":")[0].split("may")[0] for rank in ranks] == ["1", "2", *["–not ranked"] * 3]
+
+
+def test_what_is_left_out_has_a_reason(site: Path) -> None:
     text = Page(site / "index.html").text
-    assert "submission-1/results/validation.json" in text
-    assert "its score for squad is 99, but its statistics give 60" in text
-    assert not (site / "submissions" / "submission-1-validation.html").exists()
+    assert "bad/results.json" in text and "it is not JSON" in text
     content = json.loads((site / "board.json").read_text(encoding="utf-8"))
-    assert content["refused"] == [
-        {
-            "results": "submission-1/results/validation.json",
-            "reason": "its score for squad is 99, but its statistics give 60",
-        }
-    ]
+    (refused,) = content["refused"]
+    assert refused["submission"] == "bad/results.json" and refused["reason"].startswith("it is not JSON")
 
 
 def test_rows_say_what_they_rest_on(site: Path) -> None:
     with (site / "board.csv").open(encoding="utf-8", newline="") as file:
-        lines = {line["name"]: line for line in csv.DictReader(file)}
-    assert [(line["kind"], line["rank"], line["evidence"], line["reason"]) for line in lines.values()] == [
-        ("system", "1", "consistent", ""),
-        ("system", "2", "consistent", ""),
-        ("apart", "", "consistent", "whole output"),
-        ("apart", "", "consistent", "other wording"),
-        ("apart", "", "self-reported", "self-reported"),
-        ("refused", "", "", "its score for squad is 99, but its statistics give 60"),
+        lines = list(csv.DictReader(file))
+    assert [(line["kind"], line["rank"], line["evidence"], line["reason"]) for line in lines[:5]] == [
+        ("system", "1", "verified", ""),
+        ("system", "2", "verified", ""),
+        *[("apart", "", "reported", "reported")] * 3,
     ]
+    assert lines[5]["kind"] == "refused"
     content = json.loads((site / "board.json").read_text(encoding="utf-8"))
-    evidence = content["submissions"][0]["tasks"]["sst"]["evidence"]
-    assert evidence["kind"] == "consistent" and evidence["version"] and "date" not in evidence
+    assert content["submissions"][0]["tasks"]["sst"]["evidence"] == "verified"
+    assert content["submissions"][4]["tasks"]["sst"]["reason"] == "its answers are not here"
 
 
-def test_nothing_apart_takes_a_place_on_a_task(site: Path) -> None:
+def test_nothing_apart_takes_a_place_on_a_task_or_is_compared(site: Path) -> None:
     page = Page(site / "tasks" / "squad.html")
     places = [
         (row[0][2].strip(), row[1][2].split()[0]) for row in page.rows if len(row) == 6 and row[0][0] == "td"
     ]
-    assert [(place.split(":")[0], name) for place, name in places] == [
-        ("1", "honest"),
-        ("2", "other"),
+    assert [(place.split(":")[0].split("may")[0], name) for place, name in places] == [
+        ("1", "system"),
+        ("2", "system"),
         ("–not ranked", "raw"),
         ("–not ranked", "reworded"),
         ("–not ranked", "stated"),
     ]
-    assert "Apart: self-reported, or not the original task" in page.text
+    assert "Apart: reported, or not the original task" in page.text
     (found,) = read_data(site, "tasks/squad").values()
-    assert [system["name"] for system in found["systems"]] == ["honest", "other"]
-
-
-def test_nothing_apart_is_compared(site: Path) -> None:
+    assert [system["name"] for system in found["systems"]] == ["system 00", "system 04"]
     (table,) = read_data(site, "compare")["tables"]
-    assert [row["name"] for row in table["rows"]] == ["honest", "other"]
-    pages = {
-        name: Page(site / "submissions" / f"submission-{number}-validation.html").text
-        for number, name in ((0, "honest"), (2, "stated"))
-    }
-    assert "Compare with another submission" in pages["honest"]
-    assert "Compare with another submission" not in pages["stated"]
+    assert [row["name"] for row in table["rows"]] == ["system 00", "system 04"]
+    pages = [Page(site / "submissions" / f"{name}-validation.html").text for name in (SYSTEMS[0], APART[-1])]
+    assert ["Compare with another submission" in page for page in pages] == [True, False]
 
 
-def test_the_page_of_a_row_says_what_was_checked(site: Path) -> None:
-    honest = " ".join(Page(site / "submissions" / "submission-0-validation.html").text.split())
-    assert "This result is consistent: every score was recomputed here" in honest
-    assert (
-        "Recomputed from the statistics of every example" in honest and "when this site was built" in honest
-    )
-    stated = " ".join(Page(site / "submissions" / "submission-2-validation.html").text.split())
-    assert "This result is self-reported" in stated and "There are no statistics beside the results" in stated
-
-
-def test_the_page_says_what_the_kinds_mean(site: Path) -> None:
+def test_pages_say_what_the_kinds_mean(site: Path) -> None:
     text = " ".join(Page(site / "index.html").text.split())
-    for words in (
-        "<strong>verified</strong>: its answers were scored here",
-        "nobody here has seen whether they belong to the answers",
-        "Only verified and consistent results are ranked",
-    ):
-        assert words in text
+    assert "<strong>verified</strong>: its answers were scored here, on the data." in text
+    assert "Only verified results are ranked." in text
     assert '<span class="mark evidence paper">paper</span>' in text
+    verified, stated = (
+        " ".join(Page(site / "submissions" / f"{name}-validation.html").text.split())
+        for name in (SYSTEMS[0], APART[-1])
+    )
+    assert "This result is verified: its answers were scored here, on the data." in verified
+    assert "This result is reported" in stated and "reported, because <bdi>its answers are not here" in stated
 
 
-def test_what_was_built_is_returned(tmp_path: Path) -> None:
-    write(tmp_path / "in", [results("a", 50.0)])
-    write(tmp_path / "in" / "more", [results("b", 50.0)], with_statistics=False)
-    bad = tmp_path / "in" / "bad" / "results.json"
-    bad.parent.mkdir()
-    bad.write_text("{", encoding="utf-8")
-    built = build_leaderboard(tmp_path / "in", tmp_path / "site", BoardOptions(examples="none"))
+def test_what_was_built_is_returned(made_up: Path, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(made_up / "system-00", tmp_path / "in" / "a")
+    write(tmp_path / "in" / "more", [results("b", 50.0)])
+    built = build_leaderboard(tmp_path / "in", tmp_path / "site", BoardOptions(home, examples="none"))
     assert built.index == tmp_path / "site" / "index.html"
-    assert dict(built.kinds) == {"consistent": 1, "self-reported": 1}
-    assert [refusal.path for refusal in built.refused] == ["bad/results.json"]
+    assert dict(built.kinds) == {"verified": 1, "reported": 1} and built.refused == []
 
 
 # --serve

@@ -187,6 +187,7 @@ class Keeper:
                 self.run("evaluate", self.submissions / name, "--split", "test", "--suite", suite)
 
     def board(self, *options: str) -> Path:
+        options = ("--suite", "numbers", "--suite", "own", "--no-baselines", *options)
         self.run("leaderboard", "--submissions", self.submissions, "--output", self.folder / "site", *options)
         return self.folder / "site"
 
@@ -206,7 +207,7 @@ def make_keeper(folder: Path, hidden: bool) -> Keeper:
     for name, right in RIGHT.items():
         keeper.submit(name, right)
     keeper.evaluate(*RIGHT)
-    keeper.board("--verified-only")
+    keeper.board()
     return keeper
 
 
@@ -249,8 +250,12 @@ def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
     assert len(distributions) == len(kept.tasks) and all(b'systems\\":[]' in raw for raw in distributions)
 
 
-def test_a_task_that_the_builder_does_not_know_is_hidden_all_the_same(kept: Keeper, tmp_path: Path) -> None:
-    """Without its file nothing says `hidden` but the record of its data; `--examples all` used to show all."""
+def test_data_that_was_prepared_as_hidden_is_hidden_whatever_its_file_says_now(
+    kept: Keeper, tmp_path: Path
+) -> None:
+    """Nothing says `hidden` but the record of the data; `--examples all` used to show all."""
+    write_tasks(tmp_path / "private", hidden=False)
+    include = [part for path in kept.include for part in ("--include", tmp_path / "private" / path.name)]
     line = [
         "leaderboard",
         "--submissions",
@@ -260,8 +265,9 @@ def test_a_task_that_the_builder_does_not_know_is_hidden_all_the_same(kept: Keep
         "--home",
         kept.home,
     ]
-    done = CliRunner().invoke(cli, [*map(str, line), "--examples", "all"])
-    assert done.exit_code == 0, done.output
+    given = [*line, *include, "--suite", "own", "--examples", "all", "--no-baselines"]
+    done = CliRunner().invoke(cli, [*map(str, given)])
+    assert done.exit_code == 0 and "verified" in done.output
     texts = [text for raw in files_below(tmp_path / "site", "static/").values() for text in readings(raw)]
     assert searched([*texts, done.output]) == set()
 
@@ -757,7 +763,10 @@ def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> Non
     assert "answer" in told and "own.text, test, example" in told
 
 
-def test_statistics_that_come_along_do_not_count(kept: Keeper, public: Keeper, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--rank-reported",)])
+def test_statistics_that_come_along_do_not_count(
+    kept: Keeper, public: Keeper, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     """Only the keeper can have scored hidden labels: a row that was not verified here is not ranked."""
     shutil.copytree(kept.submissions / "half", tmp_path / "in" / "half")
     for name in ("own", "numbers"):
@@ -766,10 +775,11 @@ def test_statistics_that_come_along_do_not_count(kept: Keeper, public: Keeper, t
             public.submissions / "half" / "results" / f"test-{name}" / "statistics", place / "statistics"
         )
     shutil.rmtree(tmp_path / "in" / "half" / "predictions")
-    (tmp_path / "in" / "half" / "manifest.json").unlink()
-    kept.run("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site")
-    (row,) = json.loads((tmp_path / "site" / "suite-own.json").read_text())["submissions"]
-    assert (row["evidence"], row["rank"], row["kind"]) == ("self-reported", None, "apart")
+    line = ("leaderboard", "--submissions", tmp_path / "in", "--output", tmp_path / "site", "--suite", "own")
+    kept.run(*line, *options)
+    rows = json.loads((tmp_path / "site" / "board.json").read_text())["submissions"]
+    (row,) = [row for row in rows if row["name"] == "half"]
+    assert (row["evidence"], row["rank"], row["kind"]) == ("reported", None, "apart")
 
 
 def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,10 +15,8 @@ from click.testing import CliRunner
 from decabench.cli import cli
 from decabench.errors import UnknownNameError
 from decabench.leaderboard import write_leaderboard
-from decabench.leaderboard.entries import read_submissions
-from decabench.leaderboard.ranking import rank_suite
-from decabench.tasks import DECATHLON, SUITES, Suite
-from tests.leaderboard.small import entry, results, suite_results, write
+from decabench.tasks import Suite
+from tests.leaderboard.small import results, suite_results, write
 from tests.leaderboard.test_site import Page
 
 TAGGING = Path(__file__).parents[2] / "examples" / "tagging"
@@ -55,9 +52,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         output = folder / "submissions" / predictor.partition(":")[0]
         suite = ("--suite", "tagging-demo")
         run("predict", "--predictor", predictor, *suite, "--output", output, *data)
-        run("evaluate", "--submission", output, *suite, "--jobs", 1, *data)
     write(folder / "submissions", [results("a system", 50.0)])
-    run("leaderboard", "--submissions", folder / "submissions", "--output", folder / "site", *data)
+    given = ("--submissions", folder / "submissions", "--output", folder / "site", *data)
+    given += ("--suite", "decathlon", "--suite", "tagging-demo")
+    run("leaderboard", *given, "--rank-reported", "--no-baselines")
     yield folder
     sys.path.remove(str(folder))
     sys.modules.pop("noun_tagger", None)
@@ -139,151 +137,50 @@ def test_the_same_pair_compares_as_on_the_command_line(folder: Path) -> None:
 
 
 def test_a_site_of_some_suites(folder: Path, tmp_path: Path) -> None:
-    options = ("--submissions", folder / "submissions", "--output", tmp_path, "--examples", "none")
+    options = ("--submissions", folder / "submissions", "--output", tmp_path, "--home", folder / "data")
+    options += ("--examples", "none", "--no-baselines")
     run("leaderboard", *options, "--suite", "tagging-demo")
     assert "Tagging, a demonstration" in (tmp_path / "index.html").read_text(encoding="utf-8")
     assert not list(tmp_path.glob("suite-*")) and not (tmp_path / "tasks" / "squad.html").exists()
-    run("leaderboard", *options, "--suite", "tagging-demo", "--suite", "decathlon")
+    run("leaderboard", *options, "--suite", "decathlon", "--suite", "tagging-demo")
     assert "decaScore" in (tmp_path / "index.html").read_text(encoding="utf-8")
     with pytest.raises(UnknownNameError, match="tagging-demo"):
         write_leaderboard(folder / "submissions", tmp_path, suites=["tagging-dem"], include=INCLUDE)
 
 
-def test_results_alone_are_enough(folder: Path, tmp_path: Path) -> None:
-    """Without --include the suite is the one that the results state, and nothing is shown that may not be."""
-    write_leaderboard(folder / "submissions", tmp_path, folder / "data")
-    page = Page(tmp_path / "suite-tagging-demo.html")
-    assert [row[1].split()[0] for row in rows(page)] == ["noun_tagger:tagger", "majority", "oracle"]
-    assert "The task was unknown when the site was built" in next(
-        (tmp_path / "submissions").glob("oracle-*")
-    ).read_text(encoding="utf-8")
-
-
-ONE = Suite("own", "Own", ("errors", "points"))
-OTHER = Suite("own", "Own", ("errors",))
-USED = {"errors": "mse", "points": "em"}
-
-
-def own(name: str, suite: Suite, *scores: float, **about: object) -> dict[str, object]:
-    return suite_results(name, suite, dict(zip(suite.tasks, scores, strict=False)), USED, **about)
-
-
-def test_a_known_suite_wins_over_a_file_that_uses_its_name(tmp_path: Path) -> None:
-    found = read_submissions(write(tmp_path, [own("a", ONE, 1.0, 2.0), own("b", OTHER, 1.0)]), {"own": ONE})
-    assert [entry.name for entry in found.entries] == ["a"]
-    assert found.refused[0].reason == (
-        "its suite own is errors (total: none), but the suite own that is known here is errors, points (total: none); "
-        "give a suite of your own another name"
+def own_suite(folder: Path, total: str, title: str = "Own") -> Path:
+    """The file of a suite of two tasks, which are defined next to it."""
+    for name, metric in (("errors", "mse"), ("points", "em")):
+        rows = "".join(json.dumps({"n": n, "answer": str(n)}) + "\n" for n in range(4))
+        (folder / f"{name}.jsonl").write_text(rows)
+        (folder / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\nmetric = "{metric}"\nanswer = "answer"\n'
+            f'question = "What is {{n}}?"\ncontext = "{{n}}"\n[files]\nvalidation = "{name}.jsonl"\n'
+        )
+    (folder / "own.toml").write_text(
+        f'format = "decabench.suite/1"\nname = "own"\ntitle = "{title}"\ntotal = "{total}"\n'
+        'tasks = ["errors", "points"]\n'
     )
+    return folder / "own.toml"
 
 
-def test_a_file_s_own_suite_does_not_take_the_front_page_from_a_known_one(tmp_path: Path) -> None:
-    own = Suite("a", "A", ("sst",), total_name="mean")
-    known = SUITES["products"]
+def own_site(folder: Path, title: str = "Own") -> Path:
+    """A site of two reported results of the suite, which has no total; one of them is of the decathlon, too."""
+    suite = Suite("own", "Own", ("errors", "points"))
+    used = {"errors": "mse", "points": "em"}
     files = [
-        suite_results("forged", own, {"sst": 99.0}, {"sst": "em"}),
-        suite_results(
-            "honest", known, dict.fromkeys(known.tasks, 50.0), dict.fromkeys(known.tasks, "accuracy")
-        ),
+        suite_results(name, suite, dict(zip(suite.tasks, scores, strict=True)), used)
+        for name, scores in (("b", (0.5, 90.0)), ("a", (3.0, 10.0)))
     ]
-    write(tmp_path / "in", files, False)
-    write_leaderboard(tmp_path / "in", tmp_path / "site")
-    assert "honest" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert "forged" in (tmp_path / "site" / "suite-a.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_the_first_file_does_not_decide_what_a_name_means(tmp_path: Path, order: int) -> None:
-    """Two definitions of an unknown suite get a board each, whichever is read first."""
-    files = [own("a", ONE, 1.0, 2.0), own("b", OTHER, 1.0), own("c", OTHER, 2.0)][::order]
-    found = read_submissions(write(tmp_path / "in", files))
-    assert not found.refused
-    names = {entry.name: entry.suite.name for entry in found.entries}
-    assert names["a"] != names["b"] == names["c"]
-    assert all(name.startswith("own-") for name in names.values())
-    write_leaderboard(tmp_path / "in", tmp_path / "out", examples="none")
-    one, other = (
-        Page(tmp_path / "out" / page) for page in ("index.html", f"suite-{max(names.values())}.html")
-    )
-    systems = [[row for row in page.named("tr") if "data-page" in row] for page in (one, other)]
-    assert sorted(map(len, systems)) == [1, 2]
-    assert "Own (" in one.text and "Own (" in other.text
-
-
-def digest_of(suite: Suite) -> str:
-    """The digest that is added to the name of a suite which files define in different ways."""
-    return hashlib.sha256("\n".join((suite.total, *suite.tasks)).encode()).hexdigest()
-
-
-@pytest.mark.parametrize("digits", [8, 16, 64])
-def test_no_file_takes_the_name_that_another_definition_gets(tmp_path: Path, digits: int) -> None:
-    """A third suite of that name, with a larger total, must not share the board of the honest one."""
-    mean = replace(ONE, total="mean")
-    squatter = Suite(f"own-{digest_of(mean)[:digits]}", "Own", ("errors", "points", "more"), total="sum")
-    files = [own("honest", mean, 1.0, 2.0), own("rival", OTHER, 1.0)]
-    evil = suite_results(
-        "evil", squatter, {"errors": 9.0, "points": 99.0, "more": 99.0}, {**USED, "more": "em"}
-    )
-    found = read_submissions(write(tmp_path, [*files, evil]))
-    suites = {entry.name: entry.suite for entry in found.entries}
-    assert len({suite.name for suite in suites.values()}) == len({one.title for one in suites.values()}) == 3
-    boards = [rank_suite(suite, found.entries, {}) for suite in suites.values()]
-    assert [[row.entry.name for table in board.tables for row in table.all_rows] for board in boards] == [
-        [name] for name in suites
-    ]
-
-
-def test_no_suite_takes_the_title_of_another(tmp_path: Path) -> None:
-    posed = Suite("own", f" {DECATHLON.title.upper()} ", ONE.tasks)
-    files = [own("a", posed, 1.0, 2.0), own("b", replace(OTHER, name="other", title="own"), 1.0)]
-    found = read_submissions(write(tmp_path, files))
-    assert {entry.suite.name: entry.suite.title for entry in found.entries} == {
-        "own": "own",
-        "other": "other",
-    }
-
-
-def test_a_board_holds_one_definition_even_if_names_are_the_same() -> None:
-    files = [own("a", replace(ONE, total="sum"), 1.0, 2.0), own("b", replace(OTHER, total="sum"), 1.0)]
-    entries = [entry(file, f"{index}/results.json") for index, file in enumerate(files)]
-    board = rank_suite(entries[0].suite, entries, {})
-    assert [row.entry.name for table in board.tables for row in table.all_rows] == ["a"]
-
-
-def test_words_to_display_make_no_other_suite_and_nobody_chooses_them_for_others(tmp_path: Path) -> None:
-    files = [own("a", ONE, 1.0, 2.0), own("b", Suite("own", "The official one", ONE.tasks), 1.0, 3.0)]
-    found = read_submissions(write(tmp_path, files))
-    assert {(entry.suite.name, entry.suite.title) for entry in found.entries} == {("own", "own")}
-
-
-@pytest.mark.parametrize("task", ["../../etc/passwd", "<b>", "", "x" * 99])
-def test_tasks_of_a_suite_have_names(tmp_path: Path, task: str) -> None:
-    suite = Suite("own", "Own", ("errors", task))
-    found = read_submissions(write(tmp_path, [own("a", suite, 1.0)]))
-    assert found.entries == () and "which cannot be the name of a task" in found.refused[0].reason
-
-
-def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:
-    hostile = Suite("own", "<img src=x onerror=alert(1)>", ("errors",), total="mean", total_name="</td><b>x")
-    files = [own("a", hostile, 1.0), own("b", hostile, 0.25), results("c", 50.0)]
-    write_leaderboard(write(tmp_path / "in", files), tmp_path / "out", examples="none")
-    for path in (tmp_path / "out").rglob("*.html"):
-        assert {tag for tag, _ in Page(path).elements}.isdisjoint({"img", "b"})
-
-
-def test_a_results_file_brings_no_published_scores_and_no_links(tmp_path: Path) -> None:
-    file = own("a", ONE, 1.0, 2.0)
-    published = [{"name": "Forged", "training": "", "scores": {"points": 99.9}}]
-    file["suite"] |= {"source_url": "javascript:alert(1)", "description": "Forged", "published": published}  # type: ignore[operator]
-    write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none")
-    for path in (tmp_path / "out").rglob("*.html"):
-        text = path.read_text(encoding="utf-8")
-        assert "javascript:" not in text and "Forged" not in text
+    files[0]["tasks"] |= results(scores={"sst": 50.0})["tasks"]
+    include = [own_suite(folder, "none", title), folder / "errors.toml", folder / "points.toml"]
+    given: dict[str, Any] = {"include": include, "examples": "none", "rank_reported": True}
+    write_leaderboard(write(folder / "in", files), folder / "out", suites=["decathlon", "own"], **given)
+    return folder / "out"
 
 
 def test_a_suite_without_a_total_has_no_rank_column(tmp_path: Path) -> None:
-    files = [own("b", ONE, 0.5, 90.0), own("a", ONE, 3.0, 10.0)]
-    page = Page(write_leaderboard(write(tmp_path / "in", files), tmp_path / "out", examples="none"))
+    page = Page(own_site(tmp_path) / "suite-own.html")
     heads = [text for _, _, text in page.rows[0]]
     assert heads == ["Submission", "errorsmselower is better", "pointsem"]
     assert "so nothing is ranked" in page.text and "data-whiskers" not in page.text
@@ -294,28 +191,25 @@ def test_a_suite_without_a_total_has_no_rank_column(tmp_path: Path) -> None:
     ]
 
 
-def test_tasks_outside_the_suite_are_said(tmp_path: Path) -> None:
-    file = results("more", 50.0)
-    file["tasks"]["conll"] = dict(file["tasks"]["sst"])
-    page = Page(write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none"))
-    assert "not counted here: conll 50.0" in page.text
-
-
-def test_results_of_other_tasks_only_are_no_row(tmp_path: Path) -> None:
-    """A task of one's own, scored without a suite, must not look like a failed run of the decathlon."""
-    files = [results("a", 50.0), results("own", {"capitals": 0.0})]
-    page = Page(write_leaderboard(write(tmp_path / "in", files), tmp_path / "out", examples="none"))
-    assert [row[1].split()[0] for row in rows(page) if row[0] == "1"] == ["a"]
-    assert not any("own" in cell for row in rows(page) for cell in row)
-    assert "Results for other tasks only" in page.text and "<bdi>own</bdi>: capitals" in page.text
-
-
 def test_results_of_one_submission_link_to_each_other(tmp_path: Path) -> None:
-    folder = tmp_path / "in" / "system" / "results"
-    for split, file in (("validation", results("s", 50.0)), ("validation-own", own("s", ONE, 0.5, 90.0))):
-        (folder / split).mkdir(parents=True)
-        (folder / split / "results.json").write_text(json.dumps(file), encoding="utf-8")
-    write_leaderboard(tmp_path / "in", tmp_path / "out", examples="none")
-    page = Page(tmp_path / "out" / "submissions" / "system-validation.html")
-    assert "system-validation-own.html" in {link["href"] for link in page.named("a")}
+    page = Page(own_site(tmp_path) / "submissions" / "submission-0-validation.html")
+    assert "submission-0-validation-own.html" in {link["href"] for link in page.named("a")}
     assert "Other results of this submission" in page.text
+
+
+def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:
+    site = own_site(tmp_path, "<img src=x onerror=alert(1)>")
+    for path in site.rglob("*.html"):
+        assert "img" not in {tag for tag, _ in Page(path).elements}
+
+
+def test_a_results_file_defines_no_suite(tmp_path: Path) -> None:
+    """Its tasks count on the boards that the keeper named, and its own suite, total and words nowhere."""
+    forged = Suite("mine", "Forged", ("sst",), "sum", "decaScore")
+    file = suite_results("forged", forged, {"sst": 99.0}, {"sst": "em"})
+    page = Page(
+        write_leaderboard(
+            write(tmp_path / "in", [file]), tmp_path / "out", examples="none", rank_reported=True
+        )
+    )
+    assert "Forged" not in page.text and "99.0 of 100 (1 of 10 tasks)" in page.text

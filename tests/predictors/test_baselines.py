@@ -6,7 +6,7 @@ from operator import eq
 import pytest
 
 from decabench.errors import DecabenchError, MissingDataError
-from decabench.leaderboard.ranking import BASELINES, CEILINGS
+from decabench.leaderboard.standings import BASELINES, CEILINGS
 from decabench.predictors.baselines import OracleSetting, first_option
 from decabench.predictors.protocol import Setting
 from decabench.predictors.schemes import PREDICTORS

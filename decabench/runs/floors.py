@@ -1,0 +1,124 @@
+"""Baselines for a board: answered when it is built, and kept in the home of prepared data.
+
+Baselines copy texts of the datasets, so their answers are never published. A folder that is kept counts only if its
+files have the digests that were written down, and if nothing that decides the answers has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import decabench
+import decabench.predictors
+from decabench.errors import DecabenchError
+from decabench.files import Paths, atomic_file, canonical_json, file_digest, lock_file, temporary_folder
+from decabench.runs.journal import FOLDER as JOURNAL
+from decabench.runs.write import predict
+from decabench.submission import FOLDER, file_name
+from decabench.tasks import Label, Number, SplitRecord, Store, Suite, Tags, Task, Text, Tree, known_tasks
+from decabench.untrusted import read_json
+
+__all__ = ["make_baselines"]
+
+_HOME = "baselines"
+_KEY = "key.json"
+_LARGEST_KEY = 1 << 20
+_PATIENCE = 600.0
+
+_MADE_FOR: Mapping[str, tuple[type, ...]] = {
+    "majority": (object,),
+    "most-frequent-tag": (Tags, Tree),
+    "first-choice": (Label,),
+    "copy-context": (Text,),
+    "lead-3": (Text,),
+    "random": (object,),
+    "oracle": (object,),
+}
+"""By baseline, the outputs that it is made for. A suite without such a task is left out."""
+
+
+def make_baselines(suite: Suite, split: str, home: Path, include: Paths = ()) -> Iterator[Path]:
+    """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared."""
+    store, known = Store(home), known_tasks(include)
+    for name, outputs in _MADE_FOR.items():
+        tasks = [
+            known[task]
+            for task in suite.tasks
+            if task in known and _can_answer(name, known[task], split, store)
+        ]
+        if not any(isinstance(task.output, outputs) for task in tasks):
+            continue
+        folder = store.home / _HOME / suite.name / split / name
+        with lock_file(folder, f"Another process keeps writing to {folder}: wait for it.", _PATIENCE):
+            key = _key(name, tasks, split, store)
+            if not _is_kept(folder, key, tasks, split):
+                _answer(name, tasks, split, folder, key, store, include)
+        yield folder
+
+
+def _can_answer(name: str, task: Task, split: str, store: Store) -> bool:
+    try:
+        records = store.records(task.name)
+    except DecabenchError:
+        return False
+    record, is_structured = records.get(split), isinstance(task.output, Tags | Tree)
+    if record is None or not record.labelled:
+        return False
+    match name:
+        case "majority":
+            return "train" in records
+        case "random":  # a random answer has as many tags as another sentence has words
+            return "train" in records and not is_structured
+        case "most-frequent-tag":
+            return "train" in records and is_structured
+        case "oracle":
+            return not record.salt
+        case _:
+            return not is_structured and not isinstance(task.output, Number)
+
+
+def _key(name: str, tasks: Sequence[Task], split: str, store: Store) -> str:
+    """Return a digest of all that decides the answers: the code, the tasks and their data."""
+
+    def data(record: SplitRecord | None) -> str:
+        return record.fingerprint if record is not None else ""
+
+    splits = (split, "train")
+    data_of = [[data(store.records(task.name).get(each)) for each in splits] for task in tasks]
+    outputs = [[task.name, repr(task.output)] for task in tasks]
+    code = file_digest(Path(decabench.predictors.__file__).with_name("baselines.py"))
+    content = [decabench.__version__, code, name, outputs, data_of]
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def _digests(folder: Path, tasks: Sequence[Task], split: str) -> dict[str, Any]:
+    return {task.name: file_digest(folder / FOLDER / file_name(task.name, split)) for task in tasks}
+
+
+def _is_kept(folder: Path, key: str, tasks: Sequence[Task], split: str) -> bool:
+    try:
+        return bool(
+            read_json(folder / _KEY, _LARGEST_KEY) == {"key": key, "files": _digests(folder, tasks, split)}
+        )
+    except (DecabenchError, OSError, ValueError):
+        return False
+
+
+def _answer(
+    name: str, tasks: Sequence[Task], split: str, folder: Path, key: str, store: Store, include: Paths
+) -> None:
+    """Put a submission in place of what is there."""
+    with temporary_folder(folder.parent, name) as temporary:
+        made = temporary / name
+        predict(name, made, tasks, split, store.home, include, authors=("decabench",), date="2026-01-01")
+        shutil.rmtree(made / JOURNAL, ignore_errors=True)
+        with atomic_file(made / _KEY) as file:
+            file.write(json.dumps({"key": key, "files": _digests(made, tasks, split)}).encode())
+        shutil.rmtree(folder, ignore_errors=True)
+        os.rename(made, folder)

@@ -1,0 +1,533 @@
+"""Finds submissions and scores their answers; numbers that come without answers are read as reported.
+
+Only what this machine scored from answers is verified. Results files and the statistics that come along with a
+submission are somebody's word: they fill in what could not be scored here, and say so.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from decabench.errors import DecabenchError, StorageError, SubmissionError
+from decabench.files import is_within
+from decabench.leaderboard.entries import (
+    RANKED_SPLITS,
+    Entry,
+    Evidence,
+    Kind,
+    LeaderboardError,
+    Refusal,
+    clean,
+    describe_submission,
+    path_fault,
+    printable_line,
+)
+from decabench.metrics import METRICS, Metric
+from decabench.scoring import (
+    InvalidResultsError,
+    Results,
+    Sample,
+    ScoredTask,
+    ScoringOptions,
+    TaskResult,
+    VariantScores,
+    describe_units,
+    hidden_decimals,
+    numbers_agree,
+    read_bounded,
+    read_rows,
+    score_interval,
+    score_submission,
+    statistics_path,
+    stored_metric,
+    total_interval,
+)
+from decabench.submission import (
+    ARCHIVE_SUFFIXES,
+    FOLDER,
+    METADATA_NAME,
+    RESULTS,
+    Submission,
+    open_submission,
+)
+from decabench.tasks import SplitRecord, Store, Suite, Task, is_task_name
+from decabench.text import printable
+
+__all__ = ["Keeper", "find_submissions", "score_submissions"]
+
+_DEPTH = 4
+"""How many levels of folders to search for submissions."""
+
+_REPORT_SECONDS = 5.0
+"""How often to say how far it is."""
+
+
+class _ContradictionError(DecabenchError, ValueError):
+    """Statistics that do not add up to the score beside them."""
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What the machine that builds a board knows and has."""
+
+    store: Store
+    """The prepared data."""
+    suites: Sequence[Suite]
+    """The suites of the boards."""
+    tasks: Mapping[str, Task]
+    """The known tasks."""
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
+    """The known metrics. A name in a results file is never loaded: that would run code that a stranger chose."""
+    include: Sequence[Path] = ()
+    """The files that define further tasks."""
+    jobs: int = 1
+    """The number of processes that score."""
+    rank_reported: bool = False
+    """Whether to rank numbers that nothing here confirms."""
+    baselines: Callable[[Suite, str], Iterable[Path]] | None = None
+    """Makes the submissions of baselines for a suite and split."""
+    report: Callable[[str], object] = str
+    """Takes lines of progress."""
+
+    @cached_property
+    def _records(self) -> dict[str, dict[str, SplitRecord]]:
+        return {}
+
+    def record(self, task: str, split: str) -> SplitRecord | None:
+        """Return what is recorded of a split whose labels are here; None if there is no such split."""
+        if task not in self._records:
+            try:
+                self._records[task] = self.store.records(task) if is_task_name(task) else {}
+            except DecabenchError:  # damaged: nothing can be scored on it
+                self._records[task] = {}
+        found = self._records[task].get(split)
+        return found if found is not None and found.labelled else None
+
+    def hides(self, task: str, split: str) -> bool:
+        """Return whether labels that are here are hidden, so that nothing about an example may be published."""
+        if self.record(task, split) is None:
+            return False
+        return self.store.hides(self.tasks.get(task, task), split)
+
+    def obstacle(self, task: str, split: str, made_for: str | None) -> str:
+        """Return why answers cannot be scored here; empty if they can. `made_for` is the digest of their data."""
+        if task not in self.tasks:
+            return "the task is not known here: give its file with --include"
+        record = self.record(task, split)
+        if record is None:
+            return "its data is not prepared here"
+        if split in self.tasks[task].hidden and not record.salt:
+            return "its data was prepared before its labels were hidden: prepare it again"
+        return "" if made_for in (None, record.stated) else "it answers other data than is prepared here"
+
+
+# Finding submissions
+
+
+def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
+    """Return a folder, the paths in it of all submissions that `given` holds or is, and what cannot be read.
+
+    A submission is a folder, an archive, or a results file alone. Links in `given` are the keeper's own; a link further
+    below is followed only if it stays in the folder that it is in.
+    """
+    if not given.is_dir():
+        raise LeaderboardError(
+            f"The folder {given} does not exist: give the folder that contains the submissions."
+        )
+    whole = given if given.name not in ("", "..") else given.resolve()
+    if (given / METADATA_NAME).is_file() and whole.name:
+        return whole.parent, [whole.name], []
+    found: dict[str, str] = {}
+    refused: list[Refusal] = []
+    _search(given, given, 1, found, refused)
+    return given, sorted(found.values()), refused
+
+
+def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused: list[Refusal]) -> None:
+    """Add the submissions in a folder: their real path to the one to show, each only once."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        refused.append(Refusal(printable(os.path.relpath(folder, top)), os.strerror(error.errno or 0)))
+        return
+    for path in paths:
+        shown = path.relative_to(top).as_posix()
+        is_one = _is_archive(path) or _is_results_name(path) or _is_submission(path)
+        if depth > 1 and path.is_symlink() and not is_within(top / Path(shown).parts[0], path):
+            if is_one or path.is_dir():
+                refused.append(Refusal(printable(shown), _LEADS_OUT))
+        elif is_one and not _is_beside_archive(path):
+            if fault := path_fault(shown):
+                refused.append(Refusal(printable(shown), fault))
+            else:
+                found.setdefault(os.path.realpath(path), shown)
+        elif path.is_dir() and depth < _DEPTH:
+            _search(top, path, depth + 1, found, refused)
+
+
+_LEADS_OUT = "it is a link that leads out of its submission: put a copy there, or link the whole submission"
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(ARCHIVE_SUFFIXES) and path.is_file()
+
+
+def _is_submission(path: Path) -> bool:
+    return path.is_dir() and (
+        any((path / name).exists() for name in (METADATA_NAME, FOLDER, RESULTS)) or any(_results_in(path))
+    )
+
+
+def _is_results_name(path: Path) -> bool:
+    return path.name.endswith(".json") and (
+        path.name.startswith(RESULTS) or path.name.endswith(f".{RESULTS}.json") or path.parent.name == RESULTS
+    )
+
+
+def _is_beside_archive(path: Path) -> bool:
+    """Return whether a folder holds the results of an archive next to it."""
+    return path.name.endswith(f".{RESULTS}") and _is_archive(
+        path.with_name(path.name.removesuffix(f".{RESULTS}"))
+    )
+
+
+def _results_in(place: Path) -> list[Path]:
+    """Return the files in a submission, or next to an archive, that may be results."""
+    if place.is_dir():
+        found = [*place.glob("*.json"), *place.glob(f"{RESULTS}/*.json"), *place.glob(f"{RESULTS}/*/*.json")]
+    elif _is_archive(place):
+        found = [*place.with_name(f"{place.name}.{RESULTS}").glob("*/*.json")]
+    else:
+        found = [place]
+    return sorted(path for path in found if _is_results_name(path) and not path.name.startswith("."))
+
+
+# Scoring
+
+
+def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[list[Entry], list[Refusal]]:
+    """Score submissions for all suites and splits; return a row for each, and what had to be left out."""
+    entries: list[Entry] = []
+    refused: list[Refusal] = []
+
+    def add(found: Iterable[Entry | Refusal]) -> None:
+        for each in found:
+            (entries if isinstance(each, Entry) else refused).append(each)  # type: ignore[arg-type]
+
+    said = time.monotonic()
+    for number, shown in enumerate(paths):
+        if time.monotonic() - said > _REPORT_SECONDS:
+            keeper.report(f"Scored {number:,} of {len(paths):,} submissions")
+            said = time.monotonic()
+        add(_score_place(top / shown, shown, keeper, RANKED_SPLITS, keeper.suites))
+    if keeper.baselines is not None:
+        for suite in keeper.suites:
+            for split in sorted({entry.split for entry in entries if entry.suite == suite}):
+                for path in keeper.baselines(suite, split):
+                    made = _score_place(path, f"baselines/{path.name}", keeper, (split,), (suite,))
+                    add(replace(each, submission="") if isinstance(each, Entry) else each for each in made)
+    return entries, sorted(dict.fromkeys(refused), key=lambda refusal: refusal.path)
+
+
+def _score_place(
+    place: Path, shown: str, keeper: Keeper, splits: Sequence[str], suites: Sequence[Suite]
+) -> Iterator[Entry | Refusal]:
+    try:
+        reported, refused = _read_reported(place, shown)
+        yield from refused
+        with _open(place) as opened:
+            made = [
+                _score_split(place, shown, opened, reported, split, suite, keeper)
+                for suite in suites
+                for split in splits
+            ]
+    except SubmissionError as error:
+        why = printable_line(str(error).rstrip("."), 300)
+        yield Refusal(shown, f"its answers are no valid submission: {why}")
+    except (_ContradictionError, StorageError, OSError) as error:  # one file must not stop the whole board
+        yield Refusal(shown, _reason(error, place.parent))
+    else:
+        entries = [each for each in made if isinstance(each, Entry)]
+        yield from entries or {each: None for each in made if each is not None}
+
+
+def _reason(error: Exception, top: Path) -> str:
+    """Say why a submission is left out, in one line; of a file that cannot be read, without the folders above."""
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+    if isinstance(cause, OSError):
+        name = os.path.relpath(os.fsdecode(cause.filename), top) if cause.filename else "a file"
+        return printable_line(f"{name} cannot be read: {os.strerror(cause.errno or 0)}", 300)
+    return printable_line(str(error), 300)
+
+
+@contextmanager
+def _open(place: Path) -> Iterator[Submission | None]:
+    """Open a submission; None if it has no answers."""
+    if _is_archive(place) or (place / FOLDER).is_dir():
+        with open_submission(place) as opened:
+            yield opened
+    else:
+        yield None
+
+
+def _score_split(
+    place: Path,
+    shown: str,
+    opened: Submission | None,
+    reported: Sequence[tuple[Path, Results]],
+    split: str,
+    suite: Suite,
+    keeper: Keeper,
+) -> Entry | Refusal | None:
+    """Score a submission on one split for one suite; None if it has nothing for it."""
+    tasks: dict[str, TaskResult] = {}
+    evidence: dict[str, Evidence] = {}
+    why: dict[str, str] = {}
+    about: Mapping[str, Any] = {}
+    if opened is not None:
+        about = opened.info.described()
+        answered = [task for task in suite.tasks if (task, split) in opened.files]
+        why = {
+            task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered
+        }
+        options = ScoringOptions(
+            split,
+            [task for task in answered if not why[task]],
+            keeper.store.home,
+            keeper.jobs,
+            keeper.include,
+            suite=suite,
+        )
+        if options.tasks:
+            try:
+                results, scored = score_submission(opened.folder or place, options)
+                tasks = dict(results.tasks)
+                evidence = {task: _verified(found) for task, found in scored.items()}
+            except SubmissionError:
+                raise
+            except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
+                said = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
+                why |= dict.fromkeys(options.tasks, f"it could not be scored: {printable_line(said, 200)}")
+    path, stated = _choose(reported, split, suite)
+    left = dict.fromkeys(why.keys() - tasks.keys()) | {
+        task: result
+        for task, result in (stated.tasks.items() if stated else ())
+        if task in suite.tasks and task not in tasks
+    }
+    left = {task: left[task] for task in suite.tasks if task in left}
+    reasons = {task: why.get(task) or "its answers are not here" for task in left}
+    remarks = tuple(_describe_left(left, reasons)) if tasks else ()
+    is_raw = stated is not None and stated.answers == "raw"
+    if not tasks or (keeper.rank_reported and not is_raw):
+        about = about or (stated.submission if stated else {})
+        for task, result in left.items():
+            if result is not None:
+                tasks[task], evidence[task] = _reported(task, result, reasons[task], path, split, keeper)
+        remarks = () if evidence else remarks
+    if not tasks:
+        return (
+            Refusal(shown, f"nothing could be scored: {'; '.join(_describe_left(left, reasons))}")
+            if left
+            else None
+        )
+    has_hidden = any(keeper.hides(task, split) and evidence[task].kind == "reported" for task in tasks)
+    entry = Entry(
+        path=f"{shown}/{split}" + (f"/{suite.name}" if suite != keeper.suites[0] else ""),
+        split=split,
+        tasks={task: clean(_capped(tasks[task], keeper.metrics)) for task in suite.tasks if task in tasks},
+        evidence=evidence,
+        suite=suite,
+        submission=shown,
+        place=place,
+        remarks=remarks,
+        **describe_submission(about),
+    )
+    if entry.kind == "reported" and (not keeper.rank_reported or has_hidden):
+        entry = replace(entry, apart="reported")
+    elif entry.wording:
+        entry = replace(entry, apart="other wording")
+    elif is_raw and entry.kind == "reported":
+        entry = replace(entry, apart="whole output")
+    return _guard(_with_total(entry), keeper)
+
+
+def _verified(found: ScoredTask) -> Evidence:
+    """Return the evidence of a task that was scored here, condensed: the rows of many would fill the memory."""
+    if found.sample is None:
+        return Evidence("verified")
+    return _evidence("verified", "", found.sample, found.rows)
+
+
+def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        scores = sample.headline(rows).astype(np.float32)
+    if sample.metric.range[0] < 0:  # a correlation, which a single example does not have
+        scores = np.full_like(scores, np.nan)
+    return Evidence(kind, why, sample.condensed(), scores)
+
+
+def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
+    """Cut a score that rounding took beyond the range of its metric: a perfect BLEU is 100.00000000000004."""
+    metric = metrics.get(result.metric)
+    if result.score is None or metric is None or not 0 < result.score - metric.range[1] <= 1e-6:
+        return result
+    return replace(result, score=metric.range[1])
+
+
+def _describe_left(left: Mapping[str, TaskResult | None], reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield which tasks were not scored here, with the numbers that were reported, for each reason."""
+    for reason in dict.fromkeys(reasons.values()):
+        names = [
+            f"{task} (reported {result.score:.1f})"
+            if (result := left[task]) and result.score is not None
+            else task
+            for task in left
+            if reasons[task] == reason
+        ]
+        yield f"not scored here: {', '.join(names)}: {reason}"
+
+
+def _with_total(entry: Entry) -> Entry:
+    scores = {task: score for task in entry.suite.tasks if (score := entry.score(task)) is not None}
+    total = entry.suite.combine(scores)
+    samples = [sample for task in scores if (sample := entry.sample(task)) is not None]
+    if total is None or len(samples) < len(scores):
+        return replace(entry, total=total)
+    found = total_interval(samples, entry.suite.total)
+    return replace(entry, total=total, interval=found.ends if found else None)
+
+
+def _guard(entry: Entry, keeper: Keeper) -> Entry:
+    """Round the scores on hidden labels to the digits that pages show.
+
+    An error's full digits reveal several labels. The digest of answers is removed: nearly perfect answers are the
+    labels, so a guess could be checked against it. So is a fingerprint from before the labels were hidden, since it has
+    no secret in it.
+    """
+    hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
+    if not hidden:
+        return entry
+    metrics = {name: keeper.metrics.get(task.metric) for name, task in hidden.items()}
+    spans = {name: metric.range if metric else (-math.inf, math.inf) for name, metric in metrics.items()}
+
+    def cut(value: float | None, *names: str) -> float | None:
+        if value is None:
+            return None
+        return round(value, min(hidden_decimals(spans[name], value, least=1) for name in names))
+
+    def cut_ends(ends: tuple[float, float] | None, *names: str) -> tuple[float, float] | None:
+        if ends is None:
+            return None
+        decimals = min(hidden_decimals(spans[name], *ends, least=1) for name in names)
+        return round(ends[0], decimals), round(ends[1], decimals)
+
+    def guarded(name: str, task: TaskResult) -> TaskResult:
+        record = keeper.record(name, entry.split)
+        is_salted = record is not None and record.salt and record.fingerprint == task.data.fingerprint
+        return replace(
+            task,
+            score=cut(task.score, name),
+            scores={
+                key: round(score, hidden_decimals(spans[name], score, least=1))
+                for key, score in task.scores.items()
+            },
+            interval=cut_ends(task.interval, name),
+            predictions="",
+            data=task.data if is_salted else replace(task.data, fingerprint="withheld"),
+        )
+
+    tasks = {**entry.tasks, **{name: guarded(name, task) for name, task in hidden.items()}}
+    interval = cut_ends(entry.interval, *hidden)
+    return replace(entry, tasks=tasks, total=cut(entry.total, *hidden), interval=interval)
+
+
+# Reported results
+
+
+def _read_reported(place: Path, shown: str) -> tuple[list[tuple[Path, Results]], list[Refusal]]:
+    """Return the results files of a submission with what they say, and those that are damaged."""
+    found: list[tuple[Path, Results]] = []
+    refused: list[Refusal] = []
+    for path in _results_in(place):
+        name = shown if path == place else f"{shown}/{os.path.relpath(path, place)}"
+        root = place if place.is_dir() else place.parent
+        if not is_within(root, path):
+            refused.append(Refusal(printable(name), _LEADS_OUT))
+            continue
+        try:
+            results = Results.from_json(read_bounded(path), name)
+        except InvalidResultsError as error:
+            if not error.kind.startswith("decabench.") or error.kind.startswith("decabench.results/"):
+                refused.append(Refusal(printable(name), printable_line(error.reason, 300)))
+            continue
+        if results.split in RANKED_SPLITS:
+            found.append((path, results))
+    return found, refused
+
+
+def _choose(
+    reported: Sequence[tuple[Path, Results]], split: str, suite: Suite
+) -> tuple[Path, Results | None]:
+    """Return the results of a split to read: those that were made for the suite before others."""
+    found = [
+        (results.answers == "raw", results.suite.name != suite.name, number)
+        for number, (_, results) in enumerate(reported)
+        if results.split == split and not results.tasks.keys().isdisjoint(suite.tasks)
+    ]
+    return reported[min(found)[-1]] if found else (Path(), None)
+
+
+def _reported(
+    task: str, result: TaskResult, why: str, path: Path, split: str, keeper: Keeper
+) -> tuple[TaskResult, Evidence]:
+    """Return a reported result, with the statistics that came along if it is to be ranked by them.
+
+    Raises _ContradictionError if they do not add up to its score.
+    """
+    metric = keeper.metrics.get(result.metric)
+    variants = result.variants
+    if variants is not None:  # the summary of the scores is computed, rather than believed
+        headlines = {**variants.scores, **variants.retired}
+        headlines = dict(sorted(headlines.items(), key=lambda each: int(each[0])))
+        higher_is_better = metric is None or metric.higher_is_better
+        variants = (
+            VariantScores.of(headlines, higher_is_better, variants.retired) if len(headlines) > 1 else None
+        )
+    result = replace(result, interval=None, units=None, variants=variants, without=None)
+    file = statistics_path(path.parent, task)
+    if metric is None or result.status != "scored" or not keeper.rank_reported or keeper.hides(task, split):
+        return result, Evidence(why=why)
+    if not file.is_file() or not is_within(path.parent, file):
+        return result, Evidence(why=f"{why}, nor any statistics")
+    try:
+        metric = stored_metric(metric, file)
+        units, rows = read_rows(file, metric.columns)
+        sample = Sample.of_levels(metric, rows, units, task)
+        score = sample.score
+    except Exception as error:  # a damaged file can fail in many ways
+        raise _ContradictionError(
+            f"its statistics for {task} are damaged or not those of {metric.name}: evaluate again"
+        ) from error
+    if len(rows) != result.n or not numbers_agree(result.score, score):
+        raise _ContradictionError(
+            f"its score for {task} is {result.score:.8g} of {result.n:,} examples, but its statistics give {score:.8g} "
+            f"of {len(rows):,}"
+        )
+    names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
+    if names and len(names) != units.shape[1]:  # without the outer units, an interval may be half as wide
+        return result, Evidence(why=f"{why}, and its statistics lack some units")
+    interval = score_interval(sample)
+    result = replace(
+        result, interval=interval.ends if interval else None, units=describe_units(sample, names)
+    )
+    return result, _evidence("reported", why, sample, rows)
