@@ -10,7 +10,7 @@ import json
 import keyword
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,7 +22,6 @@ from decabench.errors import DataError, DecabenchError, UnknownNameError, requir
 from decabench.files import atomic_file, is_temporary, make_folder, require_within, sweep_temporary
 from decabench.metrics import Item
 from decabench.prompts import (
-    Prompting,
     Shot,
     extract,
     load_template,
@@ -100,37 +99,33 @@ class ExportedTask:
 
     def aggregate(self, name: str) -> Callable[[Sequence[Sequence[str]]], float]:
         """Return the function that scores what `results` returned for all examples."""
-
         metric = self.metrics[self.headlines.index(name)]
+        return lambda collected: self.scores([(id_, answer) for id_, answer in collected], (), [metric])[name]
 
-        def score(collected: Sequence[Sequence[str]]) -> float:
-            return self._scores([metric], [(id_, answer) for id_, answer in collected])[name]
-
-        return score
-
-    def scores(self, answers: Sequence[tuple[str, str]], refused: Collection[str] = ()) -> dict[str, float]:
+    def scores(
+        self,
+        answers: Sequence[tuple[str, str]],
+        refused: Collection[str] = (),
+        metrics: Sequence[str] | None = None,
+    ) -> dict[str, float]:
         """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice.
 
         `refused` are the ids of answers that the model or its server refused to give; they are scored as wrong.
         """
-        return self._scores(self.metrics, answers, refused)
-
-    def _scores(
-        self, metrics: Sequence[str], answers: Sequence[tuple[str, str]], refused: Collection[str] = ()
-    ) -> dict[str, float]:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
                 f"{self.name} has {len(answers):,} answers to {len(given):,} examples: ask each once, in one epoch."
             )
+        if unknown := given.keys() - self.rows.keys():
+            raise DataError(f"{self.name} has no example {quoted(min(unknown))}.")
         ids = [id_ for id_ in self.rows if id_ in given]
-        if len(ids) < len(given):
-            raise DataError(
-                f"{self.name} has no example {quoted(next(iter(given.keys() - self.rows.keys())))}."
-            )
-        places = [place for place, id_ in enumerate(ids) if id_ in refused]
         found = score_task(
-            metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None, places
+            metrics or self.metrics,
+            [given[id_] for id_ in ids],
+            [self._item(id_) for id_ in ids],
+            None,
+            [place for place, id_ in enumerate(ids) if id_ in refused],
         )
         return dict(found.scores)
 
@@ -245,7 +240,12 @@ def _require_own(folder: Path, names: set[str]) -> None:
 
 
 def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, seed: int) -> Path:
-    prompting = _prompting(store, task, split, shots, seed)
+    drawn: tuple[Shot, ...] = ()
+    if shots:
+        rows = store.read(task.name, split, ("question", "context"))
+        evaluated = ((row["question"], row["context"]) for row in rows)
+        drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed).shots
+    prompting = make_prompting(task, load_template("default"), None, drawn)
     record = store.record(task.name, split)
     names = dict.fromkeys((task.metric, *task.secondary))
     head = {
@@ -264,34 +264,21 @@ def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, 
     }
     path = folder / _data_name(task, split)
     with atomic_file(path, "gz") as file:
-        for line in (head, *_rows(store, task, split, prompting)):
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        file.write(json.dumps(head, ensure_ascii=False).encode() + b"\n")
+        for example in store.examples(task.name, split):
+            question = Question(example.id, example.question, example.context)
+            row = {
+                "id": example.id,
+                "prompt": prompting.text(question),
+                "messages": [[turn.role, turn.content] for turn in prompting.messages(question)],
+                "question": example.question,
+                "context": example.context,
+                "answers": list(example.answers),
+                "units": list(example.units),
+                "meta": dict(example.meta),
+            }
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
     return path
-
-
-def _prompting(store: Store, task: Task, split: str, shots: int, seed: int) -> Prompting:
-    drawn: tuple[Shot, ...] = ()
-    if shots:
-        evaluated = (
-            (row["question"], row["context"]) for row in store.read(task.name, split, ("question", "context"))
-        )
-        drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed).shots
-    return make_prompting(task, load_template("default"), None, drawn)
-
-
-def _rows(store: Store, task: Task, split: str, prompting: Prompting) -> Iterator[dict[str, Any]]:
-    for example in store.examples(task.name, split):
-        question = Question(example.id, example.question, example.context)
-        yield {
-            "id": example.id,
-            "prompt": prompting.text(question),
-            "messages": [[turn.role, turn.content] for turn in prompting.messages(question)],
-            "question": example.question,
-            "context": example.context,
-            "answers": list(example.answers),
-            "units": list(example.units),
-            "meta": dict(example.meta),
-        }
 
 
 def _data_name(task: Task, split: str) -> str:
@@ -410,31 +397,32 @@ _COMMANDS = {
 }
 
 
-_CHAT = " --apply_chat_template"
-"""What lm-eval's command for chat models has beyond that for others."""
-
-
 def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int, chat: bool) -> str:
-    """Return the page that tells what is in the folder and how to run it."""
-    is_chat, is_lm_eval = harness == "lm-eval" and chat, harness == "lm-eval"
-    names = [f"decabench_{task.name}" for task in tasks]
-    own = f"@decabench_{_identifier(tasks[0].name)}" if len(tasks) == 1 else ""
-    listed = own if harness == "inspect" else ",".join(names)
-    lines = [
-        f"# Tasks of decabench for {harness}\n",
-        f"Written by decabench {decabench.__version__}, which must be installed beside {harness}. Run them here:\n",
-        f"    {_COMMANDS[harness].format(tasks=listed)}{_CHAT if is_chat else ''}\n",
-        *([] if is_chat or not is_lm_eval else ["For chat models, write the folder again with `--chat`.\n"]),
-        "Prompts, extraction of answers and scores are those of decabench: scores are from 0 to 100 unless the metric "
-        "has another range, and `decabench evaluate` gives the same on the same answers. "
-        + (f"Prompts hold {shots} worked examples." if shots else "Prompts hold no worked examples.")
-        + " Bring the answers back with `decabench import` for intervals and comparisons.\n",
-        "| task | split | examples | data | licence |",
-        "|---|---|---|---|---|",
-    ]
+    """Return the page that says what is in the folder and how to run it."""
+    names = ",".join(f"decabench_{task.name}" for task in tasks)
+    own, advice = "", ""
+    if harness == "inspect":
+        names = f"@decabench_{_identifier(tasks[0].name)}" if len(tasks) == 1 else ""
+    elif chat:
+        own = " --apply_chat_template"
+    else:
+        advice = "For chat models, write the folder again with `--chat`.\n\n"
+    rows = []
     for task in tasks:
         record = store.record(task.name, split)
         keep = "" if task.redistributable and not task.withhold_texts else " (do not pass this file on)"
         origin = f"{record.origin}, `{record.fingerprint[:19]}…`"
-        lines.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |")
-    return "\n".join(lines) + "\n"
+        rows.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |\n")
+    return f"""# Tasks of decabench for {harness}
+
+Written by decabench {decabench.__version__}, which must be installed next to {harness}. Run them here:
+
+    {_COMMANDS[harness].format(tasks=names)}{own}
+
+{advice}Prompts, extraction of answers and scores are those of decabench. `decabench evaluate` gives the same scores for
+the same answers. Prompts hold {shots or "no"} worked examples. Bring the answers back with `decabench import` for
+intervals and comparisons.
+
+| task | split | examples | data | licence |
+|---|---|---|---|---|
+{"".join(rows)}"""
