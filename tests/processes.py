@@ -1,11 +1,14 @@
-"""Waiting for other processes, and for what they do."""
+"""Other processes: waiting for them, and running them in a terminal."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from tests.sources import ROOT
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -28,3 +31,31 @@ def is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def in_terminal(command: Sequence[object], columns: int, folder: Path, **variables: str) -> tuple[int, bytes]:
+    """Run a command in a pseudo-terminal of this width; return its exit code and all that it wrote."""
+    import fcntl
+    import pty
+    import struct
+    import subprocess
+    import termios
+
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    own = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    process = subprocess.Popen(
+        list(map(str, command)),
+        cwd=folder,
+        env={**own, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **variables},
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+    )
+    os.close(inside)
+    written = b""
+    with suppress(OSError):  # how Linux ends a terminal whose program has ended
+        while block := os.read(terminal, 1 << 16):
+            written += block
+    os.close(terminal)
+    return process.wait(), written

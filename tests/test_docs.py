@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from decabench.exchange import FORMATS, HARNESSES, TRACKERS
+from decabench.exchange.result_exports import TABLES
 from decabench.tasks.taskfile import _KEYS
 from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
@@ -25,7 +27,7 @@ from tests.tasks.conftest import shared  # noqa: F401
 DOCS = ROOT / "docs"
 KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
-FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors"]
+FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
@@ -289,3 +291,10 @@ def names_in(path: Path) -> set[str]:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 found.add(name)
     return found
+
+
+def test_the_page_on_exchange_names_every_format_harness_and_tracker() -> None:
+    page = (DOCS / "exchange.md").read_text(encoding="utf-8")
+    named = [*(f"`{name}`" for name in FORMATS), *(f"--format {name}`" for name in TABLES)]
+    named += [*(f"--for {name} " for name in HARNESSES), *(f"`--log {name}`" for name in TRACKERS)]
+    assert [each for each in named if each not in page] == []

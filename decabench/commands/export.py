@@ -20,24 +20,9 @@ from decabench.commands._options import (
 __all__ = ["export"]
 
 
-class _Export(click.Group):
-    """A group that still takes a checkpoint in place of a subcommand, as `decabench export` once did."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read `export CHECKPOINT …` as `export weights CHECKPOINT …`."""
-        flags = {flag for parameter in self.params for flag in parameter.opts}
-        first = next((arg for arg in args if arg not in flags), "--help")
-        if first not in self.commands and first not in ctx.help_option_names:
-            args = ["weights", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Export)
+@click.group()
 def export() -> None:
-    """Write results, tasks or a trained model for other programs and machines.
-
-    decabench export CHECKPOINT is short for decabench export weights CHECKPOINT.
-    """
+    """Write results, tasks or a trained model for other programs and machines."""
 
 
 @export.command()

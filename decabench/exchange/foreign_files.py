@@ -30,7 +30,7 @@ from decabench.exchange.foreign_rows import (
     texts_in,
 )
 from decabench.exchange.inspect_logs import open_inspect
-from decabench.exchange.lm_eval_samples import open_lm_eval
+from decabench.exchange.lm_eval_samples import lm_eval_rows
 from decabench.text import quoted
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
@@ -138,12 +138,8 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
 # Plain text, in the order of the data
 
 
-def _open_text(path: Path, places: Places) -> ForeignFile:
-    """A line for each example. Only line feeds end lines, with or without a carriage return before them."""
-    return ForeignFile(_text_rows(path), in_order=True)
-
-
 def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
+    """A line for each example. Only line feeds end lines, with or without a carriage return before them."""
     for number, raw in lines_of(path):
         try:
             line = raw.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -157,12 +153,8 @@ def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
 # Tables
 
 
-def _open_csv(path: Path, places: Places) -> ForeignFile:
-    """Columns under a heading, with fields as in RFC 4180, so an answer may contain line breaks."""
-    return ForeignFile(_csv_rows(path, places))
-
-
 def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
+    """Columns under a heading, with fields as in RFC 4180, so an answer may contain line breaks."""
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(f"The delimiter is {delimiter!r}: give one character, such as a comma or a tab.")
@@ -315,9 +307,9 @@ def _as_number(value: Any) -> str | None:
 
 FORMATS: dict[str, Callable[[Path, Places], ForeignFile]] = {
     "squad": _open_squad,
-    "csv": _open_csv,
-    "text": _open_text,
-    "lm-eval": open_lm_eval,
+    "csv": lambda path, places: ForeignFile(_csv_rows(path, places)),
+    "text": lambda path, places: ForeignFile(_text_rows(path), in_order=True),
+    "lm-eval": lambda path, places: ForeignFile(lm_eval_rows(path, places), is_raw=True),
     "inspect": open_inspect,
 }
 """Every format by name, with the function that opens a file of it."""

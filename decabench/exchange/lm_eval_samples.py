@@ -16,7 +16,6 @@ from decabench.errors import SubmissionError
 from decabench.exchange.foreign_rows import (
     WHOLE_BYTES,
     ForeignAnswer,
-    ForeignFile,
     Places,
     as_id,
     decode_json,
@@ -28,15 +27,11 @@ from decabench.exchange.foreign_rows import (
 )
 from decabench.text import printable, quoted
 
-__all__ = ["open_lm_eval"]
+__all__ = ["lm_eval_rows"]
 
 
-def open_lm_eval(path: Path, places: Places) -> ForeignFile:
-    """A line for each example and filter: `doc`, `filter`, `arguments`, `resps` and `filtered_resps`."""
-    return ForeignFile(_lm_eval_rows(path, places), is_raw=True)
-
-
-def _lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
+def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
+    """Yield the answers of a file with a line for each example and filter: `doc`, `filter`, `arguments`, `resps`."""
     filters: dict[str, None] = {}
     for number, record in _lm_eval_records(path):
         if isinstance(record, ValueError):

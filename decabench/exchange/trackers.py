@@ -13,6 +13,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,11 +71,15 @@ class Trackers:
         """Begin a run at every tracker; `tracked` is the file that keeps what identifies it, so as to `resume` it."""
         if not self._trackers:
             return
-        earlier = _read_tracked(tracked) if tracked is not None and resume else {}
-        made: dict[str, str] = dict(earlier)
+        earlier: dict[str, Any] = {}
+        if tracked is not None and resume:
+            with suppress(OSError, ValueError):
+                runs = read_json(tracked, format=FORMAT).get("runs")
+                earlier = runs if isinstance(runs, dict) else {}
+        made = {key: value for key, value in earlier.items() if isinstance(value, str)}
 
         def begin(which: str, tracker: Tracker) -> None:
-            made[which] = str(tracker.start(name, settings, folder, earlier.get(which, "")))
+            made[which] = str(tracker.start(name, settings, folder, made.get(which, "")))
 
         self._each("start", begin)
         if tracked is None:
@@ -115,18 +120,6 @@ def make_trackers(names: Iterable[str]) -> Trackers:
         if find_spec(package) is None:
             raise DecabenchError(f"{name} is not installed: run pip install {package}.")
     return Trackers({name: TRACKERS[name][1]() for name in chosen})
-
-
-def _read_tracked(path: Path) -> dict[str, str]:
-    try:
-        runs = read_json(path, format=FORMAT).get("runs")
-    except (OSError, ValueError):
-        return {}
-    return (
-        {key: value for key, value in runs.items() if isinstance(value, str)}
-        if isinstance(runs, dict)
-        else {}
-    )
 
 
 # Results
@@ -212,6 +205,7 @@ class _Mlflow:
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from mlflow import MlflowClient
+        from mlflow.entities import Param
 
         self._client: Any = MlflowClient()
         self._held: list[Any] = []
@@ -224,16 +218,11 @@ class _Mlflow:
         found = self._client.get_experiment_by_name(title)
         experiment = self._client.create_experiment(title) if found is None else found.experiment_id
         self._id = str(self._client.create_run(experiment, run_name=name).info.run_id)
-        self._log_settings(settings)
-        return self._id
-
-    def _log_settings(self, settings: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
         flat = by_dotted_key(settings).items()
         params = [Param(_NOT_IN_NAMES.sub("_", key)[:250], str(value)[:_VALUE_LENGTH]) for key, value in flat]
         for at in range(0, len(params), 100):
             self._client.log_batch(self._id, params=params[at : at + 100])
+        return self._id
 
     def log(self, numbers: Mapping[str, float], step: int | None) -> None:
         from mlflow.entities import Metric

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pyte
@@ -16,7 +10,7 @@ import pytest
 
 from decabench.commands.predict import Bars, Lines, format_speed
 from decabench.runs import Tally
-from tests.sources import ROOT
+from tests.processes import in_terminal
 
 
 def tally(**changes):
@@ -67,28 +61,10 @@ def test_a_bar_says_whose_it_is(capsys, monkeypatch):
 
 def screen(command: list[str], columns: int, folder: Path) -> tuple[list[str], str]:
     """Run a command in a terminal; return its lines, those that scrolled away included, and all that it wrote."""
-    terminal, inside = pty.openpty()
-    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
-    for name in ("COLUMNS", "LINES"):
-        environment.pop(name, None)
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=inside, stdout=inside, stderr=inside
-    )
-    os.close(inside)
+    code, written = in_terminal(command, columns, folder)
+    assert code == 0, written.decode()
     shown = pyte.HistoryScreen(columns, 24, history=1_000)
-    stream, written = pyte.ByteStream(shown), b""
-    while True:
-        try:
-            block = os.read(terminal, 1 << 16)
-        except OSError:  # how Linux ends a terminal whose program has ended
-            break
-        if not block:
-            break
-        written += block
-        stream.feed(block)
-    os.close(terminal)
-    assert process.wait() == 0, written.decode()
+    pyte.ByteStream(shown).feed(written)
     above = ["".join(row[at].data for at in range(columns)).rstrip() for row in shown.history.top]
     return [*above, *(line.rstrip() for line in shown.display)], written.decode()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from click.testing import Result
 from decabench.commands import show as module
 from decabench.submission import write_submission
 from decabench.tasks import Store
+from tests.processes import in_terminal
 
 Command = Callable[..., Result]
 Submit = Callable[..., Path]
@@ -196,37 +198,9 @@ def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_p
 @pytest.mark.skipif(os.name != "posix", reason="needs a terminal of 80 columns")
 def test_whole_at_80_columns(home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
     """In a terminal of 80 columns no line is longer, and no id is cut."""
-    import pty
-    import struct
-    import subprocess
-    import sys
-    from fcntl import ioctl
-    from termios import TIOCSWINSZ
-
-    ours, theirs = pty.openpty()
-    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
-    line = [
-        sys.executable,
-        "-m",
-        "decabench",
-        "show",
-        str(wrong_and_right),
-        "--limit",
-        "6",
-        "--home",
-        str(home),
-    ]
-    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.getcwd()}
-    environment.pop("COLUMNS", None)
-    running = subprocess.Popen(line, stdout=theirs, stderr=subprocess.STDOUT, env=environment)
-    os.close(theirs)
-    read = b""
-    try:
-        while chunk := os.read(ours, 1 << 16):
-            read += chunk
-    except OSError:  # the terminal is gone
-        pass
-    assert running.wait() == 0, read.decode()
+    command = [sys.executable, "-m", "decabench", "show", wrong_and_right, "--limit", "6", "--home", home]
+    code, read = in_terminal(command, 80, tmp_path)
+    assert code == 0, read.decode()
     text = re.sub(r"\x1b\[[\d;]*m", "", read.decode())
     assert max(map(len, text.splitlines())) <= 80
     assert all(each.id in text for each in list(Store(home).examples("squad", "validation"))[:6])

@@ -98,7 +98,7 @@ def assert_same(whole, killed):
 
 def export_and_predict(command, run, tmp_path, tasks, home, *include):
     """Export a run in full precision and predict with both; return the export's answers."""
-    done = command("export", run, "--output", tmp_path / "export", "--full")
+    done = command("export", "weights", run, "--output", tmp_path / "export", "--full")
     assert done.exit_code == 0, done.output
     answers = []
     for name, checkpoint in (("by-run", run), ("by-export", tmp_path / "export")):

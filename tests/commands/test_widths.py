@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from decabench.tasks.task import NAME_LENGTH
 from tests.commands.test__documents import TRAINED
+from tests.processes import in_terminal
 from tests.test_cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -164,10 +164,10 @@ def test_figures_are_whole(command, monkeypatch, place, width):
 def test_a_real_terminal(place):
     """The width comes from the terminal; errors break between words there, and nowhere else."""
     for width in WIDTHS:
-        shown = in_terminal(width, "tasks", "--home", place / "home")
+        shown = shown_in(width, "tasks", "--home", place / "home")
         rows = [line for line in shown.splitlines() if line.startswith(" ")]
         assert rows and [line for line in rows if len(line.rstrip()) > width] == []
-    shown = in_terminal(80, "tasks", "show", "sqaud")
+    shown = shown_in(80, "tasks", "show", "sqaud")
     assert 3 <= len(shown.splitlines()) <= 8 and max(map(len, shown.splitlines())) <= 80
     piped = subprocess.run(
         [sys.executable, "-m", "decabench", "tasks", "show", "sqaud"],
@@ -178,45 +178,19 @@ def test_a_real_terminal(place):
     assert piped.stderr.count("\n") == 1 and " ".join(shown.split()) == " ".join(piped.stderr.split())
 
 
-def in_terminal(width: int, *arguments: object, **environment: str) -> str:
-    """What a command prints in a terminal of this width."""
-    import fcntl
-    import pty
-    import termios
-
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    own = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "decabench", *map(str, arguments)],
-        cwd=ROOT,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**own, "TERM": "xterm", **environment},
-    )
-    os.close(slave)
-    parts = []
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(master)
-    process.wait()
-    return b"".join(parts).decode().replace("\r\n", "\n")
+def shown_in(width: int, *arguments: object, **environment: str) -> str:
+    """What decabench prints in a terminal of this width."""
+    command = [sys.executable, "-m", "decabench", *arguments]
+    return in_terminal(command, width, ROOT, **environment)[1].decode().replace("\r\n", "\n")
 
 
 def test_styles_come_and_go(place):
     arguments = ("tasks", "show", "schema", "--home", place / "home")
-    assert "\x1b[" in in_terminal(80, "metrics")
+    assert "\x1b[" in shown_in(80, "metrics")
     for shown in (
-        in_terminal(80, "metrics", "--no-color"),
-        in_terminal(80, "metrics", NO_COLOR="1"),
-        in_terminal(80, "--no-color", "suites", "show", "decathlon", *arguments[3:], FORCE_COLOR="1"),
+        shown_in(80, "metrics", "--no-color"),
+        shown_in(80, "metrics", NO_COLOR="1"),
+        shown_in(80, "--no-color", "suites", "show", "decathlon", *arguments[3:], FORCE_COLOR="1"),
     ):
         assert "\x1b" not in shown
     piped = subprocess.run(

@@ -178,7 +178,7 @@ def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypa
     run = make_run("trained", steps=6, tasks=("sst",), vectors=("some-vectors", "none:3"))
     run_training(run)
     saved, copy = Checkpoint.open(run.output), tmp_path / "copy"
-    arguments = ["export", str(run.output), "--output", str(copy), "--named-vectors", "--full"]
+    arguments = ["export", "weights", str(run.output), "--output", str(copy), "--named-vectors", "--full"]
     told = CliRunner().invoke(cli, arguments)
     assert "without its vectors" in told.output and told.exit_code == 0
     assert {path.name for path in copy.iterdir()} == {
@@ -414,7 +414,7 @@ def test_what_is_recorded_matches_the_published_files(large, sharded):
 
 
 def test_the_command(saved, tmp_path):
-    arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out"), "--words", "3"]
+    arguments = ["export", "weights", str(saved.folder), "--output", str(tmp_path / "out"), "--words", "3"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     assert "MB, with vectors for" in done.output
@@ -456,7 +456,7 @@ def test_an_interrupted_export_is_done_again(saved, tmp_path, monkeypatch):
     with pytest.raises(DecabenchError, match="is not empty"):
         export_checkpoint(saved, out)
     (out / "mine.txt").unlink()
-    arguments = ["export", str(saved.folder), "--output", str(out)]
+    arguments = ["export", "weights", str(saved.folder), "--output", str(out)]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     assert not list(out.glob(".*"))
     assert len(Checkpoint.open(out).load("cpu").answer(TASK, ASKED)) == len(ASKED)

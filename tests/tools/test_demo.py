@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
 import sys
-import termios
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.processes import in_terminal
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.slow
@@ -35,31 +31,15 @@ def demo(tmp_path: Path) -> Callable[[str], str]:
         (tmp_path / name).symlink_to(ROOT / name)
 
     def run(first_on_path: str) -> str:
-        environment = {
-            **os.environ,
-            "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": f"{first_on_path}{os.pathsep}{ROOT}",
-            "TERM": "xterm",
-        }
-        environment.pop("COLUMNS", None)
-        terminal, inside = pty.openpty()
-        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        process = subprocess.Popen(
-            ["sh", "tools/demo.sh"], cwd=tmp_path, env=environment, stdin=inside, stdout=inside, stderr=inside
+        code, printed = in_terminal(
+            ["sh", "tools/demo.sh"],
+            80,
+            tmp_path,
+            PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            PYTHONPATH=f"{first_on_path}{os.pathsep}{ROOT}",
         )
-        os.close(inside)
-        printed = b""
-        while True:
-            try:
-                block = os.read(terminal, 1 << 16)
-            except OSError:  # how Linux ends a terminal whose program has ended
-                break
-            if not block:
-                break
-            printed += block
-        os.close(terminal)
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r\n", "\n")
-        assert process.wait() == 0, text
+        assert code == 0, text
         return text
 
     return run
