@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from decabench.files import atomic_file
 from decabench.leaderboard.entries import Entry, Refusal
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.ranking import assign_places, describe_place
-from decabench.leaderboard.standings import Board, Column, Row, Standings, show_ranks
+from decabench.leaderboard.ranking import assign_places
+from decabench.leaderboard.standings import Board, Column, Place, Row, Standings
 from decabench.metrics import Metric
 from decabench.scoring import SAMPLE_NOTE, Comparison, show_units
 from decabench.tasks import Task
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTENT_POLICY",
-    "BoardFiles",
     "Pages",
-    "TaskPlace",
     "make_environment",
     "name_pages",
     "rank_on_task",
@@ -57,36 +55,6 @@ _SIZES = (
     ("huge", "10B and more", 10**10, 10**30),
 )
 """(key, label, from, below): the ranges of parameter counts to filter by."""
-
-
-@dataclass(frozen=True)
-class BoardFiles:
-    """The file names of a board."""
-
-    page: str
-    """The overview: `index.html` for the first board, `suite-<name>.html` for the others."""
-    csv: str
-    """The board as CSV."""
-    json: str
-    """The board as JSON."""
-
-
-@dataclass(frozen=True)
-class TaskPlace:
-    """A line of the ranking on one task."""
-
-    rank: int | None
-    """The rank, shared by systems that do not differ significantly; None for floors and ceilings."""
-    row: Row
-    """The submission."""
-    index: int
-    """The index of the task's cell."""
-    group: int | None = None
-    """Its rank group, from 1."""
-    ranks: str = ""
-    """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
-    versus: str = ""
-    """The comparison that decided its rank group, in words."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +87,17 @@ class Pages:
         return name_pages([column.name for board in self.boards for column in board.columns])
 
     @cached_property
-    def board_files(self) -> dict[str, BoardFiles]:
-        """The files of each board, by the suite's name."""
+    def board_files(self) -> dict[str, str]:
+        """The files of each board, without their endings, by the suite's name: the first one is the front page."""
         names = name_pages([board.suite.name for board in self.boards])
-        files = {
-            suite: BoardFiles(f"suite-{name}.html", f"suite-{name}.csv", f"suite-{name}.json")
-            for suite, name in names.items()
-        }
-        return files | {self.boards[0].suite.name: BoardFiles("index.html", "board.csv", "board.json")}
+        files = {suite: f"suite-{name}" for suite, name in names.items()}
+        return files | {self.boards[0].suite.name: "board"}
+
+    @cached_property
+    def board_pages(self) -> dict[str, str]:
+        """The page of each board, by the suite's name."""
+        pages = {suite: f"{name}.html" for suite, name in self.board_files.items()}
+        return pages | {self.boards[0].suite.name: "index.html"}
 
     def render_overview(self, board: Board) -> bytes:
         """Render a board."""
@@ -236,6 +207,7 @@ class Pages:
             pages=self.submission_names,
             task_pages=self.task_names,
             board_files=self.board_files,
+            board_pages=self.board_pages,
             boards=self.boards,
             refused=self.refused,
             rank_reported=self.rank_reported,
@@ -262,10 +234,8 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
     return max((value for value in values if value is not None), key=column.goodness, default=None)
 
 
-def rank_on_task(
-    table: Standings, index: int, column: Column
-) -> tuple[list[TaskPlace], list[TaskPlace], list[TaskPlace]]:
-    """Return the systems, floors and ceilings that are scored on a task, best first."""
+def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tuple[Place | None, Row]], ...]:
+    """Return the systems, floors and ceilings that are scored on a task, best first; only systems have places."""
 
     def sort_key(row: Row) -> tuple[float, str, str]:
         return -column.goodness(row.cells[index].value or 0.0), row.entry.name, row.entry.path
@@ -277,24 +247,14 @@ def rank_on_task(
     numbers = {id(row): number for number, row in enumerate(table.compared_rows)}
     places = assign_places(
         [row.cells[index].text for row in systems],
+        [row.entry.name for row in systems],
         table.tests.tasks.get(column.name),
         [numbers[id(row)] for row in systems],
     )
-    names = [row.entry.name for row in systems]
     return (
-        [
-            TaskPlace(
-                place.rank,
-                row,
-                index,
-                place.group,
-                show_ranks(place.ranks),
-                describe_place(place, names),
-            )
-            for row, place in zip(systems, places, strict=True)
-        ],
-        [TaskPlace(None, row, index) for row in floors],
-        [TaskPlace(None, row, index) for row in ceilings],
+        list(zip(places, systems, strict=True)),
+        [(None, row) for row in floors],
+        [(None, row) for row in ceilings],
     )
 
 

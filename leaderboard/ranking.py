@@ -24,7 +24,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import RANKED_SPLITS, Entry
@@ -35,6 +35,7 @@ from decabench.leaderboard.standings import (
     Cell,
     Column,
     DataLine,
+    Place,
     Row,
     Standings,
     State,
@@ -49,15 +50,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = [
-    "Place",
-    "Versus",
-    "assign_places",
-    "describe_place",
-    "find_verdicts",
-    "rank_suite",
-    "suite_columns",
-]
+__all__ = ["assign_places", "describe_test", "find_verdicts", "rank_suite", "suite_columns"]
 
 
 def suite_columns(
@@ -274,7 +267,6 @@ def _make_row(board: Board, entry: Entry) -> Row:
         2
     ].casefold()  # `package.module:oracle` counts as the oracle too
     return Row(
-        rank=None,
         entry=entry,
         state=_state(entry, names),
         total="" if total is None else board.show(total),
@@ -352,31 +344,13 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
 
 
 def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
-    """Yield the rows of systems, with rank and group for complete ones."""
+    """Yield the rows of systems, with places for complete ones."""
     complete = [row for row in rows if row.value is not None]
     indexes = [index for index, row in enumerate(rows) if row.value is not None]
-    places = assign_places([row.total for row in complete], tests, indexes)
-    for row, place in zip(complete, places, strict=True):
-        yield replace(
-            row,
-            rank=place.rank,
-            group=place.group,
-            ranks=place.ranks,
-            versus=describe_place(place, [row.entry.name for row in complete]),
-        )
+    names = [row.entry.name for row in complete]
+    places = assign_places([row.total for row in complete], names, tests, indexes)
+    yield from (replace(row, place=place) for row, place in zip(complete, places, strict=True))
     yield from (row for row in rows if row.value is None)
-
-
-def describe_place(place: Place, names: Sequence[str]) -> str:
-    """Return the comparison that decided a place, in words, given the names of all systems in order."""
-    if place.versus is None:
-        return ""
-    name, p = names[place.versus.index], place.versus.p
-    if p is None:
-        return f"not tested against {name}: there are no statistics of the same units for both"
-    given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-    verdict = "differs" if place.versus.differs else "no significant difference"
-    return f"{verdict} from {name} (adjusted for all pairs, {given})"
 
 
 def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) -> dict[str, tuple[Row, ...]]:
@@ -400,32 +374,6 @@ def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) 
 # Places
 
 
-@dataclass(frozen=True)
-class Versus:
-    """The comparison that decided a system's rank group."""
-
-    index: int
-    """The index of the system that it was compared with."""
-    p: float | None
-    """The p of the pair, adjusted for all pairs of the table; None if it could not be tested."""
-    differs: bool
-    """Whether the two differ significantly."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The place of a system in a ranking."""
-
-    rank: int
-    """The rank that its group shares: 1, 1, 3."""
-    group: int
-    """The number of its rank group, from 1."""
-    ranks: tuple[int, int]
-    """The ranks it may have: those of systems that differ from it significantly are ruled out, and no other."""
-    versus: Versus | None = None
-    """The comparison that decided its group; None for the first system."""
-
-
 def find_verdicts(tests: PairTests) -> list[list[int | None]]:
     """Return, by a and b, 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither.
 
@@ -440,7 +388,9 @@ def find_verdicts(tests: PairTests) -> list[list[int | None]]:
     return found
 
 
-def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()) -> list[Place]:
+def assign_places(
+    shown: Sequence[str], names: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()
+) -> list[Place]:
     """Return the places of systems that are ordered by their scores, best first.
 
     Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
@@ -448,6 +398,8 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
     anybody.
 
     Args:
+        shown: The scores as they are shown.
+        names: The names of the systems.
         tests: The tests of all pairs; without them, all systems share one rank.
         indexes: The index in `tests` of each system; by default its own.
     """
@@ -464,22 +416,28 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
     placed: list[Place] = []
     head, group = 0, 1
     for start, end in _runs(shown, differ):
-        above = start  # the end of the group that the run is held against
+        above = start  # the end of the group that the run is compared with
         if differ[head:start, start:end].any():
             above, head, group = head, start, group + 1
         for index in range(start, end):
             deciding = (above + np.flatnonzero(differ[above:start, index])).tolist()
             if not deciding and index > head:
                 deciding = [head]
-            against = [
-                Versus(
-                    one, None if math.isnan(p[one, index]) else float(p[one, index]), bool(differ[one, index])
-                )
-                for one in deciding
-            ]
-            decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
-            placed.append(Place(head + 1, group, (1 + better[index], count - worse[index]), decided))
+            one = min(
+                deciding, key=lambda one: 2.0 if math.isnan(p[one, index]) else p[one, index], default=None
+            )
+            versus = "" if one is None else describe_test(names[one], p[one, index], differ[one, index])
+            placed.append(Place(head + 1, group, 1 + better[index], count - worse[index], versus))
     return placed
+
+
+def describe_test(name: str, p: float, differs: bool) -> str:
+    """Return the test against a system in words; `p` is adjusted for all pairs, and NaN if there was no test."""
+    if math.isnan(p):
+        return f"not tested against {name}: there are no statistics of the same units for both"
+    given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    verdict = "differs" if differs else "no significant difference"
+    return f"{verdict} from {name} (adjusted for all pairs, {given})"
 
 
 def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:

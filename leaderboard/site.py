@@ -9,7 +9,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
@@ -84,28 +84,18 @@ class BoardOptions:
 
 
 def write_leaderboard(
-    submissions: str | Path,
-    output: str | Path,
-    home: str | Path | None = None,
-    *,
-    suites: str | Sequence[str] = (),
-    include: Paths = (),
-    examples: Policy = "free",
-    rank_reported: bool = False,
-    jobs: int = 1,
-    baselines: Callable[[Suite, str], Iterable[Path]] | None = None,
+    submissions: str | Path, output: str | Path, home: str | Path | None = None, **options: Any
 ) -> Path:
     """Score the submissions below a folder, write the site to `output` and return its `index.html`.
 
     `submissions` may also be a submission itself. Answers are scored on the data in `home`; what was scored before is
     read from the ledger there. The site replaces an earlier one at `output` as a whole. The same input gives the same
-    bytes. The other arguments are fields of `BoardOptions`.
+    bytes. The options are the other fields of `BoardOptions`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
     """
-    options = BoardOptions(home, suites, include, examples, rank_reported, jobs, baselines)
-    return build_leaderboard(submissions, output, options).index
+    return build_leaderboard(submissions, output, BoardOptions(home, **options)).index
 
 
 def build_leaderboard(
@@ -227,10 +217,10 @@ def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
     yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, keeper.hides))
     yield "compare.html", pages.render_compare()
     for board in pages.boards:
-        files = pages.board_files[board.suite.name]
-        yield files.csv, board_csv(board, names, pages.refused).encode("utf-8")
-        yield files.json, board_json(board, names, pages.refused).encode("utf-8")
-        yield files.page, pages.render_overview(board)
+        file = pages.board_files[board.suite.name]
+        yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")
+        yield f"{file}.json", board_json(board, names, pages.refused).encode("utf-8")
+        yield pages.board_pages[board.suite.name], pages.render_overview(board)
 
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

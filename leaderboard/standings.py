@@ -18,11 +18,11 @@ __all__ = [
     "Cell",
     "Column",
     "DataLine",
+    "Place",
     "Row",
     "Standings",
     "State",
     "Tests",
-    "show_ranks",
 ]
 
 BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
@@ -134,11 +134,30 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The place of a system in a ranking."""
+
+    rank: int
+    """The rank that its group shares: 1, 1, 3."""
+    group: int
+    """The number of its rank group, from 1."""
+    best: int
+    """The best rank that it may have."""
+    worst: int
+    """The worst rank that it may have: only those of systems that differ from it significantly are ruled out."""
+    versus: str = ""
+    """The comparison that decided its group, in words; empty for the first system."""
+
+    @property
+    def span(self) -> str:
+        """The ranks that it may have, `4–7`; empty if there is only one."""
+        return f"{self.best}–{self.worst}" if self.best != self.worst else ""
+
+
+@dataclass(frozen=True)
 class Row:
     """A line of a table."""
 
-    rank: int | None
-    """The rank; None if not ranked."""
     entry: Entry
     """The submission's results."""
     state: State
@@ -157,17 +176,13 @@ class Row:
     """The interval of the total."""
     interval_text: str = ""
     """The formatted interval of the total."""
-    group: int | None = None
-    """Its rank group, from 1."""
-    ranks: tuple[int, int] | None = None
-    """The ranks it may have, from the best to the worst; None if it is not ranked."""
-    versus: str = ""
-    """The comparison that decided its rank group, in words."""
+    place: Place | None = None
+    """Its place in the ranking; None if it is not ranked."""
 
     @property
-    def ranks_text(self) -> str:
-        """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
-        return show_ranks(self.ranks)
+    def rank(self) -> int | None:
+        """The rank; None if not ranked."""
+        return self.place.rank if self.place else None
 
 
 @dataclass(frozen=True)
@@ -302,8 +317,3 @@ class Board:
             return f"mean of {tasks}" if len(self.columns) > 1 else "of 100"
         is_sum_of_points = self.suite.total == "sum" and all(column.is_percentage for column in self.columns)
         return f"of {100 * tasks}" if is_sum_of_points else ""
-
-
-def show_ranks(ranks: tuple[int, int] | None) -> str:
-    """Format the ranks that a system may have: `4–7`; nothing if there is only one, or no rank at all."""
-    return f"{ranks[0]}–{ranks[1]}" if ranks and ranks[0] != ranks[1] else ""

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from decabench.leaderboard.ranking import assign_places, find_verdicts
-from decabench.leaderboard.standings import show_ranks
 from decabench.scoring import PairTests
 
 
@@ -28,12 +27,12 @@ def made_tests(
 
 def places(scores: str, p: Mapping[tuple[int, int], float | None]) -> list[tuple[int, int, str]]:
     shown = scores.split()
-    placed = assign_places(shown, made_tests(p, [float(score) for score in shown]))
-    return [(place.rank, place.group, show_ranks(place.ranks)) for place in placed]
+    placed = assign_places(shown, shown, made_tests(p, [float(score) for score in shown]))
+    return [(place.rank, place.group, place.span) for place in placed]
 
 
 def test_nothing_and_one() -> None:
-    assert assign_places([], None) == []
+    assert assign_places([], [], None) == []
     assert places("9", {}) == [(1, 1, "")]
 
 
@@ -64,8 +63,8 @@ def test_the_level_is_five_percent() -> None:
 def test_without_a_test_nobody_is_above_anybody() -> None:
     p = dict.fromkeys([(a, b) for b in range(4) for a in range(b)])
     assert places("9 8 8 7", p) == [(1, 1, "1–4")] * 4
-    placed = assign_places("9 8 8 7".split(), None)
-    assert [(place.rank, place.ranks) for place in placed] == [(1, (1, 4))] * 4
+    placed = assign_places("9 8 8 7".split(), "abcd", None)
+    assert [(place.rank, place.span) for place in placed] == [(1, "1–4")] * 4
 
 
 def test_one_that_cannot_be_tested_changes_no_group_of_others() -> None:
@@ -91,9 +90,10 @@ def test_a_test_decides_whatever_the_digits_shown() -> None:
 
 
 def test_systems_that_are_not_tested_share_a_rank_without_a_p() -> None:
-    placed = assign_places(["9", "8", "8"], made_tests({(0, 2): None, (1, 2): None, (0, 1): None}, [9, 8, 8]))
+    tests = made_tests({(0, 2): None, (1, 2): None, (0, 1): None}, [9, 8, 8])
+    placed = assign_places(["9", "8", "8"], "abc", tests)
     assert [place.rank for place in placed] == [1, 1, 1]
-    assert all(place.versus is None or place.versus.p is None for place in placed)
+    assert [place.versus.partition(":")[0] for place in placed] == ["", *["not tested against a"] * 2]
 
 
 def test_equals_go_together_to_a_new_group() -> None:
@@ -103,11 +103,14 @@ def test_equals_go_together_to_a_new_group() -> None:
 
 def test_the_comparison_that_decided_is_kept() -> None:
     shown = ["9", "8", "7", "6"]
-    placed = assign_places(shown, made_tests({(1, 2): 0.02, (0, 2): 0.03}, [9, 8, 7, 6], others=0.6))
-    against = [
-        place.versus and (place.versus.index, place.versus.p, place.versus.differs) for place in placed
+    tests = made_tests({(1, 2): 0.02, (0, 2): 0.03}, [9, 8, 7, 6], others=0.6)
+    placed = assign_places(shown, "abcd", tests)
+    assert [place.versus.partition(" (")[0] for place in placed] == [
+        "",
+        "no significant difference from a",
+        "differs from b",
+        "no significant difference from c",
     ]
-    assert against == [None, (0, 0.6, False), (1, 0.02, True), (2, 0.6, False)]
 
 
 @pytest.mark.parametrize(("first", "second", "verdict"), [(9.0, 8.0, -1), (8.0, 9.0, 1)])

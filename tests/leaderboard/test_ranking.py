@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decabench.leaderboard.entries import Entry
-from decabench.leaderboard.ranking import Place, Versus, describe_place, rank_suite
+from decabench.leaderboard.ranking import describe_test, rank_suite
 from decabench.leaderboard.standings import BASELINES, CEILINGS, Board, Standings, State
 from decabench.metrics import Metric
 from decabench.scoring import Sample
@@ -201,12 +201,15 @@ def test_a_test_makes_rank_groups() -> None:
     entries = [entry(file, f"{number}/x", find=find_sample) for number, file in enumerate(files)]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
-    assert [row.group for row in table.rows] == [1, 1, 2]
-    assert [row.ranks for row in table.rows] == [(1, 2), (1, 2), (3, 3)]
-    assert re.fullmatch(
-        r"no significant difference from a \(adjusted for all pairs, p = 0\.\d{3}\)", table.rows[1].versus
-    )
-    assert table.rows[2].versus == "differs from a (adjusted for all pairs, p < 0.001)"
+    places = [row.place for row in table.rows]
+    assert [place and (place.group, place.best, place.worst) for place in places] == [
+        (1, 1, 2),
+        (1, 1, 2),
+        (2, 3, 3),
+    ]
+    said = [place.versus for place in places if place]
+    assert re.fullmatch(r"no significant difference from a \(adjusted for all pairs, p = 0\.\d{3}\)", said[1])
+    assert said[2] == "differs from a (adjusted for all pairs, p < 0.001)"
 
 
 def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
@@ -267,8 +270,7 @@ def test_baselines_and_ceilings_do_not_count_among_the_pairs_of_others(predictor
     [(0.0005, "p < 0.001"), (0.000999, "p < 0.001"), (0.001, "p = 0.001"), (0.0312, "p = 0.031")],
 )
 def test_a_small_p_is_not_written_as_nothing(p: float, said: str) -> None:
-    place = Place(2, 2, (2, 2), Versus(0, p, True))
-    assert describe_place(place, ["a", "b"]) == f"differs from a (adjusted for all pairs, {said})"
+    assert describe_test("a", p, True) == f"differs from a (adjusted for all pairs, {said})"
 
 
 @pytest.mark.parametrize(("total", "expected"), [("sum", 60.0), ("mean", 20.0), ("none", 0.0)])
@@ -282,14 +284,15 @@ def test_without_a_test_it_says_so() -> None:
     entries = [entry(results("a", 60.0), "a"), entry(results("b", 59.0), "b")]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a"), (1, "b")]
-    assert [row.ranks for row in table.rows] == [(1, 2)] * 2
-    assert table.rows[1].versus == "not tested against a: there are no statistics of the same units for both"
+    first, second = (row.place for row in table.rows)
+    assert first and second and (first.span, second.span) == ("1–2", "1–2")
+    assert second.versus == "not tested against a: there are no statistics of the same units for both"
 
 
 def test_partial_results_are_in_no_rank_group() -> None:
     entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
-    assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
+    assert [row.place and (row.rank, row.place.group) for row in table.rows] == [(1, 1), None]
 
 
 def test_heat_goes_from_the_lowest_to_the_highest_without_the_ceiling() -> None:

@@ -9,7 +9,7 @@ from decabench.leaderboard.datafiles import compare_data
 from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.pages import rank_on_task
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.standings import Standings
+from decabench.leaderboard.standings import Place, Standings
 from decabench.scoring import Sample, compare_pairs, flip_signs
 from decabench.tasks import TASKS, Suite
 from tests.leaderboard.small import entry, suite_results
@@ -53,7 +53,7 @@ def test_no_two_pages_contradict_each_other(seed: int) -> None:
     names = [row["name"] for row in shown["rows"]]
     assert all(len(row["units"]) == len(PAIR.tasks) for row in shown["rows"])
     assert not any(any(found["same"]) for found in shown["tests"]["tasks"].values())
-    ranks = {"total": {row.entry.name: (row.rank, row.ranks) for row in table.rows}}
+    ranks = {"total": {row.entry.name: placed(row.place) for row in table.rows}}
     ranks |= {column.name: task_ranks(table, number, column) for number, column in enumerate(board.columns)}
     verdicts = 0
     for kind, found in (("total", shown["tests"]["total"]), *shown["tests"]["tasks"].items()):
@@ -83,11 +83,11 @@ def test_no_two_pages_contradict_each_other(seed: int) -> None:
     assert 20 < verdicts < 110  # of 135
 
 
+def placed(place: Place | None) -> tuple[int, tuple[int, int]]:
+    assert place is not None
+    return place.rank, (place.best, place.worst)
+
+
 def task_ranks(table: Standings, number: int, column: object) -> dict[str, tuple[int, tuple[int, int]]]:
     places = rank_on_task(table, number, column)[0]  # type: ignore[arg-type]
-    found = {}
-    for place in places:
-        ends = place.ranks.split("–") if place.ranks else [str(place.rank)] * 2
-        assert place.rank is not None
-        found[place.row.entry.name] = (place.rank, (int(ends[0]), int(ends[1])))
-    return found
+    return {row.entry.name: placed(place) for place, row in places}
