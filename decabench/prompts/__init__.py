@@ -2,9 +2,9 @@
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
 from decabench.prompts.formats import describe_format
-from decabench.prompts.forms import AnswerForms, forms_of
+from decabench.prompts.forms import AnswerForms, LabelForms, forms_of, takes_for
 from decabench.prompts.given import GivenAnswers
-from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
+from decabench.prompts.labels import is_other_label, possible_labels
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,

@@ -28,7 +28,7 @@ from decabench.text import bare, well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 5
+EXTRACTION_VERSION = 6
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
@@ -40,6 +40,8 @@ raw texts too.
 `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
 5: an invented example begins as those of the template; articles, repeated options and `-1` are no labels; numbers keep
 their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
+6: tags between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
+that has numbers, and labels after `but` or `thus` are unparseable.
 """
 
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from decabench.prompts.extraction import says_nothing
+from decabench.prompts.forms import takes_for
 from decabench.prompts.given import GivenAnswers
-from decabench.prompts.labels import takes_for
 from decabench.prompts.states import NO_CHANGE
 from decabench.text import excerpt
 
@@ -27,11 +27,9 @@ _MISSING = re.compile(
 )
 """How tables and programs write a missing value: `<NA>` of pandas, `#N/A` of Excel, `[object Object]` of JavaScript."""
 _NO_ANSWER = re.compile(
-    r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
-    r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
-    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown|idk|empty"
-    r"|unable to (?:answer|determine|say|tell)"
-    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
+    r"no(?:t a)? ?(?:answers?|information)(?: (?:found|available|given|possible))?|not? (?:found|available|known)"
+    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown"
+    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?"
 )
 """What else stands for `unanswerable`, in lower case and without marks."""
 

@@ -1,18 +1,19 @@
-"""Numbers, lists and states in a form that scores as wrong although a reader understands them: `three`, `DET, NOUN`.
+"""Answers in a form that scores as wrong although a reader understands them: `Positive.`, `three`, `DET, NOUN`.
 
 Answers of language models are extracted, and rarely have such a form; files that somebody wrote have. Nothing here
-changes a score: it explains low scores. labels.py does the same for labels.
+changes a score: it explains low scores.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from decabench.metrics import Item, Metric, find_loss, write_change
+from decabench.prompts.labels import find_label, match_label
 from decabench.prompts.sequences import MISSING, find_items, find_number
 from decabench.tasks import (
     SCHEMES,
@@ -28,12 +29,12 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt
 
-__all__ = ["AnswerForms", "ListForms", "NumberForms", "find_number_form", "forms_of"]
+__all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "forms_of", "takes_for"]
 
 
 @dataclass
-class AnswerForms:
-    """Counts the answers of a file that mean something, in a form that their metric does not read."""
+class FormCounts:
+    """Counts answers that mean something, in a form that their metric does not read."""
 
     kind: str
     """What the answers are: `number`, `list`."""
@@ -51,10 +52,6 @@ class AnswerForms:
     """Where the first one is, what is written there, and what is meant."""
     _others: Counter[str] = field(default_factory=Counter)
     _first: dict[str, str] = field(default_factory=dict)
-
-    def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer; `gold` is its reference, if that is known."""
-        raise NotImplementedError
 
     @property
     def are_most(self) -> bool:
@@ -88,6 +85,14 @@ class AnswerForms:
     def _count(self, place: str, text: str, meant: str, form: str) -> None:
         self.forms[form] += 1
         self.example = self.example if self.example[0] else (place, text, meant)
+
+
+class AnswerForms(FormCounts):
+    """Counts answers that are numbers, lists or dialogue states."""
+
+    def add(self, place: str, text: str, gold: str = "") -> None:
+        """Count an answer; `gold` is its reference, if that is known."""
+        raise NotImplementedError
 
 
 def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
@@ -290,30 +295,13 @@ def _has_no_root(items: Sequence[str]) -> bool:
 
 
 _HEAD = re.compile("-?[0-9]{1,9}")
-_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
-_SPELLINGS: Mapping[str, Callable[[str], str]] = {
-    "BILOU": lambda tag: {"L": "E", "U": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
-    "BMEWO or BMES": lambda tag: {"M": "I", "W": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
-    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
-    "tags with another mark after the letter (B_PER)": lambda tag: re.sub(
-        r"^([A-Za-z])\W?_?(?=.)", r"\1-", tag
-    ),
-    "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
-}
-"""Conversions of other tags to the tags of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of chunk tags that are in none of the schemes: `BILOU`; empty if it is unclear."""
+    """Return the scheme of chunk tags that are in none of the task's schemes; empty if it is unclear."""
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
-    if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
-        return other
-    for name, convert in _SPELLINGS.items():
-        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
-        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
-            return name
-    return ""
+    return next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), "")
 
 
 def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
@@ -345,3 +333,78 @@ class StateForms(AnswerForms):
 def _parts_of_state(text: str) -> set[str]:
     """Return the constraints and requests of a state, with repetitions."""
     return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
+
+
+# Labels
+
+
+def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
+    """Return the label that a text gives and how its form differs; None if it gives no label.
+
+    The form of a text that is a label letter by letter is empty.
+    """
+    if text in labels:
+        return text, ""
+    plain = " ".join(text.split()).casefold()
+    if found := next((label for label in labels if label.casefold() == plain), None):
+        return found, "case or spaces"
+    if found := match_label(text, labels):
+        return found, "marks or an article around it"
+    found = find_label(text, labels, question)
+    return None if found is None else (found, "a sentence around the label")
+
+
+_find_form = lru_cache(1 << 15)(find_label_form)
+"""Answers repeat, and are looked at for the rows and for the report."""
+
+
+def takes_for(metric: Metric) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a metric takes a text for a label, if the label is the reference.
+
+    It is also true if the metric needs more of an example than its answer, so that nobody can say.
+    """
+
+    @cache
+    def takes(text: str, label: str) -> bool:
+        reference = Item((label,))
+        try:
+            given, wanted = metric.statistics([text, label], [reference, reference])
+        except Exception:  # it may be anybody's code
+            return True
+        return given == wanted
+
+    return takes
+
+
+class LabelForms(FormCounts):
+    """Counts the answers of a file that are labels in a form that its metric does not take, or no labels."""
+
+    def __init__(self, takes: Callable[[str, str], bool]) -> None:
+        super().__init__("label", "write the label alone")
+        self._takes = takes
+        self.others = 0
+        """Answers that give none of the labels."""
+        self._other_example = ""
+
+    def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
+        """Count an answer, and return `label_form`, `other_label` or nothing if it is a label."""
+        self.answers += 1
+        found = _find_form(text, labels, question if text.startswith(question) else "")
+        if found is None:
+            if text.strip():
+                self.others += 1
+                self._other_example = self._other_example or f"{place} has {excerpt(text, 60)!r}"
+            return "other_label"
+        label, form = found
+        if not form or self._takes(text, label):
+            return ""
+        self._count(place, text, label, form)
+        return "label_form"
+
+    def describe_others(self, labels: Sequence[str] = ()) -> str:
+        """Say how many answers give none of the labels, with an example; empty if all do."""
+        if not self.others:
+            return ""
+        verb = "gives" if self.others == 1 else "give"
+        listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
+        return f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; {self._other_example}"

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from decabench.metrics import Item, Metric, fold_label
+from decabench.metrics import fold_label
 from decabench.prompts.clutter import is_remark, lines_of
 from decabench.tasks import AnswerForm, Label, Output
-from decabench.text import excerpt, quoted
 
 __all__ = [
-    "LabelForms",
     "find_label",
-    "find_label_form",
     "is_other_label",
     "labels_for",
     "match_label",
     "options",
     "possible_labels",
-    "takes_for",
 ]
 
 _CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
@@ -233,25 +229,13 @@ _DENIED_AFTER = re.compile(
     r"|\?)",
     re.IGNORECASE,
 )
-_ASSERTS = re.compile(
-    r"(?:\b(?:is|are|be|it['\u2019]s|as|of|so|therefore|thus|hence|but|rather|instead|say|answer|conclude|choose"
-    rf"|option)|[:=\u2192>-])(?:{_SPACE}(?:an?|the|clearly|definitely|overall))?{_SPACE}$",
-    re.IGNORECASE,
-)
 _CONTRASTS = re.compile(
     r"(?:(?:[,;.(\u2013\u2014]|\band|\bbut)\s*(?:(?:it|this|that)(?:['\u2019]s| is) )?(?:and |but )?not"
     r"|[;.,]\s+(?:it|this|that) isn['\u2019]t|[,(]\s*no|\brather than|\binstead of|\bas opposed to)"
     rf"(?:{_SPACE}(?:an?|the))?{_SPACE}$",
     re.IGNORECASE,
 )
-"""What stands right before a label that is only set off against the answer: `Bob, not Charlie`."""
-_CONCLUDES = re.compile(
-    r"(?:[,;]\s*(?:and\s+)?(?:so|therefore|thus|hence|rather|instead)|(?<!anything )\bbut(?: rather| instead)?)\b"
-    r"[\s,]*(?:(?:it['\u2019]s|it is|this is|(?:the |my )?(?:final |correct )?(?:answer|label) is)\b)?[\s:]*"
-    rf"(?:an?\b|the\b)?[{re.escape(_AROUND)}]*$",
-    re.IGNORECASE,
-)
-"""What ends the reach of a denial: `not Bob but`, `neither of them, so`."""
+"""Text right before a label that is only set off against the answer: `Bob, not Charlie`."""
 _SAYS_SO = re.compile(
     rf"(?:\b(?:it['\u2019]s|it is|answer is)|[:;.!]){_SPACE}(?:(?:an?|the){_SPACE})?$", re.IGNORECASE
 )
@@ -339,24 +323,22 @@ class _Reading:
         """
         if len(line) > _LONGEST:
             return None
-        found, denied = set[str](), False
-        is_said = False
+        found, denied, is_said = set[str](), False, False
         for match in self._label.finditer(line):
             before = line[max(0, match.start() - _BEFORE) : match.start()]
             key = self._key(match.group())
             if key in ("a", "i") and _is_a_word(line, match):
                 continue
             after = line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d")
-            ends = bool(_ENDS.match(after))
-            if self._is_denied(before, after) and not (ends and _CONCLUDES.search(before)):
+            if _DENIES.search(before) or _SUPPOSES.search(before) or _DENIED_AFTER.match(after):
                 if found and not (_CONTRASTS.search(before) and self._by_key[key] not in found):
                     return None
                 denied = True
             elif _SCORED.match(after):
                 return None  # one of several labels with their scores
-            elif key not in _WEAK or self._is_said(line, match):
+            elif key not in _WEAK or (match.start() == 0 and _ENDS.match(after)):
                 found.add(self._by_key[key])
-                says_so = bool(_SAYS_SO.search(before) or (ends and _ASSERTS.search(before)))
+                says_so = bool(_SAYS_SO.search(before))
                 if denied and not says_so:
                     return None
                 is_said = is_said or says_so
@@ -364,16 +346,6 @@ class _Reading:
             self._by_key[self._key(match.group(1))] for match in self._inflected.finditer(line)
         }
         return found.pop() if len(found) == 1 and (is_said or len(mentioned) == 1) else None
-
-    @staticmethod
-    def _is_denied(before: str, after: str) -> bool:
-        return bool(_DENIES.search(before) or _SUPPOSES.search(before) or _DENIED_AFTER.match(after))
-
-    @staticmethod
-    def _is_said(line: str, match: re.Match[str]) -> bool:
-        ends = _ENDS.match(line[match.end() : match.end() + _AFTER].lstrip("*_`\"'\u201d"))
-        before = line[max(0, match.start() - _BEFORE) : match.start()]
-        return bool(ends and (_ASSERTS.search(before) or match.start() == 0))
 
 
 def _is_a_word(line: str, match: re.Match[str]) -> bool:
@@ -385,127 +357,3 @@ def _is_a_word(line: str, match: re.Match[str]) -> bool:
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
 """A box of a list that is not ticked."""
 _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)
-
-
-# Labels in another form, such as `Positive.` for `positive`: without a language model nothing extracts them
-
-_OPENING = "\"'`*_\u201c\u2018\u00ab"
-_CLOSING = "\"'`*_\u201d\u2019\u00bb"
-_STOPS = ".!;,:\u3002"
-
-
-def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
-    """Return the label that a text gives and how its form differs: `a full stop`; None if it gives no label.
-
-    The form of a text that is a label letter by letter is empty.
-    """
-    if text in labels:
-        return text, ""
-    rest, marks = " ".join(text.split()), []
-    if rest != text:
-        marks.append("spaces")
-    while rest:
-        if found := next((label for label in labels if label.casefold() == rest.casefold()), None):
-            if not marks:
-                marks.append("case")
-            return found, " and ".join(dict.fromkeys(marks))
-        if rest[-1] in _STOPS:
-            marks.append("a full stop" if rest[-1] in ".\u3002" else "punctuation")
-            rest = rest[:-1].rstrip()
-        elif rest[0] in _OPENING and rest[-1] in _CLOSING:
-            inside = rest.lstrip(_OPENING)
-            before = rest[: len(rest) - len(inside)]
-            marks.append("quotes" if set(before) - set("*_") else "Markdown")
-            rest = inside.rstrip(_CLOSING).strip()
-        else:
-            break
-    if found := match_label(text, labels):
-        return found, "an article or marks around it"
-    found = find_label(text, labels, question)
-    return None if found is None else (found, "a sentence around the label")
-
-
-_find_form = lru_cache(1 << 15)(
-    find_label_form
-)  # answers repeat, and are looked at for the rows and for the report
-
-
-def takes_for(metric: Metric) -> Callable[[str, str], bool]:
-    """Return a function that tells whether a metric takes a text for a label, if the label is the reference.
-
-    It is also true if the metric needs more of an example than its answer, so that nobody can say.
-    """
-
-    @cache
-    def takes(text: str, label: str) -> bool:
-        reference = Item((label,))
-        try:
-            given, wanted = metric.statistics([text, label], [reference, reference])
-        except Exception:  # it may be anybody's code
-            return True
-        return given == wanted
-
-    return takes
-
-
-@dataclass
-class LabelForms:
-    """Counts the answers of a file that are labels in a form that its metric does not take, or no labels."""
-
-    takes: Callable[[str, str], bool]
-    """Whether the metric takes a text for a label."""
-    answers: int = 0
-    """Answers that were looked at."""
-    forms: Counter[str] = field(default_factory=Counter)
-    """How often each form occurs."""
-    others: int = 0
-    """Answers that give none of the labels."""
-    example: tuple[str, str, str] = ("", "", "")
-    """Where the first label in another form is, what is written there, and the label."""
-    other_example: tuple[str, str] = ("", "")
-    """Where the first answer that gives no label is, and what is written there."""
-
-    def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
-        """Count an answer, and return `label_form`, `other_label` or nothing if it is a label."""
-        self.answers += 1
-        found = _find_form(text, labels, question if text.startswith(question) else "")
-        if found is None:
-            if text.strip():
-                self.others += 1
-                self.other_example = self.other_example if self.other_example[0] else (place, text)
-            return "other_label"
-        label, form = found
-        if not form or self.takes(text, label):
-            return ""
-        self.forms[form] += 1
-        self.example = self.example if self.example[0] else (place, text, label)
-        return "label_form"
-
-    @property
-    def are_most(self) -> bool:
-        """Whether this applies to most answers, so that one sentence covers everything."""
-        return 2 * self.forms.total() > self.answers
-
-    def describe_forms(self) -> str:
-        """Say how many answers are labels in another form, which, and give an example; empty if none is."""
-        if not (count := self.forms.total()):
-            return ""
-        kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
-        place, text, label = self.example
-        verb = "is a label" if count == 1 else "are labels"
-        return (
-            f"{count:,} of {self.answers:,} answers {verb} in another form, which counts as wrong: {kinds}; "
-            f"{place} has {quoted(text)} for {label!r}: write the label alone"
-        )
-
-    def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Say how many answers give none of the labels, with an example; empty if all do."""
-        if not self.others:
-            return ""
-        place, text = self.other_example
-        verb = "gives" if self.others == 1 else "give"
-        listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
-        return (
-            f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; "
-            f"{place} has {quoted(text)}"
-        )

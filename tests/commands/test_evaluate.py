@@ -360,7 +360,7 @@ def test_labels_in_another_form_are_pointed_out(command, home, tmp_path):
     done = command("evaluate", tmp_path / "s", "--home", home)
     assert rows(done)["sst"][1] == "0.00"
     assert (
-        "sst: 32 of 32 answers are labels in another form, which counts as wrong: a full stop (32); "
+        "sst: 32 of 32 answers are labels in another form, which counts as wrong: marks or an article around it (32); "
         f"{examples[0].id} has {lines[0][1]!r} for {examples[0].answers[0]!r}: write the label alone."
     ) in done.stdout
 

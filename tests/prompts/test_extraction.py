@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decabench.prompts import extract
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, settle_form
+from decabench.prompts.extraction import Extracted, settle_form
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template
 from decabench.tasks import Label, Number
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.wording import KINDS, AnswerForm, Kind, default_form
+from decabench.tasks.wording import KINDS, AnswerForm, default_form
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED
 
@@ -261,24 +261,6 @@ def test_a_server_that_says_it_declined_is_believed() -> None:
     assert extract("", form("sst"), SST, "refused") == Extracted("", "refused")
 
 
-def test_raw_takes_all_but_the_spaces_around() -> None:
-    assert extract(" Answer: **x**\ny ", AnswerForm("raw")) == Extracted("Answer: **x**\ny", "as-is")
-    assert extract(" ", AnswerForm("raw")) == Extracted("", "empty")
-
-
-def test_quotation_marks_go_where_asked() -> None:
-    quoting = AnswerForm("span", unquote=True)
-    assert extract('"Paris"', quoting) == Extracted("Paris", "unwrapped")
-    assert extract("'b' & 'p'", quoting) == Extracted("'b' & 'p'", "as-is")
-    assert extract("\u201cParis\u201d", quoting).answer == "Paris"
-
-
-def test_a_state_without_known_slots() -> None:
-    free = AnswerForm("state")
-    assert extract("color: red; size", free) == Extracted("color: red; size", "as-is")
-    assert extract("it is red", free).rule == "unparseable"
-
-
 def golds(store: Store, task: str) -> list[tuple[str, str]]:
     """(question, gold answer) of every split and every reference."""
     return [
@@ -428,18 +410,6 @@ def test_long_texts_take_no_time() -> None:
             start = time.process_time()
             extract(text, AnswerForm(kind, labels=("neutral", "a")), NLI)
             assert time.process_time() - start < 2, (piece, kind)
-
-
-def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 5
-
-
-@pytest.mark.parametrize("kind", ["span", "line", "text", "tags", "tree"])
-def test_half_of_a_surrogate_pair_in_json_is_replaced(kind: Kind) -> None:
-    """Found by a reader: no file can hold it, so that one answer kept a submission from being written."""
-    found = extract('["\\ud800"]', AnswerForm(kind), context="a")
-    assert found.answer == found.answer.encode("utf-8", "replace").decode()
-    assert extract('["\\ud83d\\ude00"]', AnswerForm("span")).answer == "\U0001f600"
 
 
 def test_what_a_task_declares_settles_the_form() -> None:

@@ -7,8 +7,6 @@ import pytest
 from decabench.prompts.extraction import extract
 from decabench.prompts.labels import find_label, options
 from decabench.prompts.messages import make_prompting
-from decabench.prompts.sql import find_sql
-from decabench.prompts.states import find_state
 from decabench.prompts.templates import load_template
 from decabench.tasks import TASKS
 
@@ -53,36 +51,6 @@ def test_a_label(text: str, label: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("```\nSELECT a\n# why\nFROM t;\n```", "SELECT a FROM t"),
-        ('The query is "SELECT a FROM t".', "SELECT a FROM t"),
-        ('"SELECT a FROM t"', "SELECT a FROM t"),
-        ("**SELECT a FROM t;**", "SELECT a FROM t"),
-        ("SELECT a\n\nFROM t", "SELECT a"),
-        ("Choose a.", None),
-    ],
-)
-def test_a_query(text: str, query: str | None) -> None:
-    assert find_sql(text) == query
-
-
-@pytest.mark.parametrize(
-    ("text", "change"),
-    [
-        ("food: thai\nrequests: phone", "food: thai; phone"),
-        ("food: thai\nThat is all.", "food: thai;"),
-        ("food: thai\nThat is all.\narea: south", None),  # never half
-        ("n/a", "None"),
-        ("food: one two three four five six seven", None),
-        ("price: cheap", None),
-    ],
-)
-def test_a_change_of_state(text: str, change: str | None) -> None:
-    assert find_state(text, ("food", "area", "phone")) == change
-
-
-@pytest.mark.parametrize(
     "raw",
     [
         *(
@@ -115,12 +83,6 @@ def test_sentences_that_say_there_are_no_entities(raw: str) -> None:
 def test_entities_that_are_named(raw: str, answer: str) -> None:
     form = make_prompting(TASKS["conll2003.entities"], load_template("default")).form
     assert extract(raw, form, "Which entities are persons?", context="AP said .").answer == answer
-
-
-@pytest.mark.parametrize("raw", ["very-positive", "VERY_POSITIVE", "Sentiment: very-positive"])
-def test_words_of_a_label_may_be_joined(raw: str) -> None:
-    form = make_prompting(TASKS["sst.fine"], load_template("default")).form
-    assert extract(raw, form).answer == "very positive"
 
 
 LETTERS = ("A", "B", "C", "D")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pytest
 
-from decabench.metrics import METRICS, Item, Reference, Row, evaluate
-from decabench.prompts import takes_for
+from decabench.metrics import METRICS, Item, evaluate
 from decabench.prompts.forms import find_number_form, forms_of
 from decabench.tasks import Number, Scheme, Tags, Text, Tree
 
@@ -58,35 +54,6 @@ def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) ->
         assert given != right
     elif find_number_form(text) is not None:
         assert given == right
-
-
-HUGE = "9" * 400
-
-
-@pytest.mark.parametrize("metric", ["relatedness", "pearson", "spearman", "mse", "em", "parsing", "lfem"])
-@pytest.mark.parametrize(
-    "text",
-    [HUGE, f"-{HUGE}", f"{HUGE} points", f"3,{HUGE}", "1," + "000," * 200 + "000", "inf", "nan", "1e400"],
-)
-def test_an_answer_is_no_gold_answer(metric: str, text: str) -> None:
-    """A number that the metric cannot read stopped the report of a whole submission, and the gold was blamed for it."""
-    forms = forms_of(SCALE, METRICS[metric])
-    assert forms is not None
-    for gold in ("", "3"):
-        forms.add("line 1", text, gold)
-    assert forms.answers == 2 and len(forms.describe_forms()) < 400
-
-
-def test_a_metric_that_needs_more_than_the_answer_says_nothing_of_forms() -> None:
-    def rows(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-        return [(float(reference.meta["weight"]),) for reference in references]
-
-    weighed = replace(METRICS["mse"], name="weighed", statistics=rows)
-    forms = forms_of(SCALE, weighed)
-    assert forms is not None
-    forms.add("line 1", "three")
-    assert forms.describe_forms() == ""
-    assert takes_for(weighed)("Positive.", "positive")
 
 
 def test_the_sentence_about_numbers() -> None:
@@ -150,22 +117,9 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
         assert float(evaluate(METRICS["tag_accuracy"], [text], references)) < 100
 
 
-def test_heads_with_commas() -> None:
-    forms = forms_of(Tree(("det", "root")), METRICS["parsing"])
-    assert forms is not None
-    forms.add("line 1", "2:det, 0:root")
-    assert forms.forms == {"commas": 1}
-
-
 @pytest.mark.parametrize(
     ("scheme", "tags", "looks"),
     [
-        ("IOB2", "B-X L-X O U-X", "BILOU"),
-        ("IOBES", "B-X L-X U-Y", "BILOU"),
-        ("IOBES", "b-x m-x e-x w-x", "BMEWO or BMES"),
-        ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
-        ("IOB2", "B_PER I_PER O", "tags with another mark after the letter (B_PER)"),
-        ("IOB2", "B-PER 0 0", "tags with another sign for O"),
         ("IOB2", "I-PER I-PER O", "IOB1"),
         ("IOB1", "B-PER I-PER O", "IOB2"),
         ("IOB2", "S-PER O", "IOBES"),
@@ -228,7 +182,3 @@ def test_states_that_are_read_in_part() -> None:
             "2 of 8 answers are states read in part or not at all: a colon in a value (1), no semicolon (1); "
             "line 2 has 'time: 3:30, food: thai;', which is read as 'food: thai;': write"
         )
-
-
-def test_free_text_has_no_form() -> None:
-    assert forms_of(Text(), METRICS["nf1"]) is None

@@ -8,7 +8,8 @@ import pytest
 
 from decabench.metrics import METRICS
 from decabench.prompts import LabelForms, takes_for
-from decabench.prompts.labels import find_label, find_label_form, match_label
+from decabench.prompts.forms import find_label_form
+from decabench.prompts.labels import find_label, match_label
 
 LABELS = ("positive", "negative")
 
@@ -17,14 +18,10 @@ LABELS = ("positive", "negative")
     ("text", "found"),
     [
         ("positive", ("positive", "")),
-        ("Positive", ("positive", "case")),
-        ("positive.", ("positive", "a full stop")),
-        ("Positive.", ("positive", "a full stop")),
-        ('"positive"', ("positive", "quotes")),
-        ("\u201cpositive.\u201d", ("positive", "quotes and a full stop")),
-        ("**negative**", ("negative", "Markdown")),
-        (" positive", ("positive", "spaces")),
-        ("positive!", ("positive", "punctuation")),
+        ("Positive", ("positive", "case or spaces")),
+        (" positive", ("positive", "case or spaces")),
+        ("\u201cpositive.\u201d", ("positive", "marks or an article around it")),
+        ("**negative**", ("negative", "marks or an article around it")),
         ("The review is positive.", ("positive", "a sentence around the label")),
         ("not positive", None),
         ("1", None),
@@ -59,7 +56,7 @@ def test_counts_and_the_first_example() -> None:
     for number, text in enumerate(["positive", "Positive.", "negative.", '"negative"', "bad"], 1):
         forms.add(f"line {number}", text, LABELS)
     assert forms.describe_forms() == (
-        "3 of 5 answers are labels in another form, which counts as wrong: a full stop (2), quotes (1); "
+        "3 of 5 answers are labels in another form, which counts as wrong: marks or an article around it (3); "
         "line 2 has 'Positive.' for 'positive': write the label alone"
     )
     assert forms.describe_others(LABELS) == (
@@ -69,8 +66,8 @@ def test_counts_and_the_first_example() -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [("-1", "0", "1"), ("C", "C++", "C#"), ("A", "A+", "A-"), ("yes", "no")],
-    ids=["signs", "C", "marks", "words"],
+    [("-1", "0", "1"), ("C", "C++", "C#"), ("A", "A+", "A-")],
+    ids=["signs", "C", "marks"],
 )
 @pytest.mark.parametrize(
     "written",

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decabench.prompts.extraction import extract
-from decabench.prompts.messages import PROMPT_VERSION, Message, Prompting, make_prompting, show
+from decabench.prompts.messages import PROMPT_VERSION, Message, Prompting, show
 from decabench.prompts.shots import Shot
-from decabench.prompts.templates import TemplateSet
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.wording import AnswerForm, PromptTemplate
@@ -42,29 +41,11 @@ def test_a_chat() -> None:
     )
 
 
-def test_a_chat_without_shots() -> None:
-    assert prompting().messages(ASKED) == (
-        Message("user", "Copy the answer.\n\nPassage: In Rome.\n\nQuestion: Where?\nAnswer:"),
-    )
-
-
 def test_a_text() -> None:
     assert prompting(system="Be brief.", shots=(SHOT,)).text(ASKED) == (
         "Be brief.\n\nCopy the answer.\n\nPassage: Ann ran.\n\nQuestion: Who?\nAnswer: Ann\n\n"
         "Passage: In Rome.\n\nQuestion: Where?\nAnswer:"
     )
-
-
-def test_nothing_but_the_triple() -> None:
-    plain = prompting(template=PromptTemplate(input="{context}\n{question}"))
-    assert plain.text(ASKED) == "In Rome.\nWhere?"
-    assert plain.messages(ASKED) == (Message("user", "In Rome.\nWhere?"),)
-    assert replace(plain, shots=(SHOT,)).text(ASKED) == "Ann ran.\nWho?\nAnn\n\nIn Rome.\nWhere?"
-
-
-def test_a_context_that_was_cut() -> None:
-    assert "Passage: In\n" in prompting().text(ASKED, "In")
-    assert prompting().messages(ASKED, "In")[0].content.count("Rome") == 0
 
 
 def test_no_context_leaves_its_line_out() -> None:
@@ -77,10 +58,6 @@ def test_no_context_leaves_its_line_out() -> None:
 def test_braces_and_all_else_in_the_data_is_text(question: str, context: str) -> None:
     template = PromptTemplate(input="{{x}} {context}|{0}|{question}")
     assert template.layout(question, context) == "{{x}} " + context + "|{0}|" + question
-
-
-def test_data_that_looks_like_a_placeholder_is_not_filled() -> None:
-    assert TEMPLATE.layout("{context}", "{question}") == "Passage: {question}\n\nQuestion: {context}\nAnswer:"
 
 
 def test_it_can_be_pickled_and_described() -> None:
@@ -106,17 +83,6 @@ def test_what_changes_the_prompt_changes_the_description(changed: Prompting) -> 
     assert changed.describe() != prompting().describe()
 
 
-def test_another_answer_of_a_shot_changes_the_description() -> None:
-    told = [prompting(shots=(replace(SHOT, answer=answer),)).describe() for answer in ("Ann", "Bob")]
-    assert told[0] != told[1]
-
-
-def test_another_form_asks_nothing_anew() -> None:
-    """What is sent stays the same, so answers that were given stay good."""
-    other = prompting(template=replace(TEMPLATE, form=AnswerForm("line")))
-    assert other.describe() == prompting().describe()
-
-
 def test_what_introduces_the_answer_is_a_marker() -> None:
     cue = prompting(
         template=replace(TEMPLATE, answer="Summary:", form=AnswerForm("text", markers=("TL;DR",)))
@@ -126,16 +92,6 @@ def test_what_introduces_the_answer_is_a_marker() -> None:
     again = replace(cue, template=replace(cue.template, form=cue.form))
     assert again.form == cue.form
     assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm(stop=stop)
-
-
-def test_limits() -> None:
-    assert (prompting().max_new_tokens, prompting().stop) == (32, ("\n\n",))
-
-
-def test_the_system_text_of_a_template_gives_way() -> None:
-    templates = TemplateSet("mine", {"squad": replace(TEMPLATE, system="Of the template.")})
-    made = [make_prompting(TASKS["squad"], templates, system).system for system in (None, "Given.", "")]
-    assert made == ["Of the template.", "Given.", ""]
 
 
 def test_it_is_shown_with_its_roles() -> None:
@@ -170,11 +126,6 @@ def test_a_cut_context_has_the_words_that_are_left() -> None:
     own = prompting(template=PromptTemplate("{words}\n{question}"))
     assert own.text(Question("q", "?", "a b c"), "a b") == "1 a\n2 b\n?"
     assert own.text(Question("q", "?", "")) == "?"
-
-
-def test_words_that_look_like_a_placeholder_are_text() -> None:
-    own = prompting(template=PromptTemplate("{words}\n{question}"))
-    assert own.text(Question("q", "{words}", "{question} {context}")) == "1 {question}\n2 {context}\n{words}"
 
 
 @pytest.mark.parametrize(

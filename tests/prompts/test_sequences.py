@@ -72,7 +72,6 @@ def test_tags_on_one_line(form: str) -> None:
     "raw",
     [
         "1 ADP 2 DET 3 PROPN 4 VERB 5 NUM 6 PUNCT",
-        "1:ADP, 2:DET, 3:PROPN, 4:VERB, 5:NUM, 6:PUNCT",
         "1 From ADP 2 the DET 3 AP PROPN 4 comes VERB 5 15 NUM 6 : PUNCT",
         "From/ADP the/DET AP/PROPN comes/VERB 15/NUM :/PUNCT",
         '["ADP", "DET", "PROPN", "VERB", "NUM", "PUNCT"]',
@@ -104,19 +103,6 @@ def test_what_is_wrong_stays_where_it_is(raw: str, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "found"),
-    [
-        ("1 From 3:case\n2 the 99:det\n3 AP 0:root", "3:case 99:det 0:root"),
-        ("1 From 3 case\n2 the 3, det\n3 AP root", "3:case 3:det root"),
-        ("1 From head 3 nmod:poss", "From"),
-    ],
-    ids=["outside the sentence", "other spellings", "one line"],
-)
-def test_heads_that_are_wrong_stay(raw: str, found: str) -> None:
-    assert answer(raw, TREE).split()[: len(found.split())] == found.split() or found == "From"
-
-
-@pytest.mark.parametrize(
     "raw", ["I am sorry, but I cannot tag this sentence.", "The sentence has six words in it."]
 )
 def test_prose_is_unparseable(raw: str) -> None:
@@ -136,17 +122,6 @@ def test_tags_of_lines_without_numbers(line: str, head: str) -> None:
 )
 def test_tables_without_numbers(head: str, line: str) -> None:
     assert answer(f"{head}\n{numbered(GOLD, line)}") == GOLD
-
-
-@pytest.mark.parametrize("form", [TAGS, ANY], ids=["known", "any"])
-@pytest.mark.parametrize(
-    ("unit", "between"),
-    [("({w}, {t})", " "), ("('{w}', '{t}')", ", "), ("{w} ({t})", ", "), ("{w}:{t}", " ")],
-)
-def test_words_with_their_tags_in_one_line(unit: str, between: str, form: AnswerForm) -> None:
-    raw = numbered(GOLD, unit).replace("\n", between)
-    assert answer(raw, form) == answer(f"[{raw}]", form) == GOLD
-    assert answer(f"The words are tagged as follows: {raw}.", form) == GOLD
 
 
 def test_a_tag_a_line_of_every_tagset() -> None:
@@ -179,7 +154,7 @@ def test_what_is_not_certain_is_unparseable(raw: str) -> None:
 
 
 def test_one_word() -> None:
-    for raw in ("VERB", "1 Stop VERB", "Stop: VERB", "Stop/VERB", "(Stop, VERB)", "Stop verb"):
+    for raw in ("VERB", "1 Stop VERB", "Stop/VERB"):
         assert answer(raw, TAGS, ["Stop"]) == "VERB"
 
 
@@ -190,55 +165,25 @@ def test_full_names_of_universal_tags() -> None:
     assert answer("1 a noun\n2 b O", TASKS["conll2003"].answer_form, ["a", "b"]) == "noun O"
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ("id", "word", "head", "relation"),
-        ("number", "token", "head", "deprel"),
-        ("index", "text", "Head", "rel"),
-        ("word", "head", "relation"),
-        ("id", "head", "relation"),
-        ("word", "tag", "relation", "head"),
-    ],
-    ids=" ".join,
-)
-def test_parses_as_objects(keys: tuple[str, ...]) -> None:
-    objects = []
-    for number, (word, item) in enumerate(zip(WORDS, PARSE.split(), strict=True), 1):
-        head, relation = item.split(":")
-        values = {"id": number, "word": word, "tag": "X", "head": int(head), "relation": relation}
-        values |= dict.fromkeys(("number", "index"), number) | dict.fromkeys(("token", "text"), word)
-        values |= {"deprel": relation, "rel": relation, "Head": int(head)}
-        objects.append({key: values[key] for key in keys})
-    assert answer(json.dumps(objects), TREE) == PARSE
-    assert answer(json.dumps({"parse": objects}, indent=1), TREE) == PARSE
-    swapped = [objects[1], objects[0], *objects[2:]]
-    if keys[0] in ("id", "number", "index"):
-        assert answer(json.dumps(swapped), TREE) == PARSE
-    elif keys[0] == "word":
-        swapped = [*objects[1:], objects[0]]
-        assert extract(json.dumps(swapped), TREE, context=" ".join(WORDS)).rule == "unparseable"
-
-
-def test_numbers_of_objects_from_0_are_not_heads() -> None:
-    objects = [
-        {"id": 0, "word": "the", "head": 1, "rel": "det"},
-        {"id": 1, "word": "dog", "head": 0, "rel": "root"},
+def test_objects_for_words_are_read_if_each_is_of_its_word() -> None:
+    rows = [
+        {"id": n, "word": word, "tag": tag, "head": int(item.split(":")[0]), "relation": item.split(":")[1]}
+        for n, (word, tag, item) in enumerate(zip(WORDS, GOLD.split(), PARSE.split(), strict=True), 1)
     ]
-    assert extract(json.dumps(objects), TREE, context="the dog").rule == "unparseable"
-    tags = [{"id": 0, "word": "the", "pos": "DET"}, {"id": 1, "word": "dog", "pos": "NOUN"}]
-    assert answer(json.dumps(tags), TAGS, ["the", "dog"]) == "DET NOUN"
+    assert answer(json.dumps(rows), TREE) == answer(json.dumps({"parse": rows}, indent=1), TREE) == PARSE
+    assert answer(json.dumps(rows)) == GOLD
+    for others in ([rows[1], rows[0], *rows[2:]], rows[:3], [{**row, "id": row["id"] - 1} for row in rows]):
+        for form in (TAGS, TREE):
+            assert extract(json.dumps(others), form, context=" ".join(WORDS)).rule == "unparseable"
 
 
-@pytest.mark.parametrize(
-    "line", ["{n} {w} head: {h}, relation: {r}", "{n} {w} {r}({h})", "{w}: {r}({h})", "{w} -> {h}:{r}"]
-)
-def test_heads_and_relations_by_name(line: str) -> None:
+@pytest.mark.parametrize("line", ["{n} {w} head: {h}, relation: {r}", "{n} {w} {r}({h})", "{w}: {r}({h})"])
+def test_heads_in_words_are_unparseable_and_not_misread(line: str) -> None:
     pairs = zip(WORDS, (item.split(":") for item in PARSE.split()), strict=True)
     lines = [
         line.format(n=n, w=word, h=head, r=relation) for n, (word, (head, relation)) in enumerate(pairs, 1)
     ]
-    assert answer("\n".join(lines), TREE) == PARSE
+    assert extract("\n".join(lines), TREE, context=" ".join(WORDS)).rule == "unparseable"
 
 
 def test_rows_of_json_that_repeat_number_and_word() -> None:
@@ -262,8 +207,6 @@ def test_text_without_end_is_bounded() -> None:
         ('{"score": 3.5}', "3.5"),
         ("They differ.\nRating: 2", "2"),
         ("-1", "-1"),
-        ("I'd say 4, because both mention 2 boys.", "4"),
-        ("3.5 since 2 of 3 words are shared", "3.5"),
         ("1e-05", "1e-05"),  # as Python writes 0.00001
         ("Score: -2.5E3.", "-2.5E3"),
         (".5", ".5"),
@@ -281,6 +224,7 @@ def test_numbers(raw: str, number: str) -> None:
         "from 1 to 5",
         "Not 3 because 2 is right.",
         "Because 2 of 3 differ, 4.",
+        "I'd say 4, because both mention 2 boys.",
     ],
 )
 def test_texts_without_one_number(raw: str) -> None:
@@ -328,11 +272,6 @@ def test_json_with_words_as_keys_of_which_some_are_numbers() -> None:
     assert answer(json.dumps(dict(zip(WORDS, PARSE.split(), strict=True))), TREE) == PARSE
 
 
-def test_json_with_other_words_as_keys_is_not_read() -> None:
-    raw = '{"the": "DET", "the.2": "DET", "15": "NUM"}'
-    assert extract(raw, TAGS, context=" ".join(WORDS)).rule == "unparseable"
-
-
 def test_numbers_that_are_words_give_no_places() -> None:
     assert extract("**15** – NUM", TAGS, context=" ".join(WORDS)).rule == "unparseable"
 
@@ -341,7 +280,6 @@ def test_numbers_that_are_words_give_no_places() -> None:
     ("raw", "found"),
     [
         ("2:nummod 3:nummod 0:root", "2:nummod 3:nummod 0:root"),
-        ("2:2:nummod 3:3:nummod o:0:root", "2:nummod 3:nummod 0:root"),
         ("1 2 2:nummod\n2 3 3:nummod\n3 o 0:root", "2:nummod 3:nummod 0:root"),
     ],
 )
@@ -387,11 +325,6 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
 def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, number: str | None) -> None:
     """Found by a reader: 1,500 was read as 1.5, and a minus sign was dropped."""
     assert find_number(text, scale) == number
-
-
-def test_the_number_of_a_word_may_have_any_length() -> None:
-    """Found by a reader: an id of 5,000 digits ended a run for good."""
-    assert answer(json.dumps([{"id": "9" * 5000, "tag": "DET"}]), words=["the"]) == "DET"
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from decabench.errors import UnknownNameError
 from decabench.prompts.messages import make_prompting
-from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.prompts.templates import BUILT_IN, TemplateError, built_in_text, load_template
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -82,19 +80,6 @@ def test_a_copy_of_a_built_in_set_is_the_same(name: str, template) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "kind"),
-    [
-        ("squad", "span"), ("iwslt.en.de", "line"), ("cnn_dailymail", "text"), ("multinli.in.out", "label"),
-        ("sst", "label"), ("srl", "span"), ("zre", "span"), ("woz.en", "state"), ("wikisql", "sql"),
-        ("schema", "label"),
-    ],
-)  # fmt: skip
-def test_the_form_of_each_task(task: str, kind: str) -> None:
-    assert load_template("default").for_task(TASKS[task]).form.kind == kind
-    assert load_template("plain").for_task(TASKS[task]).form == AnswerForm("raw")
-
-
-@pytest.mark.parametrize(
     ("metric", "kind"),
     [
         ("em", "span"),
@@ -134,24 +119,9 @@ def test_form_and_limit_follow_from_the_output(output: Output, form: AnswerForm,
     assert (found.input, found.form, found.max_new_tokens) == ("{question} {context}", form, limit)
 
 
-def test_a_prompt_may_say_otherwise() -> None:
-    prompt = PromptTemplate("{question}", max_new_tokens=3, form=AnswerForm("raw"))
-    own = replace(TASKS["sst"], name="own", prompt=prompt)
-    assert load_template("default").for_task(own) == prompt
-    assert own.answer_form == AnswerForm("raw")
-
-
 def test_a_file_goes_before_a_tasks_own_prompt(template) -> None:
     own = replace(TASKS["sst"], name="own", prompt=PromptTemplate("Of the task: {question}"))
     assert load_template(template(HEAD + WHOLE)).for_task(own).input == "{context} {question}"
-
-
-def test_auto_form_in_a_file_follows_from_the_metric(template) -> None:
-    auto = load_template(template(HEAD + WHOLE.replace("span", "auto") + "unquote = true\n"))
-    assert auto.for_task(TASKS["squad"]).form == AnswerForm("span", unquote=True)
-    assert auto.for_task(TASKS["wikisql"]).form == AnswerForm("sql", unquote=True)
-    assert auto.for_task(TASKS["sst"]).form == AnswerForm("span", unquote=True)
-    assert auto.for_task(TASKS["sst"]).max_new_tokens == 9
 
 
 def test_the_digest_covers_what_tasks_bring() -> None:
@@ -166,16 +136,6 @@ def test_the_digest_covers_what_tasks_bring() -> None:
     ]
     assert len({default.sha256, *(default.including([task]).sha256 for task in brought)}) == 5
     assert load_template("plain").including(brought).sha256 == load_template("plain").sha256
-
-
-def test_the_wording_of_a_question_is_not_said_twice() -> None:
-    """Labels come from the question, so that a variant's own words are not contradicted by the instruction."""
-    templates = load_template("default")
-    for task in TASKS.values():
-        for variant in task.variants:
-            assert not any(
-                label in templates.for_task(task).instruction.split() for label in variant.labels.values()
-            )
 
 
 def words_and_bytes_over(store: Store, task: str) -> tuple[int, int]:
@@ -225,21 +185,6 @@ def test_a_file(template) -> None:
     assert (sst.input, sst.max_new_tokens, sst.stop) == ("{question}", 9, ("\n",))
     assert sst.form == AnswerForm("label", labels=("a", "b"))
     assert (other.input, other.form) == ("{context} {question}", AnswerForm("span"))
-
-
-def test_the_digest_is_of_the_content(template) -> None:
-    one = load_template(template(HEAD + WHOLE, "one.toml"))
-    two = load_template(template(HEAD + "# a comment\n" + WHOLE, "two.toml"))
-    three = load_template(template(HEAD + WHOLE.replace("9", "10"), "three.toml"))
-    assert one.sha256 == two.sha256 != three.sha256
-    assert re.fullmatch("[0-9a-f]{64}", one.sha256)
-
-
-def test_without_a_default_other_tasks_are_refused(template) -> None:
-    only = load_template(template(HEAD + WHOLE.replace("[default]", "[tasks.sst]")))
-    assert only.for_task(TASKS["sst"]).max_new_tokens == 9
-    with pytest.raises(UnknownNameError, match=r"mine has no template for squad and no \[default\]"):
-        only.for_task(TASKS["squad"])
 
 
 def test_all_faults_are_told_together(template) -> None:
@@ -295,25 +240,6 @@ def test_what_is_no_template(template, text: str, sentence: str) -> None:
         load_template(template(text))
 
 
-def test_a_name_that_is_none() -> None:
-    with pytest.raises(UnknownNameError, match=r"Did you mean default\?"):
-        load_template("defualt")
-    with pytest.raises(TemplateError, match=r"There is no file missing\.toml"):
-        load_template("missing.toml")
-
-
-def test_a_file_that_is_not_text(template, tmp_path: Path) -> None:
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(TemplateError, match="is not UTF-8"):
-        load_template(tmp_path / "bytes.toml")
-
-
-def test_built_in_files_are_toml_that_says_what_it_is_for() -> None:
-    for name in BUILT_IN:
-        assert tomllib.loads(built_in_text(name))["description"]
-        assert isinstance(load_template(name), TemplateSet)
-
-
 @pytest.mark.parametrize("output", [Tags(), Tree()])
 def test_words_are_numbered_where_a_task_has_no_prompt(output: Output) -> None:
     own = replace(TASKS["squad"], name="own", output=output, prompt=None)
@@ -321,8 +247,3 @@ def test_words_are_numbered_where_a_task_has_no_prompt(output: Output) -> None:
         load_template("default").for_task(own).layout("?", "a b")
         == "Context: \n1 a\n2 b\n\nQuestion: ?\nAnswer:"
     )
-
-
-def test_words_in_a_file(template) -> None:
-    found = load_template(template(HEAD + WHOLE.replace("{context}", "{words}")))
-    assert found.for_task(TASKS["sst"]).layout("?", "a b").startswith("1 a\n2 b")

@@ -143,12 +143,6 @@ def test_nothing_but_reasoning_is_no_answer_and_says_so(text: str, finish: str, 
         assert found.rule.split("+")[-3:] == ["reasoning", name, "unparseable"]
 
 
-def test_a_reasoning_that_the_prompt_opened_may_quote_its_end_before_it_is_cut_off() -> None:
-    text = 'I must write "</think>" and then the answer. It'
-    assert extract(text, AnswerForm("span"), finish="length").rule == "reasoning+cut-in-reasoning+unparseable"
-    assert extract('It is the tag "</think>"', AnswerForm("span")).answer == 'It is the tag "</think>"'
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -224,10 +218,6 @@ def test_role_headers_and_tokens_are_left_out(text: str, kind: Kind) -> None:
     assert found.rule.startswith("template") and "unparseable" not in found.rule
 
 
-def test_nothing_but_tokens_is_empty() -> None:
-    assert extract("<|im_start|>assistant\n<|im_end|>", AnswerForm("text")).rule == "template+empty"
-
-
 NURSE = "She was a model and an assistant to the director, then an actor."
 
 
@@ -294,28 +284,6 @@ def test_a_call_of_a_tool_is_no_answer(text: str) -> None:
         if kind != "raw":  # a task of one's own may ask for calls
             found = extract(text, form, "", "stop", CONTEXT)
             assert found.answer == "" and found.rule.split("+")[-2:] == ["tool-call", "unparseable"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufeff{A}",
-        "\u200b{A}\u200b",
-        "\ufeffAnswer: {A}",
-        "Answer\uff1a{A}",
-        "\uff21\uff4e\uff53\uff57\uff45\uff52\uff1a{A}",
-        "Answer: \u200b{A}",
-        "<answer type='final'>{A}</ answer >",
-        "<|begin_of_box|>{A}<|end_of_box|>",  # GLM
-        "The answer is <|begin_of_box|>{A}<|end_of_box|>.",
-        "<think>{T}</think><answer><|begin_of_box|>{A}<|end_of_box|></answer>",
-    ],
-)
-def test_invisible_characters_wide_letters_and_boxes(text: str) -> None:
-    for kind, (form, answer) in ANSWERS.items():
-        if kind != "raw":
-            found = extract(filled(text, answer), form, "", "stop", CONTEXT)
-            assert found.answer == answer and "unparseable" not in found.rule
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 The files in `earlier/` were written at commit c14178a by `decabench predict --tasks sst --limit 8 --seed 3` on the
 sample, for majority, random and `annotating_model:model`; the digests are of the submissions that the same commit made
 of them without the limit, and the fingerprints are those that it gave to other runs. They may change only where
-formats do, or the rules: with versions 2 to 5 of the extraction a submission has another fingerprint, but its journal
+formats do, or the rules: with versions 2 to 6 of the extraction a submission has another fingerprint, but its journal
 keeps its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals
 changed.
 """
@@ -164,21 +164,21 @@ SAMPLED = ModelOptions(model="m", api="completions", temperature=0.5, top_p=0.9,
             "majority",
             ("sst",),
             {"extract": True, "options": ModelOptions(revision="v2")},
-            "cba9df4eb8e8cecda5efe8cb7fa3a7a4e54c7510011195e0cd3233cab2c6c368",
+            "1ffe0dda40ca02377d0d86446c03f5c70697d6da969020dac85845d598799db4",
             ["sst.validation.6bf1620f6eb9.jsonl"],
         ),
         (
             SERVER,
             ("sst", "wikisql"),
             {"options": SERVED},
-            "53c000877bdbb5b84728050abc01ec21dda456ccdbf709747d48b19ceb63ed65",
+            "cfb4d5585ecf46b760d46feaabb6c60fec9c84506dab214ffd275c36a3c61299",
             ["sst.validation.2e825d26696b.jsonl", "wikisql.validation.dc23f68e8ab5.jsonl"],
         ),
         (
             SERVER,
             ("sst",),
             {"options": SAMPLED, "prompts": Prompts("plain", "Be brief.", 2), "variant": 1},
-            "250ed0987266f6916b007251b440bb8836ea1f13d932dd2df0b4a4b72194ab41",
+            "bca6d98c3c3af7293705164d9a37f14be0df0af910f29316d19dbae9603a3920",
             ["sst.validation.variant1.4e4d3c445899.jsonl"],
         ),
     ],
