@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import lzma
 import math
 import os
 import re
@@ -42,7 +41,6 @@ __all__ = [
     "read_json",
     "read_text",
     "read_toml",
-    "read_xz",
     "rows_in_quotes",
 ]
 
@@ -237,29 +235,6 @@ def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
     return parse_toml(read_text(path, TOML_LIMIT))
-
-
-_XZ_LEAST, _XZ_TIMES = 1 << 24, 50
-_XZ_MEMORY = 1 << 26  # for the dictionary: xz -9 has 64 MiB
-
-
-def read_xz(path: Path) -> bytes:
-    """Read a file compressed by xz, which may expand to 50 times its size, or to 16 MiB."""
-    if not path.is_file():  # nor does a device or a pipe end
-        raise FileNotFoundError(f"there is no file {path.name}")
-    with read_errors(path):
-        raw = path.read_bytes()
-    most = max(_XZ_LEAST, _XZ_TIMES * len(raw))
-    try:
-        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY + (1 << 20))
-        content = stream.decompress(raw, most + 1)
-    except (lzma.LZMAError, EOFError) as error:
-        raise ValueError(f"{path.name} is not a complete xz file: {error}") from None
-    if len(content) > most:
-        raise ValueError(f"{path.name} expands to more than {most:,} bytes")
-    if not stream.eof or stream.unused_data:
-        raise ValueError(f"{path.name} is not one complete xz file")
-    return content
 
 
 # CSV

@@ -135,6 +135,14 @@ def claims(given: argparse.Namespace) -> None:
     write_claims(given.output / FINDINGS, given.page or PAGES / "claims.md")
 
 
+def bundle(given: argparse.Namespace) -> None:
+    """Write what `decabench train` needs as a folder, to copy to a machine without decabench, its data or a network."""
+    from papers.bundle import write_bundle
+
+    tasks = [name for name in given.tasks.split(",") if name]
+    print(write_bundle(given.folder, given.config, tasks, given.settings, given.home))
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m papers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,13 +184,22 @@ def make_parser() -> argparse.ArgumentParser:
     )
     own.add_argument("--pack", action="store_true", help="join newer records with the archive")
     own.add_argument("--unpack", type=Path, metavar="FOLDER", help="write each record as a folder")
+    own = commands.add_parser("bundle", help=bundle.__doc__, description=bundle.__doc__)
+    own.set_defaults(function=bundle)
+    own.add_argument("folder", type=Path, help="new folder to write")
+    own.add_argument("--config", type=Path, help="a training configuration")
+    own.add_argument("--tasks", default="", help="tasks, separated by commas [those of the configuration]")
+    own.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting"
+    )
+    own.add_argument("--home", type=Path, help="folder of prepared data")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = make_parser().parse_args(arguments)
     try:
-        if given.function in (keep, claims):
+        if given.function in (keep, claims, bundle):
             given.function(given)
             return
         path, include = find_plan(given.plan), tuple(given.include)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import lzma
 import subprocess
 import sys
 import time
@@ -30,7 +29,6 @@ from decabench.untrusted import (
     read_json,
     read_text,
     read_toml,
-    read_xz,
 )
 
 
@@ -286,20 +284,3 @@ def test_what_is_no_parquet(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError, match="not a complete parquet file"):
         list(read_batches(tmp_path / "file", KINDS))
-
-
-def test_a_compressed_file_expands_within_a_limit(tmp_path: Path) -> None:
-    path = tmp_path / "a.xz"
-    path.write_bytes(lzma.compress(b"text" * 100, preset=9))
-    assert read_xz(path) == b"text" * 100
-    for content, reason in (
-        (lzma.compress(bytes(1 << 25)), "expands to more than 16,777,216 bytes"),
-        (lzma.compress(b"text")[:-4], "not one complete xz file"),
-        (lzma.compress(b"text") + b"more", "not one complete xz file"),
-        (b"text" * 10, "not a complete xz file"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=reason):
-            read_xz(path)
-    with pytest.raises(OSError, match="there is no file"):
-        read_xz(Path("/dev/zero"))

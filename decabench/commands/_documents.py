@@ -514,16 +514,6 @@ class TrainingDocument(Document, tag="decabench.training/1", frozen=True):
     scores: Mapping[str, float]  #: The scores of the last validation, by task.
 
 
-class BundleDocument(Document, tag="decabench.bundling/1", frozen=True):
-    """The folder that `train --bundle` wrote."""
-
-    bundle: str
-    bytes: int
-    weights_bytes: int  #: The size of the weights in half precision.
-    code: str  #: The digest of the code in it, for --trust.
-    cut: Sequence[str]  #: A sentence for each thing that was cut to fit.
-
-
 class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
     """The vectors that `vectors ngrams` or `vectors convert` wrote."""
 
@@ -594,7 +584,6 @@ DOCUMENTS: Mapping[str, Any] = {
     "tasks show": TaskDocument,
     "tasks validate": ProofDocument,
     "train": TrainingDocument,
-    "train --bundle": BundleDocument,
     "vectors convert": VectorsDocument,
     "vectors ngrams": VectorsDocument,
     "verify": VerificationDocument,

@@ -14,7 +14,6 @@ from decabench.commands._options import (
     log_option,
     output_option,
     require_torch,
-    size_option,
     tasks_option,
 )
 
@@ -37,7 +36,7 @@ __all__ = ["train"]
     type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
     help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
 )
-@output_option("Folder for the run: checkpoints, logs and a plot.", required=False)
+@output_option("Folder for the run: checkpoints, logs and a plot.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -73,13 +72,6 @@ __all__ = ["train"]
     metavar="MINUTES",
     help="Write a checkpoint and stop after this many minutes, to be continued with --resume.",
 )
-@click.option(
-    "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Train nothing: write the run's data as files, to train from elsewhere with examples/gpu/run.py.",
-)
-@size_option("--bundle-size", "60M", "Most bytes of a bundle and, in half precision, the model's weights.")
 @log_option
 @home_option
 @include_option
@@ -88,7 +80,7 @@ def train(
     tasks: tuple[str, ...],
     suite: str | None,
     schedule: str | None,
-    output: Path | None,
+    output: Path,
     config: Path | None,
     settings: tuple[str, ...],
     init: str | None,
@@ -96,8 +88,6 @@ def train(
     device: str,
     resume: bool,
     stop_after: float | None,
-    bundle: Path | None,
-    bundle_size: int,
     log: tuple[str, ...],
     home: Path | None,
     include: tuple[Path, ...],
@@ -112,23 +102,13 @@ def train(
     from dataclasses import replace
     from shlex import quote
 
-    if output is None and bundle is None:
-        raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
-    if output and bundle:
-        raise click.UsageError("--output and --bundle exclude each other: give one of the two.")
-    if bundle and (resume or stop_after):
-        raise click.UsageError("--bundle trains nothing: leave out --resume and --stop-after.")
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON
-    from decabench.training import plan_training, require_free, run_training, show_score, write_bundle
+    from decabench.training import plan_training, run_training, show_score
 
-    folder = output or Path()
-    if bundle is not None:
-        require_free(bundle)
-        folder = bundle / "run"  # it is not written to a file
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:
@@ -137,7 +117,7 @@ def train(
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     say = note if is_set("quiet") else (lambda text: echo(folded(text)))
     run = plan_training(
-        folder,
+        output,
         chosen,
         model or "",
         [*given, *settings],
@@ -150,26 +130,6 @@ def train(
         report=say,
         bar=is_chatty(),
     )
-    if bundle is not None:
-        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, say)
-        if is_set("json"):
-            from decabench.commands._documents import BundleDocument
-
-            print_json(
-                BundleDocument(
-                    bundle=str(bundle),
-                    bytes=made.size,
-                    weights_bytes=made.state,
-                    code=made.code,
-                    cut=made.cut,
-                )
-            )
-        for sentence in made.cut:
-            echo(folded(f"Cut to fit: {sentence}."))
-        size, weights = f"{made.size / 1e6:.1f} MB", f"{made.state / 1e6:.1f} MB"
-        echo(folded(f"{bundle}: {size}; in half precision the weights will be {weights}."))
-        echo(f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one")
-        return
     finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
     if os.environ.get("RANK", "0") == "0":
         if is_set("json"):
@@ -177,7 +137,7 @@ def train(
 
             print_json(
                 TrainingDocument(
-                    output=str(folder),
+                    output=str(output),
                     step=finished.step,
                     checkpoint=str(finished.checkpoint),
                     best=finished.best,
@@ -194,7 +154,7 @@ def train(
         sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
         advice = " Continue with the same command and --resume." if finished.goes_on else ""
         echo(folded(f"{sentence}{advice}"))
-        place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
+        place, answers = quote(str(output)), quote(str(output.with_name(f"{output.name}-answers")))
         names = ",".join(run.config.tasks)
         trusted = ""
         if ":" in run.config.model.name:

@@ -1,11 +1,5 @@
-from .bundle import Bundle as Bundle
-from .bundle import WrittenBundle as WrittenBundle
-from .bundle import compare_losses as compare_losses
-from .bundle import require_free as require_free
-from .bundle import write_bundle as write_bundle
 from .config import TrainConfig as TrainConfig
 from .config import from_mapping as from_mapping
-from .config import in_steps as in_steps
 from .config import read_config as read_config
 from .config import with_settings as with_settings
 from .loop import FinishedRun as FinishedRun

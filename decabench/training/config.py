@@ -30,11 +30,9 @@ __all__ = [
     "combine_settings",
     "from_mapping",
     "from_record",
-    "in_steps",
     "named_model",
     "read_config",
     "require_named_model",
-    "task_alone",
     "to_mapping",
     "to_toml",
     "with_settings",
@@ -505,56 +503,6 @@ def _named_by(table: Mapping[str, Any]) -> str:
     model = table.get("model")
     name = model.get("name") if isinstance(model, Mapping) else None
     return name if isinstance(name, str) else ""
-
-
-def task_alone(config: TrainConfig, task: str) -> TrainConfig:
-    """Return the configuration of a run on one of the tasks: without their schedule, and what is set for others.
-
-    Instead of phases it has the epochs of those that train the task, or, if none is counted in epochs, their steps.
-    """
-    own: dict[str, Any] = {
-        name: {key: value for key, value in getattr(config, name).items() if key == task} for name in _BY_TASK
-    }
-    phases = [phase for phase in config.phases if task in (phase.tasks or config.tasks)] or config.phases
-    if epochs := sum(phase.epochs for phase in phases):
-        own["epochs"] = epochs
-    elif phases:
-        own["steps"] = sum(phase.steps for phase in phases)
-        own |= {"epochs": 0, "epoch_steps": 0, "cooldown": min(config.cooldown, own["steps"])}
-        own |= {key: getattr(config, key) or own["steps"] for key in ("validate_every", "checkpoint_every")}
-    return replace(
-        config,
-        tasks=(task,),
-        schedule="joint",
-        order="turn",
-        together=False,
-        first_tasks=(),
-        phases=(),
-        best_by=config.best_by if config.best_by in ("decascore", "last", task) else "last",
-        **own,
-    )
-
-
-def in_steps(config: TrainConfig, steps: int) -> TrainConfig:
-    """Return a configuration of so many steps, to try how fast it trains: of its first phase, without a cooldown."""
-
-    def by_step(order: str) -> str:
-        return "turn" if order in ORDERS_BY_PASS else order
-
-    return replace(
-        config,
-        steps=steps,
-        epochs=0,
-        epoch_steps=0,
-        cooldown=0,
-        phases=tuple(
-            replace(phase, steps=steps, epochs=0, order=by_step(phase.order)) for phase in config.phases[:1]
-        ),
-        order=by_step(config.order),
-        rate="constant" if config.rate == "epoch-decay" else config.rate,
-        validate_every=config.validate_every or steps,
-        checkpoint_every=config.checkpoint_every or steps,
-    )
 
 
 # We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and

@@ -45,7 +45,6 @@ from decabench.models import (
     write_checkpoint,
 )
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
-from decabench.training.bundle import Bundle
 from decabench.training.config import (
     TrainConfig,
     combine_settings,
@@ -123,8 +122,6 @@ class TrainingRun:
     """Called with each progress message."""
     bar: bool = False
     """Whether to show a progress bar instead of printing a line a minute."""
-    bundle: Bundle | None = None
-    """A bundle to train from, instead of the store. It has no answers to validate with."""
     stop_after: float = 0.0
     """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
     trackers: Trackers | None = None
@@ -270,8 +267,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     a KeyboardInterrupt, if the run was interrupted and can be continued.
     """
     check_run(run, pick_device(run.device))
-    if run.bundle is None:
-        require_splits(run.store, run.tasks.values())
+    require_splits(run.store, run.tasks.values())
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
@@ -434,33 +430,24 @@ class _Trainer:
         self._read_data(saved or origin)
         self._plan_steps(saved)
         self._build_network(origin, saved)
-        validates = group.is_first and run.bundle is None
         limit = run.config.validation_examples
-        self.validator = Validator(run.store, run.tasks.values(), limit) if validates else None
+        self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
         self._announce(time.perf_counter() - begun)
 
     def _read_data(self, begins_with: Checkpoint | None) -> None:
-        """Encode the tasks, or take them from the bundle, and look up their words."""
+        """Encode the tasks, and look up their words."""
         run, config = self.run, self.config
         vectors = join_vectors(config.vectors)  # before anything is tokenized: they may be missing
-        self.data: TrainingData = (
-            run.bundle.data
-            if run.bundle is not None
-            else self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
-        )
+        self.data: TrainingData = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
         self.words = WordTable(lexicon, vectors)
         if begins_with is not None:
             check_vectors(begins_with, self.words)
-        prepared = (
-            run.bundle.record["data"]
-            if run.bundle is not None
-            else {
-                **fingerprints(run.store, config.tasks, "train"),
-                **fingerprints(run.store, config.tasks, "validation"),
-            }
-        )
+        prepared = {
+            **fingerprints(run.store, config.tasks, "train"),
+            **fingerprints(run.store, config.tasks, "validation"),
+        }
         self.record = describe_run(config, prepared, self.words, self.data.outputs, self.group.size)
 
     def _plan_steps(self, saved: Checkpoint | None) -> None:
@@ -608,7 +595,7 @@ class _Trainer:
             if state.step % _RELEASE_EVERY == 0:
                 release_memory()
             is_last, is_best = state.step == steps, False
-            validates = self.run.bundle is None and (is_last or self._is_due(config.validate_every))
+            validates = is_last or self._is_due(config.validate_every)
             saves = is_last or self.is_late or self._is_due(config.checkpoint_every)
             if validates or saves or len(unread) >= steps_to_read(self.group.device):
                 unread[-1].wait()

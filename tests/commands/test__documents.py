@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import schemas
 
 SCHEMA = schemas.schema()
-TRAINED = ("train", "train --bundle", "analyze", "export weights", "vectors ngrams")
+TRAINED = ("train", "analyze", "export weights", "vectors ngrams")
 
 
 def refuse(constant):
@@ -145,7 +145,6 @@ def test_training_commands_print_json_that_their_schemas_describe(command, home,
     ngrams = ["--tasks", "sst", *data, "--steps", 1, "--dimension", 2]
     cases = {
         "train": [*train, "--output", trained],
-        "train --bundle": [tmp_path / "bundle", *train],
         "analyze": ["pointers", trained, "--output", tmp_path / "figures", *data, "--examples", 1],
         "export weights": [trained, "--output", tmp_path / "copy"],
         "vectors ngrams": [*ngrams, "--output", tmp_path / "v.safetensors"],

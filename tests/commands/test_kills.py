@@ -90,7 +90,6 @@ WRITERS = {
     "export tasks": Writer("export tasks sst schema --for lm-eval --output lm"),
     "export results": Writer("export results out --output table.md", (PREDICT, "evaluate out --tasks sst")),
     "train": Writer(TRAIN, needs_torch=True),
-    "bundle": Writer(TRAIN.replace("--output run --resume", "--bundle bundle"), needs_torch=True),
     "export weights": Writer("export weights run --output copy --words 10", (TRAIN,), needs_torch=True),
     "analyze": Writer(
         "analyze fusion run --task sst --output figures",

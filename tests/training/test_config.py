@@ -14,15 +14,13 @@ from decabench.training.config import (
     combine_settings,
     from_mapping,
     from_record,
-    in_steps,
     read_config,
-    task_alone,
     to_mapping,
     to_toml,
     with_settings,
 )
 from decabench.training.loop import plan_training
-from decabench.training.schedule import Schedule, plan_phases
+from decabench.training.schedule import plan_phases
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 
@@ -272,46 +270,6 @@ def test_phases_are_not_overridden_in_silence(setting, tmp_path):
         combine_settings(TrainConfig(), path, [setting])
     config, _ = combine_settings(TrainConfig(), path, ["phases=[]", "steps=50"])
     assert (config.phases, config.steps) == ((), 50)
-
-
-@pytest.mark.parametrize(
-    ("phases", "alone"),
-    [
-        ((Phase(epochs=2), Phase(tasks=("squad",), epochs=3), Phase(tasks=("sst",), epochs=4)), (6, None)),
-        ((Phase(steps=20), Phase(tasks=("squad",), steps=30)), (0, 20)),
-        ((Phase(steps=20), Phase(tasks=("sst",), epochs=2)), (2, None)),
-        ((Phase(tasks=("squad",), steps=30),), (0, 30)),
-        ((Phase(steps=20), Phase(tasks=("squad",), epochs=2)), (0, 20)),
-    ],
-)
-def test_alone_a_task_has_the_length_of_its_phases(phases, alone):
-    """What is only valid with phases was kept without them, so that one task of a bundle could not be trained."""
-    by_epoch = {"rate": "epoch-decay"} if all(p.epochs for p in phases) else {}
-    by_epoch |= {"validate_every": 0, "checkpoint_every": 0}
-    by_epoch |= {"epoch_steps": 5} if any(p.epochs for p in phases) else {}
-    config = task_alone(TrainConfig(tasks=("sst", "squad"), phases=phases, cooldown=25, **by_epoch), "sst")
-    epochs, steps = alone
-    assert (config.epochs, config.phases) == (epochs, ())
-    assert steps is None or (config.steps, config.cooldown) == (steps, min(25, steps))
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        TrainConfig(tasks=("sst", "squad"), epochs=5, epoch_steps=7, rate="epoch-decay", validate_every=0),
-        TrainConfig(tasks=("sst", "squad"), phases=(Phase(epochs=3, order="sequence"),), checkpoint_every=0),
-        TrainConfig(tasks=("sst", "squad"), phases=(Phase(steps=3, together=True), Phase(epochs=2))),
-        TrainConfig(tasks=("sst", "squad"), phases=(Phase(("squad",), epochs=3, freeze=("encoder",)),)),
-        TrainConfig(tasks=("sst", "squad"), steps=9_000, cooldown=8_000),
-    ],
-)
-def test_a_configuration_is_tried_for_some_steps(config):
-    schedule = Schedule(in_steps(config, 100), lambda task, epoch: 1_000)
-    first = config.phases[0] if config.phases else config
-    assert schedule.steps == 100
-    begins = first.tasks or config.tasks
-    assert schedule.tasks_at(0) == (begins if first.together else begins[:1])
-    assert not config.phases or schedule.phases[0].freeze == first.freeze
 
 
 def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):

@@ -20,7 +20,6 @@ from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models import Checkpoint, export_checkpoint, find_family, latest_checkpoint
 from decabench.models.mqan import Encoder
 from decabench.models.mqan_batch import collate
-from decabench.training.bundle import write_bundle
 from decabench.training.loop import run_training
 from decabench.vectors import join_vectors
 from decabench.vectors.contextual import open_contextual
@@ -273,12 +272,6 @@ def test_other_models_refuse_them(make_run, encoder):
     run = replace(run, config=replace(run.config, model=find_family("classifier").config()))
     with pytest.raises(DecabenchError, match="classifier reads no contextual vectors"):
         run_training(run)
-
-
-def test_a_bundle_refuses_them(make_run, encoder, tmp_path):
-    run = make_run(vectors=("none:8", f"contextual:{encoder}"))
-    with pytest.raises(DecabenchError, match="A bundle holds no encoder"):
-        write_bundle(run.config, run.tasks, run.store, tmp_path / "bundle")
 
 
 def test_they_are_more_columns_of_the_words_vectors(kit, encoder):
