@@ -40,7 +40,7 @@ from timing import Timed, describe_machine, peak_memory, time_in_turn
 
 from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item, nf1
-from decabench.scoring import Sample, ScoringOptions, compare, record_scores, score_interval, score_submission
+from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission, write_results
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, TASKS, Example, Store
 
@@ -101,7 +101,7 @@ def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: fl
 def evaluate(folder: Path, options: ScoringOptions) -> None:
     """Score a submission and write everything that `decabench evaluate` writes."""
     results, scored = score_submission(folder, options)
-    record_scores(folder, folder / "results" / options.split, results, scored, options)
+    write_results(folder, folder / "results" / options.split, results, scored, options)
 
 
 def stages(home: Path, split: str, a: Path, b: Path) -> Sides:

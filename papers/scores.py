@@ -24,7 +24,6 @@ from scipy.stats import bartlett, norm
 from scipy.stats import t as student
 
 from decabench.errors import DataError
-from decabench.files import file_digest
 from decabench.metrics import Metric
 from decabench.scoring import (
     PairTests,
@@ -107,17 +106,14 @@ def _read_withheld(folder: Path, results: Path, split: str, place: Place) -> Map
     """
     found = dict[str, ScoredTask]()
     with open_submission(folder) as opened:
-        tasks = opened.withheld_tasks(split)
-        stated = read_results_file(results).tasks if tasks else {}
-        for task in tasks:
-            result, path = stated.get(task), statistics_path(results.parent, task)
-            if result is None or not path.is_file():
+        for task, result in read_results_file(results).tasks.items():
+            if (task, split) in opened.files or not statistics_path(results.parent, task).is_file():
                 continue
             try:
                 sample = read_sample(folder, results.parent, task, result)
             except DataError as error:
                 raise DataError(f"{task} of {folder.name}: {error}") from None
-            found[task] = ScoredTask(result, (), sample=sample, statistics=file_digest(path))
+            found[task] = ScoredTask(result, (), sample=sample)
     return found
 
 
@@ -178,7 +174,7 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
     """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
-        if own.statistics and unwanted:
+        if not own.predictions and unwanted:
             name = own.sample.name if own.sample else ""
             raise DataError(
                 f"Answers to {name} are withheld, and the plan's overlap leaves out some of its examples: make the "
@@ -525,7 +521,7 @@ def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
     """Return the metric, of those of a task, that has a score, with that score as its headline, and its name."""
     task = task_of(scored.sample.name if scored.sample else "", place.include)
-    if scored.statistics:
+    if not scored.predictions:
         raise NotTestedError(f"the answers that {score} is of are withheld")
     for name in (task.metric, *task.secondary):
         if find_metric(name).headline == score:

@@ -31,11 +31,10 @@ from decabench.runs.write import predict
 from decabench.scoring import (
     ScoringOptions,
     read_results_file,
-    record_scores,
     score_submission,
+    write_results,
 )
-from decabench.submission import FOLDER, METADATA_NAME, open_submission, render_metadata, withhold
-from decabench.submission import WITHHELD as WITHHELD_FOLDER
+from decabench.submission import FOLDER, METADATA_NAME, find_predictions, open_submission, render_metadata
 from decabench.tasks import DECATHLON, SUITES, TASKS, Number, Store, Suite, Tags, Text, Tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,14 +187,12 @@ def make(baseline: Baseline, home: Path, output: Path, withholds: bool = True) -
 def evaluate_and_withhold(
     output: Path, home: Path, withheld: Iterable[str], split: str = SPLIT, suite: Suite = DECATHLON
 ) -> None:
-    """Evaluate a submission, and put digests in place of answers; the manifest binds what is left."""
+    """Evaluate a submission, without the answers that may not be passed on."""
     folder, options = output / "results" / split, ScoringOptions(split, home=home, jobs=2, suite=suite)
-    record_scores(output, folder, *score_submission(output, options), options)
-    present = [task for task in withheld if any((output / "predictions").glob(f"{task}.{split}.jsonl*"))]
-    for task in present:
-        withhold(output, task, split, compress="zst")
-    if present:
-        record_scores(output, folder, *score_submission(output, options), options)
+    for (task, own), file in find_predictions(output)[0].items():
+        if task in withheld and own == split:
+            file.path.unlink()
+    write_results(output, folder, *score_submission(output, options), options)
 
 
 def make_model(name: str, home: Path) -> None:
@@ -205,17 +202,14 @@ def make_model(name: str, home: Path) -> None:
     with open_submission(RECORDS / f"{run}-seed-0.zip") as record:
         assert record.folder is not None
         shutil.copytree(record.folder, output, ignore=shutil.ignore_patterns("training.json"))
-        info, pairs = record.info, {*record.files, *record.withheld}
-    for path in sorted(
-        path for name in (FOLDER, WITHHELD_FOLDER) for path in (output / name).glob("*.jsonl")
-    ):
+        info, pairs = record.info, set(record.files)
+    for path in sorted(path for path in (output / FOLDER).glob("*.jsonl")):
         with atomic_file(path.with_name(f"{path.name}.zst"), "zst") as packed:
             packed.write(path.read_bytes())
         path.unlink()
-    left_out = sorted(task for task, _ in record.withheld)
+    left_out = sorted({key.rpartition(".")[0] for key in info.data} - {task for task, _ in pairs})
     text = f"MQAN that {text}: seed 0 of {run} in examples/training/mqan/plan.toml."
     text += f" Answers to {', '.join(left_out)} may not be passed on and are left out." * bool(left_out)
-    # The name stays the record's: results of answers that are left out are kept for the same name alone.
     with atomic_file(output / METADATA_NAME) as file:
         file.write(render_metadata(replace(info, authors=("decabench",), description=text)))
     for split in sorted({split for _, split in pairs}):

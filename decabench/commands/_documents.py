@@ -121,17 +121,11 @@ class ConfusionCount(Part, frozen=True):
 class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
     """The scores of `evaluate`."""
 
-    results: (
-        ResultsDocument  #: The content of the results file: the new scores, and earlier ones that still hold.
-    )
+    results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    scored: Sequence[str]  #: Tasks that were scored now.
+    earlier: str | None  #: The earlier results file, if it has scores that the present answers do not give.
     missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
-    kept: Sequence[str]  #: Tasks whose earlier results were kept.
-    again: Sequence[str]  #: Tasks that were scored again because no manifest bound their earlier results.
-    left_out: Sequence[str]  #: Earlier results that no longer hold, each with the reason.
     remarks: Sequence[str]  #: Remarks that readers of the scores need, a sentence each.
-    signature: str | None  #: The signature file, with --sign-with.
     #: With --confusion: the pairs of gold and predicted class of each task of labels or tags, most frequent first.
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
@@ -527,12 +521,11 @@ class VerifiedFile(Part, frozen=True):
     """The verification of a results file."""
 
     path: str
-    ok: bool  #: Whether it is verified, and signed if that was asked for.
+    ok: bool
     verdict: str  #: The result in one line, or the reason why it could not be verified.
     tasks: Mapping[str, TaskCheck]
     other: Sequence[Discrepancy]  #: Differences that concern no single task.
     lacking: Sequence[str]  #: Tasks that the submission answers, but the file has no result for.
-    signed_by: str | None  #: Who signed the manifest, with --signed-by.
 
 
 class VerificationDocument(Document, tag="decabench.verification/1", frozen=True):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from decabench.commands._documents import ConfusionCount
     from decabench.metrics import Reference
-    from decabench.scoring import DataUsed, Recorded, Results, ScoredTask, ScoringOptions, TaskResult
+    from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -64,12 +64,6 @@ __all__ = ["evaluate"]
     help="Also score the tasks without the examples in this list of ids (see decabench tasks overlap --write).",
 )
 @click.option(
-    "--sign-with",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="KEY",
-    help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
-)
-@click.option(
     "--all-texts",
     is_flag=True,
     help="Keep texts that may not be passed on in the examples beside results.json, too.",
@@ -94,7 +88,6 @@ def evaluate(
     output: Path | None,
     answers: AnswerKind,
     without: Path | None,
-    sign_with: Path | None,
     all_texts: bool,
     all_scores: bool,
     confusion: bool,
@@ -105,7 +98,7 @@ def evaluate(
 ) -> None:
     """Score a submission, print the table and write results.json, with a row for each example beside it.
 
-    Scoring some tasks leaves the earlier results of the others in place, provided that they still hold.
+    With --tasks, results.json has these tasks alone. Without it, tasks that were scored before cost nothing.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
@@ -120,12 +113,11 @@ def evaluate(
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import (
         ScoringOptions,
-        record_scores,
         require_left_out,
         results_folder,
         score_submission,
-        sign_manifest,
         without_digests,
+        write_results,
     )
     from decabench.tasks import select_suite
 
@@ -143,13 +135,12 @@ def evaluate(
     results, scored = score_submission(submission, options)
     require_left_out(options, scored)
     folder = output or results_folder(submission, results)
-    recorded = record_scores(submission, folder, results, scored, options)
+    written = write_results(submission, folder, results, scored, options)
     write_run_file(folder, clock)
     if trackers is not None:
-        track_results(trackers, recorded.results, folder)
-    signature = sign_manifest(recorded.root, sign_with) if sign_with else None
+        track_results(trackers, results, folder)
     expected = names or reported.tasks
-    missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
+    missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
     forms = [*_other_forms(options, scored), *_changed_since(options, scored)]
@@ -159,45 +150,29 @@ def evaluate(
 
         print_json(
             EvaluationDocument(
-                results=json.loads(without_digests(recorded.results, home, include).to_json()),
-                path=str(recorded.path),
-                scored=list(results.tasks),
+                results=json.loads(without_digests(results, home, include).to_json()),
+                path=str(written.path),
+                earlier=None if written.earlier is None else str(written.earlier),
                 missing=missing,
-                kept=recorded.kept,
-                again=recorded.again,
-                left_out=recorded.left_out,
-                remarks=[*_remarks(recorded.results, missing), *forms, *absent],
-                signature=None if signature is None else str(signature),
+                remarks=[*_remarks(results, missing), *forms, *absent],
                 confusions=_count_confusions(scored, include) if confusion else None,
             )
         )
     else:
-        _print(recorded.results, missing, all_scores)
+        _print(results, missing, all_scores)
         for sentence in forms:
             echo(folded(sentence))
-        _print_without(recorded.results)
+        _print_without(results)
         for sentence in absent:
             echo(folded(sentence))
-        _print_variants(recorded.results)
+        _print_variants(results)
         if confusion:
             _print_confusions(scored, include)
-        _print_record(recorded)
-        if signature:
-            echo(f"Signature: {signature}")
-        echo(f"Results: {recorded.path}")
+        if written.earlier is not None:
+            echo(folded(f"Earlier scores that the present answers do not give: {written.earlier}"))
+        echo(f"Results: {written.path}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
-
-
-def _print_record(recorded: Recorded) -> None:
-    """Print what became of the earlier results of other tasks."""
-    if recorded.kept:
-        echo(folded(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)"))
-    if recorded.again:
-        again = ", ".join(recorded.again)
-        echo(folded(f"Scored again, since no manifest bound the earlier results: {again}"))
-    for sentence in recorded.left_out:
-        echo(folded(f"Not kept from the earlier results.json: {sentence}"))
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
@@ -541,13 +516,8 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Reworded questions: variant {variant}, not the datasets' own wording."
-    if withheld := [name for name in missing if name in results.withheld]:
-        yield (
-            f"Withheld, so not scored: {', '.join(withheld)}. The submission has digests of these answers; "
-            "decabench verify --remade compares answers that are made again with them."
-        )
-    if others := [name for name in missing if name not in withheld]:
-        yield f"No answers for: {', '.join(others)}"
+    if missing:
+        yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:
         yield (
             f"Not scored, since no known task has this name: {', '.join(map(printable, results.unknown_tasks))}. "

@@ -176,9 +176,6 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
         if len(names) == 1:
             return names[0]
         splits = sorted({split for _, split in opened.files})
-        is_withheld = any(split == options.split for _, split in opened.withheld)
-    if not names and (is_withheld or not splits):
-        raise click.UsageError(f"The submission has no answers on {options.split}: they are withheld.")
     if not names:
         raise click.UsageError(
             f"The submission has no answers on {options.split}, only on {', '.join(splits)}: choose with --split."

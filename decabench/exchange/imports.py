@@ -425,7 +425,7 @@ def _write(
     old = find_predictions(folder)[0].get(pair)
     if old is not None:
         require_within(folder, old.path)
-    removed = drop_results(folder, changed, info)
+    removed = drop_results(folder, changed)
     if old is not None:
         remove_file(old.path)
     with atomic_file(folder / METADATA_NAME) as file:

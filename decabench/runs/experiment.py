@@ -29,9 +29,9 @@ from decabench.scoring import (
     Results,
     ScoringOptions,
     compare,
-    record_scores,
     results_folder,
     score_submission,
+    write_results,
 )
 from decabench.submission import CheckReport, check_submission
 from decabench.tables import read_setting, read_toml
@@ -618,7 +618,7 @@ def _score(
     )
     results, scored = score_submission(submission, options)
     folder = results_folder(submission, results)
-    record_scores(submission, folder, results, scored, options)
+    write_results(submission, folder, results, scored, options)
     return results, folder
 
 

@@ -50,11 +50,9 @@ from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, Selection, plan_run
 from decabench.submission import (
     FOLDER,
-    MANIFEST,
     METADATA_NAME,
     RESULTS,
     VARIANTS,
-    WITHHELD,
     SubmissionInfo,
     changed_answers,
     file_name,
@@ -202,7 +200,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _require_own_files(folder: Path) -> None:
     """Raise StorageError if something that is written or removed is a link out of the folder, or behind one."""
-    for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS, WITHHELD):
+    for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS):
         require_within(folder, folder / name)
         for here, folders, files in os.walk(folder / name):
             require_within(
@@ -326,12 +324,12 @@ def _remove_stale_results(
         folders = [path.relative_to(output).as_posix() for path in results_folders(output)]
         remove_results(output)
         return tuple(folders)
-    if not (output / RESULTS).exists() and not (output / MANIFEST).exists():
+    if not (output / RESULTS).exists():
         return ()
     from decabench.scoring import drop_results  # loads what most runs do not need
 
     pairs = [(task.name, split) for task in plan.run.tasks]
-    return drop_results(output, changed_answers((output, old), (half, new), pairs), new)
+    return drop_results(output, changed_answers((output, old), (half, new), pairs))
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
@@ -505,8 +503,6 @@ def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
     `redone` are the files that are rewritten; None means all of them, since they are another predictor's.
     """
     with storage_errors(output):
-        if redone is None:  # digests of another predictor's answers
-            _remove_answers(output / WITHHELD, None)
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())
         for folder in (output, *variants):
             _remove_answers(folder / FOLDER, redone)  # including other wordings, from an older run

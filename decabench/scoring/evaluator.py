@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -44,7 +44,6 @@ from decabench.scoring.results import (
     TaskResult,
     VariantScores,
     hidden_decimals,
-    statistics_path,
 )
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
 from decabench.scoring.significance import (
@@ -52,7 +51,6 @@ from decabench.scoring.significance import (
     describe_units,
     score_interval,
     total_interval,
-    write_rows,
 )
 from decabench.submission import (
     AlignedAnswers,
@@ -113,7 +111,6 @@ __all__ = [
     "shown_ids",
     "without_digests",
     "worker_pool",
-    "write_statistics",
 ]
 
 
@@ -135,8 +132,6 @@ class ScoringOptions:
     """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
-    remade: str | Path | None = None
-    """A submission with answers that this one withholds, made again."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By task, the ids of examples of the split: besides the score of all, score the others alone."""
     all_texts: bool = False
@@ -169,8 +164,6 @@ class ScoredTask:
     """The answers as they were read, for each wording."""
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
-    statistics: str = ""
-    """sha256 of the file of statistics that it was read from; empty if it was scored now."""
     hidden: bool = False
     """Whether the labels are hidden, so that nothing about a single example may be written or shown."""
 
@@ -193,8 +186,8 @@ def evaluate(
     of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
     ignored, unless none of them is.
     `Results.examples` has what was answered and how it scored.
-    Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
-    `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
+    Nothing is written to the submission: the command `decabench evaluate` does that, and `Results.to_json` gives the
+    text of `results.json`.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for or
@@ -220,7 +213,7 @@ def _examples_of(
         )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
-    with open_with_remade(submission, options.remade) as opened:
+    with open_submission(submission) as opened:
         task = known_to(opened, options)[name]
         head, rows = make_examples(opened, task, scored[name], replace(options, all_texts=True))
         return head, list(rows)
@@ -258,7 +251,7 @@ def score_submission(
     texts behind them are read only when they are used. Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with collection_paused(), open_with_remade(submission, options.remade) as opened:
+    with collection_paused(), open_submission(submission) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(submission, opened, files, store, known)
@@ -270,7 +263,6 @@ def score_submission(
             found |= {job.task.name: _score_steady(job, pool, ledger) for job in jobs}
         scored = {name: each for name, each in found.items() if each is not None}
         description = opened.info.described()
-        withheld = opened.withheld_tasks(options.split)
         unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     hidden = {name for name, found in scored.items() if found.hidden}
@@ -285,7 +277,6 @@ def score_submission(
             ends,
             answers=options.answers,
             suite=options.suite,
-            withheld=withheld,
             unknown_tasks=unknown_tasks,
         ),
         scored,
@@ -313,7 +304,7 @@ def _look_up(job: _Job, ledger: Ledger, submission: str | Path, options: Scoring
 
 
 def _read_answers(submission: str | Path, options: ScoringOptions, task: str) -> dict[str, str]:
-    with open_with_remade(submission, options.remade) as opened:
+    with open_submission(submission) as opened:
         return read_answers(opened.files[task, options.split], options.answers)
 
 
@@ -389,18 +380,6 @@ def add_intervals(
     return found, cut(total.ends, *within) if total else None
 
 
-@contextmanager
-def open_with_remade(submission: str | Path, remade: str | Path | None) -> Iterator[Submission]:
-    """Open a submission, with the answers of another one in place of those that it withholds."""
-    with ExitStack() as stack:
-        opened = stack.enter_context(open_submission(submission))
-        if remade is not None:
-            again = stack.enter_context(open_submission(remade))
-            files = {pair: file for pair, file in again.files.items() if pair not in opened.files}
-            opened = replace(opened, files={**opened.files, **files})
-        yield opened
-
-
 def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
     """Return the tasks by name. Installed packages are searched only for names that are not built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
@@ -430,11 +409,6 @@ def _files_to_score(
             reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
             advice = (
                 f"{reason}It has answers on {' and '.join(others)}: choose them with --split {others[-1]}."
-            )
-        elif any(task in wanted and each == split for task, each in submission.withheld):
-            advice = (
-                "All of its answers are withheld: decabench verify --remade compares answers that are made again with "
-                "their digests."
             )
         else:
             advice = f"They belong in predictions/<task>.{split}.jsonl."
@@ -1049,20 +1023,6 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         return
     with process_pool(jobs) as pool:
         yield pool
-
-
-def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError.
-
-    Hidden labels have no such file: a row shows whether an answer is right, and may contain the gold number itself.
-    """
-    for task, found in scored.items():
-        if (
-            found.sample is not None and found.result.status == "scored" and not found.hidden
-        ):  # limited runs are compared with nothing
-            columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            path = statistics_path(folder, task)
-            write_rows(path, found.result.metric, found.result.signature, columns, found.units)
 
 
 _ALWAYS = "unanswerable"

@@ -23,10 +23,8 @@ from decabench.scoring.evaluator import (
     digest_answers,
     find_metric,
     known_to,
-    open_with_remade,
     score_submission,
 )
-from decabench.scoring.record import results_home
 from decabench.scoring.results import score_digits
 from decabench.scoring.scored_examples import (
     Course,
@@ -38,7 +36,8 @@ from decabench.scoring.scored_examples import (
     open_examples,
     other_text,
 )
-from decabench.submission import RESULTS, AnswerKind, AnswerLine, Submission, read_lines
+from decabench.scoring.summary import results_home
+from decabench.submission import RESULTS, AnswerKind, AnswerLine, Submission, open_submission, read_lines
 from decabench.tasks import Store, Task, get_task, home_folder
 
 __all__ = ["Inspected", "find_examples"]
@@ -82,7 +81,7 @@ def find_examples(
     unless `hidden` says that nobody else will see them.
     """
     submission = Path(submission)
-    with open_with_remade(submission, options.remade) as opened:
+    with open_submission(submission) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
         store = Store(home_folder(options.home))

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
-    "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
     "LimitedRun",
@@ -55,7 +54,6 @@ __all__ = [
     "read_results",
     "read_results_file",
     "score_digits",
-    "statistics_path",
     "task_record",
     "write_results_file",
 ]
@@ -64,15 +62,6 @@ FORMAT = "decabench.results/1"
 
 Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
 """Gives the scored examples of a task."""
-
-STATISTICS = "statistics"
-"""The folder of statistics beside `results.json`."""
-
-
-def statistics_path(folder: Path, task: str) -> Path:
-    """Return where a task's statistics are in a folder of results."""
-    return folder / STATISTICS / f"{task}.parquet"
-
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""
@@ -252,8 +241,6 @@ class Results:
     """The tasks that are reported together, and how their scores combine."""
     source: Source | None = field(default=None, compare=False)
     """Where the scored examples of a task come from; None if the results are a text alone."""
-    withheld: tuple[str, ...] = field(default=(), compare=False)
-    """Tasks that the submission has digests of answers to, in place of answers; not in `results.json`."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
     """Names of tasks in the submission's files of this split that no known task has; not in `results.json`."""
 

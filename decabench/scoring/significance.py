@@ -9,22 +9,18 @@ and its interval from Student's t on the log-odds of the metric's range (docs/st
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, DecabenchError
-from decabench.files import atomic_file, read_errors
+from decabench.errors import DecabenchError
 from decabench.metrics import Metric, Row
 from decabench.tasks import Combination, nest_units, number_units
 from decabench.text import printable
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -36,22 +32,15 @@ __all__ = [
     "Sample",
     "SampledUnits",
     "Spread",
-    "StatisticsHead",
     "describe_units",
     "exact_sums",
-    "is_version_of",
-    "open_statistics",
-    "read_head",
-    "read_rows",
     "score_interval",
     "show_difference",
     "show_interval",
     "show_p",
     "show_units",
-    "stored_metric",
     "student_t",
     "total_interval",
-    "write_rows",
 ]
 
 CONFIDENCE = 0.95
@@ -299,143 +288,6 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
         sample.fixed,
         names[sample.level - 1] if sample.fixed and sample.level <= len(names) else None,
     )
-
-
-# Rows on disk: what intervals and tests need, without answers or data
-
-
-def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
-) -> None:
-    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
-
-    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
-    levels = enumerate(numbered.T.astype("int32"), start=1)
-    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
-    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
-        {"metric": metric, "signature": signature}
-    )
-    with atomic_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
-
-
-# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
-
-
-def _to_arrow(values: Any) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    array = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
-
-
-def _to_numpy(column: Any) -> Array:
-    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
-    import numpy as np
-
-    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
-
-
-_MOST_COLUMNS = 4_000
-"""More than 1,000 classes, the most that metrics count, take in a row, with units."""
-
-
-def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a file of statistics, or what was read of it. Raises errors of pyarrow, OSError and ValueError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if isinstance(source, bytes):
-        return pq.ParquetFile(pa.BufferReader(source))
-    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
-        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
-
-
-@dataclass(frozen=True)
-class StatisticsHead:
-    """What a file of statistics says before its rows are read: a small file may unpack to any number of them."""
-
-    rows: int
-    """The number of rows."""
-    labels: Mapping[str, str]
-    """`metric` and `signature`, as far as it has them."""
-
-    def differing(self, metric: str, signature: str) -> Iterator[tuple[str, str, str]]:
-        """Yield (label, the file's, the stated one) of labels that differ; what is not stated differs from nothing."""
-        for key, stated in (("metric", metric), ("signature", signature)):
-            label = self.labels.get(key, "")
-            if label and stated and label != stated:
-                yield key, label, stated
-
-
-def read_head(source: Path | bytes) -> StatisticsHead:
-    """Read the head of a file of statistics. Raises errors of pyarrow, OSError and ValueError."""
-    described = open_statistics(source)
-    labels = described.schema_arrow.metadata or {}
-    found = {key: labels.get(key.encode(), b"").decode("utf-8", "replace") for key in ("metric", "signature")}
-    return StatisticsHead(described.metadata.num_rows, found)
-
-
-def is_version_of(signature: str, metric: Metric) -> bool:
-    """Return whether a signature is that of a metric, whichever versions of packages end it."""
-    return f"{signature}|".startswith(f"{metric.signature}|")
-
-
-def _name_of(source: Path | bytes) -> str:
-    return "A file of statistics" if isinstance(source, bytes) else str(source)
-
-
-def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with the columns that a file, or what was read of it, has for the classes of its data.
-
-    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
-    """
-    import pyarrow as pa
-
-    if metric.find_classes is None:
-        return metric
-    name = _name_of(source)
-    try:
-        names = open_statistics(source).schema_arrow.names
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
-    if len(names) > _MOST_COLUMNS:
-        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
-    return metric.for_columns(names)
-
-
-def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
-
-    The source is a file, or what was read of it. Levels are outermost first; files of earlier versions have one,
-    `group`. Raises DataError if the file is damaged, empty or has other columns.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    try:
-        file = open_statistics(source)
-        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
-        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
-        table = file.read([*levels, *columns], use_threads=False)
-        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
-        rows = np.stack(
-            [_to_numpy(table.column(name)).astype(float) for name in columns]
-        ).T  # whole columns are read
-        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered units")
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
-        raise DataError(
-            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
-        ) from error
-    return units, rows
 
 
 def exact_sums(rows: Array) -> list[float]:

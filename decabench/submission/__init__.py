@@ -23,10 +23,7 @@ from decabench.submission.archive import ARCHIVE_SUFFIXES
 from decabench.submission.checker import IdList, check_submission, read_id_list, read_prompts, write_id_list
 from decabench.submission.faults import CheckReport, Fault, FileCount, group_faults
 from decabench.submission.folder import (
-    MANIFEST,
     RESULTS,
-    SIGNATURE,
-    WITHHELD,
     Submission,
     changed_answers,
     file_name,
@@ -41,18 +38,14 @@ from decabench.submission.folder import (
     write_submission,
 )
 from decabench.submission.metadata import METADATA_NAME, Marks, SubmissionInfo, render_metadata
-from decabench.submission.withheld import WithheldAnswers, read_withheld, withhold
 
 __all__ = [
     "ARCHIVE_SUFFIXES",
     "FINISHES",
     "FOLDER",
-    "MANIFEST",
     "METADATA_NAME",
     "RESULTS",
-    "SIGNATURE",
     "VARIANTS",
-    "WITHHELD",
     "AlignedAnswers",
     "AnswerKind",
     "AnswerLine",
@@ -67,7 +60,6 @@ __all__ = [
     "PredictionFile",
     "Submission",
     "SubmissionInfo",
-    "WithheldAnswers",
     "answers_digest",
     "changed_answers",
     "check_submission",
@@ -84,13 +76,11 @@ __all__ = [
     "read_lines",
     "read_metadata",
     "read_prompts",
-    "read_withheld",
     "remove_if_empty",
     "remove_results",
     "render_metadata",
     "results_folders",
     "texts_digest",
-    "withhold",
     "write_id_list",
     "write_predictions",
     "write_submission",

@@ -29,7 +29,6 @@ from decabench.submission.answers import (
     AnswerReader,
     Ids,
     PredictionFile,
-    read_answers,
 )
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
@@ -38,13 +37,11 @@ from decabench.submission.folder import (
     describe_no_predictions,
     find_predictions,
     find_variants,
-    find_withheld,
     read_metadata,
     submission_folder,
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
-from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS, TASKS, Label, Store, Task
+from decabench.tasks import SPLITS, Label, Store, Task
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -92,14 +89,12 @@ def check_submission(
         info, faults = read_metadata(root)
         files, misnamed = find_predictions(root, scope)
         variants, stray = find_variants(root, scope)
-        withheld, unknown = find_withheld(root, scope)
         faults = [
             *_other_data(info, files, fingerprints or {}),
             *faults,
             *misnamed,
-            *_missing_files(root, {*files, *withheld}, scope, bool(misnamed)),
+            *_missing_files(root, files, scope, bool(misnamed)),
             *stray,
-            *unknown,
         ]
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
@@ -129,17 +124,6 @@ def check_submission(
                 faults += formats.faults(store)
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
-        for (task, split), file_path in withheld.items():
-            marks = info.marks(task, split) if info else Marks()
-            digests = WithheldReader(
-                file_path, expected.get((task, split)), whole=not marks.partial and not marks.incomplete
-            )
-            found = digests.read()
-            faults += (*digests.faults, *_compare_withheld(digests.name, found, files.get((task, split))))
-            if not _may_withhold(task, known_tasks) and (task, split) not in files:
-                message = f"the answers to {task} may be passed on: put them into {FOLDER}/"
-                faults += (Fault("not-withheld", message, digests.name),)
-            counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
 
 
@@ -259,25 +243,6 @@ def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iter
     if isinstance(task, Task) and file.variant > (last := len(task.variants)):
         known = f"its variants are 1 to {last}" if last > 1 else "it has one, 1" if last else "it has none"
         yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}: {known}", file.name)
-
-
-def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:
-    """Return whether answers to a task may be left out; of tasks that are known by name alone, nothing is known."""
-    task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else TASKS.get(name)
-    return task is None or task.may_withhold
-
-
-def _compare_withheld(name: str, found: WithheldAnswers, file: PredictionFile | None) -> Iterator[Fault]:
-    if file is None:
-        yield Fault("withheld", "the answers may not be passed on, and their digests stand in for them", name)
-        return
-    try:
-        answers = read_answers(file)
-    except SubmissionError:
-        return  # its faults are reported already
-    for id_ in found.differing(answers):
-        message = f"the answer to {quoted(id_)} is not the one whose digest was withheld"
-        yield Fault("other-answer", message, file.name)
 
 
 def _missing_files(

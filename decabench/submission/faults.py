@@ -23,7 +23,6 @@ CODES: dict[str, str] = {
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
     "bad-record": "The raw, rule, finish or context_kept of a line is invalid.",
     "bad-toml": "submission.toml is not valid TOML.",
-    "bad-withheld": "A file of withheld answers does not begin with a valid line about its format and key.",
     "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "duplicate-file": "Two files answer the same split of a task.",
     "duplicate-id": "An id is on more than one line.",
@@ -40,8 +39,6 @@ CODES: dict[str, str] = {
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
-    "not-withheld": "Answers are withheld that may be passed on.",
-    "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
     "other-ids": "Most ids are not in the split: the answers are for other data, and single ids are only counted.",
     "other-text": "An imported row is about another text than the example that it was matched to.",
@@ -54,7 +51,6 @@ CODES: dict[str, str] = {
     "unknown-task": "The file name does not begin with the name of a task.",
     "unknown-variant": "The task has no variant of this number, so that these answers are not scored.",
     "unreadable-file": "The file cannot be opened or read.",
-    "withheld": "The answers may not be passed on; their digests stand in for them.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",
     "wrong-length": "Some answers do not have one tag, or one head, for each word; they are scored as given.",
 }
@@ -71,7 +67,6 @@ WARNINGS = frozenset(
         "other-data",
         "partial",
         "unknown-key",
-        "withheld",
         "wrong-length",
     }
 )

@@ -3,7 +3,6 @@
 submission.toml
 predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
 variants/<K>/predictions/...            the same for other wordings of the questions
-withheld/<task>.<split>.jsonl           digests of answers that may not be passed on
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ from decabench.tasks import SPLITS
 from decabench.text import printable, quoted
 
 __all__ = [
-    "MANIFEST",
     "RESULTS",
-    "SIGNATURE",
-    "WITHHELD",
     "Scope",
     "Submission",
     "changed_answers",
@@ -60,7 +56,6 @@ __all__ = [
     "find_files",
     "find_predictions",
     "find_variants",
-    "find_withheld",
     "lock_submission",
     "open_submission",
     "read_metadata",
@@ -72,17 +67,8 @@ __all__ = [
     "write_submission",
 ]
 
-MANIFEST = "manifest.json"
-"""The file that binds a submission's results to its answers, written with the results."""
-
-SIGNATURE = "manifest.json.sig"
-"""An optional signature of the manifest."""
-
 RESULTS = "results"
 """The folder in a submission's folder where `decabench evaluate` puts its results."""
-
-WITHHELD = "withheld"
-"""The folder for digests of answers that may not be passed on."""
 
 Files = dict[tuple[str, str], PredictionFile]
 """(task, split) to its file of answers."""
@@ -98,23 +84,13 @@ class Submission:
     """(task, split) to the file of answers."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
     """The same for other wordings of the questions, by their number from 1."""
-
-    withheld: Mapping[tuple[str, str], Path] = field(default_factory=dict)
-    """(task, split) to the file of digests of answers that may not be passed on."""
     folder: Path | None = None
     """The folder that it was read from: for an archive a temporary one. None if it was made in memory."""
-
-    def withheld_tasks(self, split: str) -> tuple[str, ...]:
-        """Return the tasks of a split that it has digests of answers to, and no answers; in order of their names."""
-        return tuple(sorted(task for task, own in self.withheld.keys() - self.files.keys() if own == split))
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
         """Return every file that the submission has for a split: its path in the submission to where it is."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
-        found = {file.name: file.path for file in files if file is not None}
-        if path := self.withheld.get((task, split)):
-            found[f"{WITHHELD}/{path.name}"] = path
-        return found
+        return {file.name: file.path for file in files if file is not None}
 
 
 @contextmanager
@@ -130,13 +106,12 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
             raise SubmissionError(f"{Path(path).name}: {faults[0].message}.")
         files, misnamed = find_predictions(root)
         variants, stray = find_variants(root)
-        withheld, unknown = find_withheld(root)
-        found = [each for each in (*faults, *misnamed, *stray, *unknown) if each.code not in WARNINGS]
-        if not files and not misnamed and not withheld:
+        found = [each for each in (*faults, *misnamed, *stray) if each.code not in WARNINGS]
+        if not files and not misnamed:
             found.append(Fault("no-predictions", describe_no_predictions()))
-        if info is None or found or not (files or withheld):
+        if info is None or found or not files:
             raise SubmissionError(_describe_faults(Path(path).name, found))
-        yield Submission(info, files, variants, withheld, root)
+        yield Submission(info, files, variants, root)
 
 
 def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
@@ -295,12 +270,6 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
         number: find_files(root, predictions_folder(number), scope, faults, number)
         for number in sorted(numbers)
     }, faults
-
-
-def find_withheld(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[tuple[str, str], Path], list[Fault]]:
-    """Find the files in `withheld/`, ordered by name, and the faults of all other names."""
-    faults: list[Fault] = []
-    return {pair: file.path for pair, file in find_files(root, WITHHELD, scope, faults).items()}, faults
 
 
 def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
@@ -464,14 +433,13 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
-    """Remove a submission's results and the manifest that binds them to its answers, which are about to change.
+    """Remove the results of a submission whose answers are about to change: all of them, or only some folders.
 
-    `only` names folders of results; the others and the manifest then stay.
     Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link leads
     out of the folder.
     """
     splits = results_folders(folder) if only is None else list(only)
-    stale = [folder / MANIFEST, folder / SIGNATURE] if only is None else []
+    stale = []
     for split in splits:
         rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
         stale += [split / "results.json", split / "run.json", *rows]

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from decabench.scoring.results import read_results_file
-from decabench.submission import withhold, write_submission
+from decabench.submission import write_submission
 from decabench.tasks import DECATHLON
 
 
@@ -57,19 +57,6 @@ def test_seven_of_ten(command, home, submit, tmp_path):
     content = json.loads((tmp_path / "out" / "results.json").read_text())
     assert content["decascore"] is None
     assert content["total"]["text"] == "700.0 of 700 (7 of 10 tasks)"
-
-
-def test_answers_that_are_withheld_are_not_said_to_be_missing(command, home, submit):
-    folder = submit("oracle", DECATHLON.tasks[:9])
-    for task in ("iwslt.en.de", "cnn_dailymail"):
-        withhold(folder, task, "validation")
-    done = command("evaluate", "--submission", folder, "--home", home)
-    assert "Sum (no decaScore): 700.0 of 700 (7 of 10 tasks)\n" in done.stdout
-    told = " ".join(done.stdout.split())
-    assert (
-        " Withheld, so not scored: iwslt.en.de, cnn_dailymail. The submission has digests of these " in told
-    )
-    assert "\nNo answers for: schema\n" in done.stdout
 
 
 def test_tasks_that_were_not_asked_for_are_not_said_to_be_missing(command, home, submit):
@@ -469,15 +456,6 @@ def test_a_file_that_may_not_be_read_is_a_fault_of_its_task(command, home, submi
     )
     done = command("show", folder, "--task", "sst", "--home", home)
     assert done.exit_code == 3 and "unreadable-file" in done.stderr
-
-
-def test_earlier_results_of_a_file_that_may_not_be_read(command, home, submit, unreadable):
-    folder = submit("majority", ("sst", "schema"))
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    unreadable(folder / "predictions" / "sst.validation.jsonl")
-    done = command("evaluate", folder, "--home", home, "--tasks", "schema")
-    assert done.exit_code == 0
-    assert "Not kept from the earlier results.json: sst: " in done.stdout and "cannot be read" in done.stdout
 
 
 def test_tasks_without_confusions_are_named(command, home, submit):

@@ -118,9 +118,7 @@ def own_home(command, own_task, tmp_path):
 def baselines(tmp_path):
     content = json.loads((tmp_path / "site" / "board.json").read_text(encoding="utf-8"))
     return {
-        row["name"]: (row["kind"], row["total"])
-        for row in content["submissions"]
-        if row["submission"] == ""
+        row["name"]: (row["kind"], row["total"]) for row in content["submissions"] if row["submission"] == ""
     }
 
 

@@ -38,7 +38,7 @@ validation = "rows.jsonl"
 def place(request, tmp_path_factory):
     """A folder with data of a task with a long name and of sst, submissions of two baselines, and the task's file."""
     from decabench.runs import predict
-    from decabench.scoring import ScoringOptions, record_scores, results_folder, score_submission
+    from decabench.scoring import ScoringOptions, results_folder, score_submission, write_results
     from decabench.tasks import prepare
 
     place = tmp_path_factory.mktemp("widths")
@@ -57,7 +57,7 @@ def place(request, tmp_path_factory):
         )
         options = ScoringOptions(home=place / "home", include=include, tasks=["sst", request.param])
         results, scored = score_submission(folder, options)
-        record_scores(folder, results_folder(folder, results), results, scored, options)
+        write_results(folder, results_folder(folder, results), results, scored, options)
     return place
 
 

@@ -18,7 +18,7 @@ from decabench.metrics import (
     tag_accuracy,
     tag_macro_f1,
 )
-from decabench.scoring.significance import stored_metric, write_rows
+from decabench.scoring.statistics import stored_metric, write_rows
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 HIEN = SHARED / "mirror" / "hien.pos"

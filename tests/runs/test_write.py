@@ -20,10 +20,14 @@ from decabench.runs import journal
 from decabench.runs import write as writing
 from decabench.runs.plan import ALL_VARIANTS, Run, Selection, plan_run
 from decabench.runs.write import HALF_WRITTEN, predict, run_plan
-from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
-from decabench.scoring.manifest import check_manifest
-from decabench.scoring.record import record_scores, results_folder
-from decabench.scoring.verification import verify
+from decabench.scoring import (
+    ScoringOptions,
+    evaluate,
+    results_folder,
+    score_submission,
+    verify,
+    write_results,
+)
 from decabench.tasks import DECATHLON
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -245,7 +249,7 @@ def evaluated(run, home, tmp_path):
 def _record(folder, home, **more):
     options = ScoringOptions(home=home, **more)
     results, scored = score_submission(folder, options)
-    return record_scores(folder, results_folder(folder, results), results, scored, options)
+    return write_results(folder, results_folder(folder, results), results, scored, options)
 
 
 def _results(folder):
@@ -262,11 +266,11 @@ def test_results_stay_where_no_answer_changes(run, evaluated):
 def test_a_further_task_leaves_the_results_of_the_others(run, home, evaluated):
     before = _results(evaluated)["tasks"]
     run("majority", ("multinli.in.out",))
-    assert _results(evaluated)["tasks"] == before and check_manifest(evaluated) == []
-    assert [found.where for found in verify(evaluated, home=home)] == ["multinli.in.out"]  # it has no result
+    assert _results(evaluated)["tasks"] == before
+    assert verify(evaluated, home=home) == []
 
 
-def test_results_of_answers_that_change_go_and_the_others_stay(run, home, outside, monkeypatch):
+def test_results_of_answers_that_change_go(run, home, outside, monkeypatch):
     flaky = Flaky()
     outside(flaky=flaky)
     folder = run("somebodys:flaky", ("sst", "schema"))
@@ -283,11 +287,10 @@ def test_results_of_answers_that_change_go_and_the_others_stay(run, home, outsid
             date="2026-01-31",
         )
     )
-    assert run_plan(plan).removed == ("sst (validation)",)
-    assert list(_results(folder)["tasks"]) == ["schema"]
-    names = {path.name for path in (folder / "results" / "validation").rglob("*") if "sst" in path.name}
-    assert names == set() and check_manifest(folder) == []
-    assert [found.where for found in verify(folder, home=home)] == ["sst"]  # it has no result
+    assert run_plan(plan).removed == ("results/validation",)
+    assert not (folder / "results").exists()
+    _record(folder, home)  # the ledger knows the other task
+    assert sorted(_results(folder)["tasks"]) == ["schema", "sst"] and verify(folder, home=home) == []
 
 
 def test_results_of_another_split_stay(run, home, evaluated):
@@ -295,25 +298,12 @@ def test_results_of_another_split_stay(run, home, evaluated):
     _record(evaluated, home, split="test")
     run("majority", ("sst",), split="test", selection=Selection(5))
     assert not (evaluated / "results" / "test").exists()
-    assert check_manifest(evaluated) == [] and len(_results(evaluated)["tasks"]) == 3
-
-
-def test_results_say_what_the_submission_says_now(run, home, evaluated):
-    run("majority", ("sst",), name="Another")
-    assert _results(evaluated)["submission"]["name"] == "Another"
-    assert check_manifest(evaluated) == [] and verify(evaluated, home=home) == []
-
-
-def test_results_that_contradict_their_manifest_are_not_bound_anew(run, home, evaluated):
-    path = evaluated / "results" / "validation" / "results.json"
-    path.write_text(path.read_text().replace('"n": 32', '"n": 33', 1))
-    run("majority", ("multinli.in.out",))
-    assert not path.exists() and not (evaluated / "manifest.json").exists()
+    assert len(_results(evaluated)["tasks"]) == 3
 
 
 def test_another_predictors_results_go(run, evaluated):
     run("oracle", ("sst",))
-    assert not (evaluated / "results").exists() and not (evaluated / "manifest.json").exists()
+    assert not (evaluated / "results").exists()
 
 
 def test_what_a_killed_run_left_is_removed(run, tmp_path):

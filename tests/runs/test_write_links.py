@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import StorageError
-from decabench.scoring import ScoringOptions, record_scores, score_submission
-from decabench.submission import MANIFEST, SIGNATURE, find_predictions, withhold
+from decabench.scoring import ScoringOptions, score_submission, write_results
+from decabench.submission import find_predictions
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def scored(home: Path, submit: Callable[..., Path]) -> Path:
     folder = submit("majority", ["sst", "schema"], "s")
     options = ScoringOptions(home=home)
-    record_scores(folder, folder / "results" / "validation", *score_submission(folder, options), options)
+    write_results(folder, folder / "results" / "validation", *score_submission(folder, options), options)
     return folder
 
 
@@ -75,15 +75,9 @@ def test_a_link_that_stays_inside_is_fine(scored: Path, submit: Callable[..., Pa
 
 
 def test_what_rests_on_the_old_answers_goes_with_them(scored: Path, submit: Callable[..., Path]) -> None:
-    (scored / SIGNATURE).touch()
     before = contents(scored / "results") | contents(scored / "predictions")
     submit("majority", ["sst"], "s")  # the same answers
     assert contents(scored / "results") | contents(scored / "predictions") == before
-    assert (scored / MANIFEST).exists() and (scored / SIGNATURE).exists()
-    withhold(scored, "schema", "validation")
-    submit("majority", ["sst"], "s")
-    assert (scored / "withheld" / "schema.validation.jsonl").exists()
     submit("random", ["sst"], "s")
-    assert not any((scored / name).exists() for name in (MANIFEST, SIGNATURE, "results"))
-    assert not (scored / "withheld").exists() or not any((scored / "withheld").iterdir())
+    assert not (scored / "results").exists()
     assert list(find_predictions(scored)[0]) == [("sst", "validation")]

@@ -13,8 +13,8 @@ import sklearn.metrics
 
 from decabench.errors import DataError
 from decabench.metrics import METRICS
-from decabench.scoring import compare, evaluate
-from decabench.scoring.significance import stored_metric
+from decabench.scoring import compare, evaluate, read_results_file, read_sample
+from decabench.scoring.statistics import stored_metric
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
 from decabench.tasks.preparation import Request, prepare_task
@@ -86,8 +86,9 @@ def test_statistics_whose_classes_were_changed_are_refused(
     assert metric.columns == METRICS["macro_f1"].for_data([Answers([label]) for label in GOLD]).columns
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["right:bad"]), path)
-    done = command("verify", "--submission", folder, *options(tmp_path))
-    assert done.exit_code == 1
+    result = read_results_file(folder / "results" / "validation" / "results.json").tasks["own"]
+    with pytest.raises(DataError, match="damaged"):
+        read_sample(folder, folder / "results" / "validation", "own", result)
     wide = pa.table({f"gold:{number}": [1.0] for number in range(20_001)})
     pq.write_table(wide, tmp_path / "wide.parquet")
     with pytest.raises(DataError, match="20,001 columns, which is too many"):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.scoring.evaluator import ScoringOptions, score_submission, write_statistics
-from decabench.scoring.results import STATISTICS
-from decabench.scoring.significance import Sample, read_rows, score_interval, write_rows
+from decabench.scoring.evaluator import ScoringOptions, score_submission
+from decabench.scoring.significance import Sample, score_interval
+from decabench.scoring.statistics import STATISTICS, read_rows, write_rows, write_statistics
 
 
 @pytest.fixture

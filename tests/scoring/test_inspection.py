@@ -31,7 +31,7 @@ from decabench.scoring import (
     open_examples,
     read_results_file,
 )
-from decabench.submission import withhold, write_submission
+from decabench.submission import write_submission
 from decabench.tasks import TASKS, Store
 
 Command = Callable[..., Result]
@@ -366,17 +366,6 @@ def test_examples_of_an_archive_are_found_beside_it_or_in_it(
     shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path / "other")  # other answers by the same name
     again = find_examples(path, "sst", options)
     assert not again.is_read and all(row.right for row in again.rows)
-
-
-def test_withheld_answers_take_their_examples_with_them(
-    command: Command, published: Path, tmp_path: Path
-) -> None:
-    lines = answers(published, "cnn_dailymail", lambda example: (example.id, example.answers[0]))
-    write_submission(tmp_path / "s", "s", {("cnn_dailymail", "validation"): lines})
-    assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
-    withhold(tmp_path / "s", "cnn_dailymail", "validation")
-    assert not list((tmp_path / "s").rglob("*.jsonl.gz"))
-    assert (tmp_path / "s/results/validation/statistics/cnn_dailymail.parquet").exists()
 
 
 def traced_show(command: Command, folder: Path, rows: int, is_read: bool) -> tuple[int, int]:

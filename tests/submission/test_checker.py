@@ -691,7 +691,6 @@ def test_every_code_is_explained_and_provoked_here():
     provoked |= {code for _, faults in FILES.values() for code, _, _ in faults}
     elsewhere = {"bad-archive", "missing-file", "other-data", "other-ids", "unreadable-file", "wrong-length"}
     imported = {"other-text"}  # …/exchange/test_row_matching.py
-    withheld = {"bad-withheld", "not-withheld", "other-answer", "withheld"}  # test_withheld.py
     labels = {
         "label-form",
         "no-label",
@@ -699,7 +698,7 @@ def test_every_code_is_explained_and_provoked_here():
         "answer-format",
         "unknown-variant",
     }  # …/commands/test_check.py
-    assert provoked | elsewhere | imported | withheld | labels == set(CODES)
+    assert provoked | elsewhere | imported | labels == set(CODES)
     assert list(CODES) == sorted(CODES) and set(CODES) > WARNINGS
     assert all(text.endswith(".") for text in CODES.values())
 

@@ -1,0 +1,365 @@
+"""results.json is a summary of the present answers, and verify finds every difference from them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.scoring import (
+    ScoringOptions,
+    VerifiedResults,
+    WrittenResults,
+    drop_results,
+    read_results_file,
+    read_sample,
+    results_files,
+    score_submission,
+    verify,
+    verify_file,
+    write_results,
+)
+from decabench.tasks import DECATHLON
+
+TASKS = ("squad", "sst", "woz.en", "schema")
+
+
+def score(folder: Path, home: Path, output: Path | None = None, **options: Any) -> WrittenResults:
+    chosen = ScoringOptions(home=home, **options)
+    target = output or folder / "results" / "validation"
+    return write_results(folder, target, *score_submission(folder, chosen), chosen)
+
+
+@pytest.fixture
+def few(home: Path, submit: Callable[..., Path]) -> Path:
+    folder = submit("majority", TASKS, "few")
+    score(folder, home)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def scores(folder: Path, name: str = "results.json") -> dict[str, float | None]:
+    results = read_results_file(folder / "results" / "validation" / name)
+    return {task: result.score for task, result in results.tasks.items()}
+
+
+def change(folder: Path, task: str) -> None:
+    path = folder / "predictions" / f"{task}.validation.jsonl"
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "not ', 3))
+
+
+def test_the_same_answers_give_the_same_bytes(few: Path, home: Path) -> None:
+    before = files(few / "results")
+    names = {name.partition("/")[2] for name in before}
+    assert names == {"results.json"} | {
+        f"{kind}/{task}.{suffix}"
+        for task in TASKS
+        for kind, suffix in (("statistics", "parquet"), ("examples", "jsonl.gz"))
+    }
+    assert score(few, home).earlier is None
+    assert files(few / "results") == before
+
+
+def test_some_tasks_are_summarized_alone_and_all_are_back_without_scoring(few: Path, home: Path) -> None:
+    before = files(few / "results")
+    assert score(few, home, tasks=["sst"]).earlier is None  # the present answers give the other scores
+    assert list(scores(few)) == ["sst"]
+    score(few, home)
+    assert files(few / "results") == before
+
+
+def test_changed_answers_replace_their_task_alone_and_earlier_scores_are_kept(few: Path, home: Path) -> None:
+    before, bytes_before = scores(few), files(few / "results")
+    change(few, "sst")
+    written = score(few, home)
+    assert written.earlier is not None and scores(few, "earlier.json") == before
+    assert scores(few) == {**before, "sst": scores(few)["sst"]} and scores(few)["sst"] != before["sst"]
+    after = files(few / "results")
+    changed = {name.rpartition("/")[2] for name in after if after[name] != bytes_before.get(name)}
+    assert changed == {"results.json", "earlier.json", "sst.parquet", "sst.jsonl.gz"}
+
+
+def test_scores_of_answers_that_are_no_longer_there_are_kept(few: Path, home: Path) -> None:
+    before = scores(few)
+    (few / "predictions" / "squad.validation.jsonl").unlink()
+    assert score(few, home).earlier == few / "results" / "validation" / "earlier.json"
+    assert scores(few, "earlier.json") == before and "squad" not in scores(few)
+    assert score(few, home, tasks=["sst"]).earlier is None  # nothing replaces it without a reason
+    assert scores(few, "earlier.json") == before
+
+
+def test_a_damaged_earlier_file_is_kept_too(few: Path, home: Path) -> None:
+    path = few / "results" / "validation" / "results.json"
+    path.write_text("{}")
+    assert score(few, home).earlier == path.with_name("earlier.json")
+    assert path.with_name("earlier.json").read_text() == "{}"
+
+
+def test_a_task_without_a_score_leaves_no_statistics(few: Path, home: Path) -> None:
+    path = few / "predictions" / "sst.validation.jsonl"
+    path.write_text(path.read_text().partition("\n")[2])
+    score(few, home)
+    assert scores(few)["sst"] is None
+    assert not [name for name in files(few / "results") if name.endswith(("sst.parquet", "sst.jsonl.gz"))]
+
+
+def test_a_submission_of_an_earlier_version_is_evaluated(few: Path, home: Path) -> None:
+    """Its manifest and the digests of answers that were left out are ignored."""
+    before = scores(few)
+    (few / "manifest.json").write_text('{"format": "decabench.manifest/1"}')
+    (few / "withheld").mkdir()
+    (few / "withheld" / "iwslt.en.de.validation.jsonl").write_text('{"format": "decabench.withheld/1"}\n')
+    score(few, home)
+    assert scores(few) == before
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "link", ["results", "results/validation", "results/validation/statistics", "results/validation/examples"]
+)
+def test_nothing_is_written_through_a_link(few: Path, home: Path, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(few / link, elsewhere)
+    (few / link).symlink_to(elsewhere)
+    before = files(elsewhere)
+    with pytest.raises(StorageError, match="a link that leads out of"):
+        score(few, home)
+    assert files(elsewhere) == before
+
+
+def test_a_link_in_place_of_a_file_is_replaced(few: Path, home: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "mine.json"
+    elsewhere.write_text("mine")
+    path = few / "results" / "validation" / "results.json"
+    path.unlink()
+    path.symlink_to(elsewhere)
+    score(few, home)
+    assert elsewhere.read_text() == "mine" and not path.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["../../../../victim/precious", "a/b", "/etc/x", "..", ".", "", "a" * 300])
+def test_names_of_tasks_lead_nowhere(few: Path, home: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim" / "precious.parquet"
+    victim.parent.mkdir()
+    victim.write_text("mine")
+    path = few / "results" / "validation" / "results.json"
+    results = json.loads(path.read_text())
+    results["tasks"][name] = {**results["tasks"]["schema"], "status": "failed", "score": None, "scores": {}}
+    path.write_text(json.dumps(results))
+    with pytest.raises(DataError, match="cannot be the name of a task"):
+        read_results_file(path)
+    score(few, home, tasks=["sst"])
+    drop_results(few, {("sst", "validation")})
+    assert victim.read_text() == "mine"
+
+
+class Kill(BaseException):
+    """The end of a process that changes no more files."""
+
+
+def killed(folder: Path, run: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield copies of a folder in which a process was killed before its first, second, … change to files."""
+    for count in itertools.count():
+        copy = folder.parent / f"killed-{count}"
+        shutil.copytree(folder, copy)
+        steps = iter(range(count))
+
+        def step(
+            real: Callable[..., Any],
+            steps: Iterator[int],
+            copy: Path,
+            path: object,
+            *given: object,
+            **more: Any,
+        ) -> object:
+            if str(copy) in str(path) and next(steps, None) is None:
+                raise Kill
+            return real(path, *given, **more)
+
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink"):
+                patch.setattr(os, name, partial(step, getattr(os, name), steps, copy))
+            try:
+                run(copy)
+                return
+            except Kill:
+                pass
+        yield copy
+
+
+def test_an_evaluation_killed_at_any_step_leaves_no_contradiction(
+    few: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(few, "sst")
+    places = 0
+    for copy in killed(few, lambda folder: score(folder, home), monkeypatch):
+        places += 1
+        folder = copy / "results" / "validation"
+        if (folder / "results.json").exists():
+            for name, result in read_results_file(folder / "results.json").tasks.items():
+                read_sample(copy, folder, name, result)
+        score(copy, home)
+        assert verify(copy, home=home) == []
+    assert places > 5
+
+
+# Dropping results of answers that are about to change
+
+
+def test_only_results_with_changed_answers_are_dropped(
+    few: Path, home: Path, submit: Callable[..., Path]
+) -> None:
+    score(few, home, few / "results" / "validation-raw", tasks=["schema"], answers="raw")
+    assert drop_results(few, set()) == ()
+    assert drop_results(few, {("sst", "test"), ("zre", "validation")}) == ()
+    assert drop_results(few, {("sst", "validation")}) == ("results/validation",)
+    assert {name.split("/")[0] for name in files(few / "results")} == {"validation-raw"}
+
+
+def test_dropped_scores_without_answers_are_set_aside(few: Path) -> None:
+    (few / "predictions" / "squad.validation.jsonl").unlink()
+    before = scores(few)
+    drop_results(few, {("sst", "validation")})
+    assert list(files(few / "results")) == ["validation/earlier.json"]
+    assert scores(few, "earlier.json") == before
+
+
+# Statistics that came along
+
+
+def test_statistics_give_the_stated_score(few: Path) -> None:
+    folder = few / "results" / "validation"
+    for name, result in read_results_file(folder / "results.json").tasks.items():
+        assert read_sample(few, folder, name, result).score == pytest.approx(result.score)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "its statistics give"), (1e308, "no score that is a finite number|give no score")],
+)
+def test_statistics_that_do_not_add_up_are_refused(few: Path, value: float, said: str) -> None:
+    folder = few / "results" / "validation"
+    path = folder / "statistics" / "sst.parquet"
+    table = pq.read_table(path)
+    for name in [name for name in table.column_names if not name.startswith("unit_")]:
+        column = pa.array([value] * len(table))
+        table = table.set_column(table.column_names.index(name), name, column)
+    pq.write_table(table, path)
+    result = read_results_file(folder / "results.json").tasks["sst"]
+    with pytest.raises(DataError, match=said):
+        read_sample(few, folder, "sst", result)
+
+
+# Verification
+
+
+def verified(folder: Path, home: Path) -> VerifiedResults:
+    return verify_file(folder, folder / "results" / "validation" / "results.json", ScoringOptions(home=home))
+
+
+def edit(folder: Path, keys: tuple[str, ...], value: object) -> None:
+    path = folder / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text())
+    at = content
+    for key in keys[:-1]:
+        at = at[key]
+    at[keys[-1]] = value
+    path.write_text(json.dumps(content))
+
+
+def test_untouched_files_verify(home: Path, submit: Callable[..., Path]) -> None:
+    folder = submit("first-choice", DECATHLON.tasks, "ten")
+    score(folder, home)
+    found = verified(folder, home)
+    assert found.ok and found.differences == [] and found.verdict == "verified: 10 of 10 tasks the same"
+
+
+def test_a_changed_answer_is_named_with_the_scores_that_rest_on_it(few: Path, home: Path) -> None:
+    change(few, "sst")
+    found = verified(few, home)
+    said = [str(one) for one in found.differences]
+    assert any(line.startswith("sst: predictions: the answers have changed") for line in said)
+    assert any(line.startswith("sst: score: ") for line in said)
+    statuses = {name: check.status for name, check in found.tasks.items()}
+    assert statuses == {**dict.fromkeys(TASKS, "same"), "sst": "differs"} and not found.ok
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "said"),
+    [
+        (("tasks", "sst", "score"), 99.0, "sst: score: the file was edited"),
+        (("tasks", "sst", "scores", "em"), 99.0, "sst: scores.em: the file was edited"),
+        (("tasks", "sst", "interval"), [0.0, 1.0], "sst: interval: the file was edited"),
+        (("tasks", "sst", "signature"), "em|v:0", "sst: signature: the metric is another version"),
+        (("tasks", "schema", "data", "fingerprint"), "sha256:0", "schema: data.fingerprint: the data"),
+        (("total", "score"), 900.0, "total.score: the file was edited"),
+        (("submission", "name"), "other", "submission.name: submission.toml has changed"),
+        (("decabench",), "9.9", "decabench: scored by another version of decabench"),
+        (("tasks", "sst", "variants"), {"mean": 9}, "sst: variants: the answers to other wordings"),
+        (("mine",), 1, "mine: the file was edited"),
+    ],
+)
+def test_every_edit_is_named(few: Path, home: Path, keys: tuple[str, ...], value: object, said: str) -> None:
+    edit(few, keys, value)
+    assert [one for one in verify(few, home=home) if str(one).startswith(said)]
+
+
+def test_a_forged_ledger_or_results_do_not_pass(few: Path, home: Path) -> None:
+    """Verification scores, whatever the ledger says; and statistics that agree with a forged score change nothing."""
+    edit(few, ("tasks", "sst", "score"), 100.0)
+    edit(few, ("tasks", "sst", "scores", "em"), 100.0)
+    assert not verified(few, home).ok
+
+
+def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(few: Path, home: Path) -> None:
+    (few / "predictions" / "sst.validation.jsonl").unlink()
+    found = verified(few, home)
+    assert found.ok and found.tasks["sst"].status == "no answers"
+    assert found.verdict == "verified: 3 of 4 tasks the same; no answers to sst"
+    for path in (few / "predictions").iterdir():
+        path.rename(path.with_name(path.name.replace("validation", "test")))
+    found = verified(few, home)
+    assert not found.ok and found.verdict.startswith("not verified: no answers to schema, squad")
+
+
+def test_tasks_that_the_file_lacks_are_named(few: Path, home: Path) -> None:
+    score(few, home, tasks=["sst", "schema"])
+    found = verified(few, home)
+    assert found.ok and found.lacking == ("squad", "woz.en")
+    assert "no result for squad, woz.en" in found.verdict
+
+
+def test_results_of_raw_answers_are_verified_as_such(few: Path, home: Path) -> None:
+    score(few, home, few / "results" / "validation-raw", answers="raw")
+    assert verify(few, home=home) == []
+
+
+def test_without_results(few: Path, tmp_path: Path) -> None:
+    with pytest.raises(MissingDataError, match="Run decabench evaluate first"):
+        results_files(tmp_path)
+    archive = Path(shutil.make_archive(str(tmp_path / "answers"), "zip", few))
+    with pytest.raises(MissingDataError, match="the inside of an archive is not read"):
+        results_files(archive)
+    path = tmp_path / "answers.zip.results" / "test" / "results.json"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert results_files(archive) == [path]
