@@ -1,4 +1,4 @@
-"""A row of a board before it is ranked, and the text of strangers in it: every string is one short, visible line."""
+"""A row of a board before it is ranked. Every untrusted text in it becomes one short, visible line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANKED_SPLITS = ("validation", "test")
 """The splits that are ranked, in the order of the page."""
 
 Kind = Literal["verified", "reported"]
-"""What a score rests on: this machine scored the answers, or somebody stated the number."""
+"""The origin of a score: this machine scored the answers, or somebody stated the number."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
@@ -52,7 +52,7 @@ class NoResultsError(LeaderboardError):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the score of one task rests on."""
+    """The evidence behind the score of one task."""
 
     kind: Kind = "reported"
     """Whether it was scored here."""
@@ -77,7 +77,7 @@ class Entry:
     tasks: Mapping[str, TaskResult]
     """Results by task of the suite; a missing task has none."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    """What they rest on, by task."""
+    """The evidence behind them, by task."""
     suite: Suite = DECATHLON
     """The suite."""
     submission: str = ""
@@ -92,7 +92,7 @@ class Entry:
     apart: str = ""
     """Why it stands apart from the results that are ranked; empty if it does not."""
     remarks: tuple[str, ...] = ()
-    """What else readers must know."""
+    """Further remarks for readers."""
     authors: tuple[str, ...] = ()
     """Who submitted it."""
     description: str = ""
@@ -146,10 +146,10 @@ class Refusal:
     path: str
     """Its path, relative to the folder of submissions."""
     reason: str
-    """What is wrong with it, or missing."""
+    """The fault, or the missing part."""
 
 
-# Text of strangers
+# Untrusted text
 
 _MOST_MARKS = 4
 """How many combining marks may follow each other: more of them cover the lines above and below."""
@@ -253,5 +253,5 @@ def path_fault(path: str) -> str:
 
 
 def _is_shown(character: str) -> bool:
-    """Return whether a character is seen, or needed by those next to it; marks of direction and the like are not."""
+    """Return whether a character is seen, or needed by its neighbours; marks of direction are not."""
     return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

@@ -161,7 +161,7 @@ def _choose_excerpts(
 
 
 _MAYBE_EMPTY = re.compile(rb'"answer": ?"(?:\s|\\[bfnrt]|\\u[0-9a-fA-F]{4}|[\x80-\xff])*"')
-"""What an answer of nothing but whitespace looks like in a file, and a few others."""
+"""Matches each answer of whitespace alone in a file, and a few other answers."""
 
 
 def _read_shown(path: Path, scores: Array, column: Column, data: _Data) -> list[dict[str, Any]] | None:

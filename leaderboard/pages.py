@@ -64,7 +64,7 @@ class Pages:
     entries: Sequence[Entry]
     """The rows of all boards."""
     refused: Sequence[Refusal]
-    """What was left off."""
+    """Submissions and files that were left off."""
     boards: Sequence[Board]
     """The boards; the first one is on `index.html`."""
     tasks: Mapping[str, Task]

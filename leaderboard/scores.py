@@ -71,12 +71,12 @@ _REPORT_SECONDS = 5.0
 
 
 class _ContradictionError(DecabenchError, ValueError):
-    """Statistics that do not add up to the score beside them."""
+    """Statistics that do not add up to the score that they came with."""
 
 
 @dataclass(frozen=True)
 class Keeper:
-    """What the machine that builds a board knows and has."""
+    """The tasks, data and choices of the machine that builds a board."""
 
     store: Store
     """The prepared data."""
@@ -85,7 +85,7 @@ class Keeper:
     tasks: Mapping[str, Task]
     """The known tasks."""
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
-    """The known metrics. A name in a results file is never loaded: that would run code that a stranger chose."""
+    """The known metrics. A name in a results file is never loaded: that would run untrusted code."""
     include: Sequence[Path] = ()
     """The files that define further tasks."""
     jobs: int = 1
@@ -243,7 +243,7 @@ def _score_place(
     try:
         reported, refused = _read_reported(place, shown)
         yield from refused
-        with _open(place) as opened:
+        with _open(place, bool(reported or refused)) as opened:
             made = [
                 _score_split(place, shown, opened, reported, split, suite, keeper)
                 for suite in suites
@@ -269,9 +269,10 @@ def _reason(error: Exception, top: Path) -> str:
 
 
 @contextmanager
-def _open(place: Path) -> Iterator[Submission | None]:
-    """Open a submission; None if it has no answers."""
-    if _is_archive(place) or (place / FOLDER).is_dir():
+def _open(place: Path, has_results: bool) -> Iterator[Submission | None]:
+    """Open a submission; None if it has results without answers. Raises SubmissionError."""
+    is_unfinished = (place / METADATA_NAME).is_file() and not has_results
+    if _is_archive(place) or (place / FOLDER).is_dir() or is_unfinished:
         with open_submission(place) as opened:
             yield opened
     else:
@@ -420,35 +421,32 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
     metrics = {name: keeper.metrics.get(task.metric) for name, task in hidden.items()}
     spans = {name: metric.range if metric else (-math.inf, math.inf) for name, metric in metrics.items()}
 
-    def cut(value: float | None, *names: str) -> float | None:
-        if value is None:
-            return None
-        return round(value, min(hidden_decimals(spans[name], value, least=1) for name in names))
+    def cut(values: Sequence[float], *names: str) -> list[float]:
+        decimals = min(hidden_decimals(spans[name], *values, least=1) for name in names)
+        return [round(value, decimals) for value in values]
 
     def cut_ends(ends: tuple[float, float] | None, *names: str) -> tuple[float, float] | None:
-        if ends is None:
-            return None
-        decimals = min(hidden_decimals(spans[name], *ends, least=1) for name in names)
-        return round(ends[0], decimals), round(ends[1], decimals)
+        low, high = cut(ends, *names) if ends else (0.0, 0.0)
+        return (low, high) if ends else None
 
     def guarded(name: str, task: TaskResult) -> TaskResult:
         record = keeper.record(name, entry.split)
         is_salted = record is not None and record.salt and record.fingerprint == task.data.fingerprint
         return replace(
             task,
-            score=cut(task.score, name),
-            scores={
-                key: round(score, hidden_decimals(spans[name], score, least=1))
-                for key, score in task.scores.items()
-            },
+            score=None if task.score is None else cut([task.score], name)[0],
+            scores={key: cut([score], name)[0] for key, score in task.scores.items()},
             interval=cut_ends(task.interval, name),
             predictions="",
             data=task.data if is_salted else replace(task.data, fingerprint="withheld"),
         )
 
-    tasks = {**entry.tasks, **{name: guarded(name, task) for name, task in hidden.items()}}
-    interval = cut_ends(entry.interval, *hidden)
-    return replace(entry, tasks=tasks, total=cut(entry.total, *hidden), interval=interval)
+    return replace(
+        entry,
+        tasks={**entry.tasks, **{name: guarded(name, task) for name, task in hidden.items()}},
+        total=None if entry.total is None else cut([entry.total], *hidden)[0],
+        interval=cut_ends(entry.interval, *hidden),
+    )
 
 
 # Reported results

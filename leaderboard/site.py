@@ -60,7 +60,7 @@ class Site:
     baselines: int
     """The number of rows of baselines that were added."""
     refused: Sequence[Refusal]
-    """What was left off, with the reasons."""
+    """Submissions and files that were left off, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def write_leaderboard(
 ) -> Path:
     """Score the submissions below a folder, write the site to `output` and return its `index.html`.
 
-    `submissions` may also be a submission itself. Answers are scored on the data in `home`; what was scored before is
-    read from the ledger there. The site replaces an earlier one at `output` as a whole. The same input gives the same
-    bytes. The options are the other fields of `BoardOptions`.
+    `submissions` may also be a submission itself. Answers are scored on the data in `home`; earlier scores of the same
+    answers come from the ledger there. The site replaces an earlier one at `output` as a whole. The same input gives
+    the same bytes. The options are the other fields of `BoardOptions`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
@@ -105,7 +105,7 @@ def build_leaderboard(
     require_results: bool = False,
     report: Callable[[str], object] = str,
 ) -> Site:
-    """Do what `write_leaderboard` does, and return what was scored and refused too; `report` takes lines of progress.
+    """Write the site as `write_leaderboard` does, and return its counts and refusals; `report` takes lines of progress.
 
     With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """

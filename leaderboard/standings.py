@@ -1,4 +1,4 @@
-"""What a board consists of: columns, cells, rows and tables."""
+"""The parts of a board: columns, cells, rows and tables."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ class Cell:
     text: str
     """The formatted score; empty if there is none."""
     label: str
-    """The text to show instead of a score, or beside that of a limited run."""
+    """The text to show instead of a score, or next to that of a limited run."""
     interval: str = ""
     """`48.1–51.9`; empty if unknown."""
     value: float | None = None
     """The score; None for a limited run, which is not compared."""
     units: str = ""
-    """What the interval rests on: `48 articles (41.2 effective)`; empty if unknown."""
+    """The units behind the interval: `48 articles (41.2 effective)`; empty if unknown."""
     heat: int | None = None
     """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
 
@@ -212,9 +212,9 @@ class Tests:
     """The tests between all rows of a table; indexes are those of `Standings.compared_rows`."""
 
     total: PairTests | None = None
-    """Of the totals; adjusted for all pairs of ranked systems."""
+    """Tests of the totals; adjusted for all pairs of ranked systems."""
     tasks: Mapping[str, PairTests] = field(default_factory=dict)
-    """Of each task; adjusted for all pairs of systems that have a place on it."""
+    """Tests of each task; adjusted for all pairs of systems that have a place on it."""
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,9 @@ class Standings:
     is_whole: bool
     """Whether these are all tasks of the suite."""
     total_name: str
-    """What the total is called: `decaScore`; `Total` over public tasks only; empty if there is none."""
+    """The name of the total: `decaScore`; `Total` over public tasks only; empty if there is none."""
     total_unit: str
-    """What the total is out of: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
+    """The unit of the total: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
     rows: tuple[Row, ...]
     """The systems."""
     floors: tuple[Row, ...]

@@ -87,25 +87,27 @@ def leaderboard(
 ) -> None:
     """Score submissions, and write the leaderboard as a static site that opens straight from disk.
 
-    A board ranks what was scored here from answers; nothing is scored twice. Numbers that come without answers, or
-    without data here, are listed apart. Exits with 1, and writes nothing, if there is nothing to show.
+    A board ranks scores that this machine computed from answers; nothing is scored twice. Numbers that come without
+    answers, or without data here, are listed apart. Exits with 1, and writes nothing, if there is nothing to show.
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
     from decabench.tasks import home_folder
 
     if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--port is for --serve: add it, or leave out --port.")
+
+    def report(line: str) -> None:
+        note(f"{line} ...")
+
     make = None
     if baselines:
         from decabench.runs import make_baselines
 
-        make = partial(make_baselines, home=home_folder(home), include=include)
+        make = partial(make_baselines, home=home_folder(home), include=include, report=report)
     options = BoardOptions(
         home, suites, include, cast("Policy", examples), rank_reported, processes(jobs), make
     )
-    site = build_leaderboard(
-        submissions, output, options, require_results=True, report=lambda line: note(f"{line} ...")
-    )
+    site = build_leaderboard(submissions, output, options, require_results=True, report=report)
     if is_set("json"):
         from decabench.commands._documents import BoardDocument, RefusedFile
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,13 @@ _MADE_FOR: Mapping[str, tuple[type, ...]] = {
 """By baseline, the outputs that it is made for. A suite without such a task is left out."""
 
 
-def make_baselines(suite: Suite, split: str, home: Path, include: Paths = ()) -> Iterator[Path]:
-    """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared."""
+def make_baselines(
+    suite: Suite, split: str, home: Path, include: Paths = (), report: Callable[[str], object] = str
+) -> Iterator[Path]:
+    """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared.
+
+    `report` takes a line for each that has to be answered.
+    """
     store, known = Store(home), known_tasks(include)
     for name, outputs in _MADE_FOR.items():
         tasks = [
@@ -58,6 +63,7 @@ def make_baselines(suite: Suite, split: str, home: Path, include: Paths = ()) ->
         with lock_file(folder, f"Another process keeps writing to {folder}: wait for it.", _PATIENCE):
             key = _key(name, tasks, split, store)
             if not _is_kept(folder, key, tasks, split):
+                report(f"Answering {suite.name}, {split}, with {name}")
                 _answer(name, tasks, split, folder, key, store, include)
         yield folder
 

@@ -381,6 +381,13 @@ def test_a_file_more_among_the_answers_is_no_valid_submission(one: Path, home: P
     )
 
 
+def test_a_submission_without_answers_is_named(one: Path, home: Path) -> None:
+    shutil.rmtree(one / "results")
+    remove_answers(one)
+    entries, (refusal,) = read(one.parent, home)
+    assert entries == [] and "no-predictions" in refusal.reason
+
+
 def test_a_limited_run_is_verified_and_counts_nowhere(one: Path, home: Path) -> None:
     path = one / "predictions" / "sst.validation.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
