@@ -242,7 +242,8 @@ def checkpoint(whole: Path, home: Path) -> Path:
     pytest.importorskip("torch")
     from decabench.models.checkpoint import Checkpoint
     from decabench.tasks import TASKS, Store
-    from decabench.training.loop import TrainingRun, run_training
+    from decabench.training.loop import run_training
+    from decabench.training.planning import TrainingRun
     from tests.training.conftest import TINY
 
     settings = {"steps": 1, "validate_every": 1, "checkpoint_every": 1}

@@ -87,21 +87,15 @@ def analyze(
         raise click.UsageError(
             f"{analysis} is an analysis of whole tasks: use --tasks instead of --task and --id."
         )
-    if task:
-        names = [task]
-    else:
-        names = chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
+    names = [task] if task else chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])
-    store = Store(home_folder(home))
-    sample = {}
+    store, sample = Store(home_folder(home)), {}
     for name in names:
         if store.hides(known[name], split):
             raise DataError(
                 f"The labels of {name}, {split}, are hidden: take the examples from another --split."
             )
-        rows = store.examples(name, split)
-        if example:
-            rows = (row for row in rows if row.id == example)
+        rows = (row for row in store.examples(name, split) if not example or row.id == example)
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
             like = next((f": its ids look like {row.id!r}" for row in store.examples(name, split)), "")
@@ -113,12 +107,13 @@ def analyze(
     if is_set("json"):
         from decabench.commands._documents import AnalysisDocument
 
+        counts = {name: len(rows) for name, (_, rows) in sample.items()}
         print_json(
             AnalysisDocument(
                 analysis=analysis,
                 checkpoint=str(checkpoint),
                 output=str(output),
-                examples={name: len(rows) for name, (_, rows) in sample.items()},
+                examples=counts,
                 lines=lines,
             )
         )

@@ -107,7 +107,7 @@ def train(
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON
-    from decabench.training import plan_training, run_training, show_score
+    from decabench.training import TrainingRequest, plan_training, run_training, show_score
 
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
@@ -116,11 +116,11 @@ def train(
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     say = note if is_set("quiet") else (lambda text: echo(folded(text)))
-    run = plan_training(
-        output,
-        chosen,
-        model or "",
-        [*given, *settings],
+    request = TrainingRequest(
+        output=output,
+        tasks=chosen,
+        model=model or "",
+        settings=[*given, *settings],
         config=config,
         init=init or "",
         home=home,
@@ -128,9 +128,11 @@ def train(
         resume=resume,
         include=include,
         report=say,
-        bar=is_chatty(),
     )
-    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
+    run = plan_training(request)
+    finished = run_training(
+        replace(run, bar=is_chatty(), stop_after=60 * (stop_after or 0.0), trackers=trackers)
+    )
     if os.environ.get("RANK", "0") == "0":
         if is_set("json"):
             from decabench.commands._documents import TrainingDocument

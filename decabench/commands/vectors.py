@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.commands._options import FiniteRange, home_option, include_option, require_torch, tasks_option
-
-if TYPE_CHECKING:
-    from decabench.vectors import Corpus, WordVectors
 
 __all__ = ["vectors"]
 
@@ -107,14 +104,20 @@ def ngrams(
 
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.tasks import DECATHLON
-    from decabench.vectors import NgramTraining, train_ngrams, write_ngram_vectors
+    from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, home_folder, known_tasks
+    from decabench.vectors import NgramTraining, read_corpus, train_ngrams, write_ngram_vectors
 
     _refuse(force, output)
-    start, on_terminal = time.monotonic(), is_chatty()
+    start, known = time.monotonic(), known_tasks(include)
     names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
-    corpus = _read(names, examples, home, include, on_terminal)
-    found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
+    not_texts = [name for name in names if isinstance(known[name].output, Tags | Tree | Number)]
+
+    def report(task: str) -> None:
+        if is_chatty():
+            note(f"Reading {task}")
+
+    corpus = read_corpus(Store(home_folder(home)), names, examples, report, not_texts)
+    found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), is_chatty())
     write_ngram_vectors(output, found)
     _print_document([output], len(found.index), found.dimension)
     echo(
@@ -122,21 +125,6 @@ def ngrams(
         f"{corpus.size:,} tokens ({corpus.distinct:,} distinct) of {len(names)} "
         f"{'task' if len(names) == 1 else 'tasks'} in {time.monotonic() - start:.1f} seconds."
     )
-
-
-def _read(
-    names: list[str], examples: int | None, home: Path | None, include: tuple[Path, ...], on_terminal: bool
-) -> Corpus:
-    from decabench.tasks import Number, Store, Tags, Tree, home_folder, known_tasks
-    from decabench.vectors import read_corpus
-
-    def report(task: str) -> None:
-        if on_terminal:
-            note(f"Reading {task}")
-
-    known = known_tasks(include)
-    not_texts = [name for name in names if isinstance(known[name].output, Tags | Tree | Number)]
-    return read_corpus(Store(home_folder(home)), names, examples, report, not_texts)
 
 
 @vectors.command()
@@ -149,48 +137,29 @@ def convert(source: str, output: Path, force: bool) -> None:
     package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
     the same but their digest changes: a checkpoint trained with the old files still needs those.
     """
-    from decabench.vectors import index_path, write_word_vectors
+    from decabench.errors import DataError
+    from decabench.vectors import WordVectors, index_path, open_vectors, write_word_vectors
 
     index = index_path(output)
-    _refuse_own(source, output, index)
+    if Path(source).expanduser().resolve() in (output.resolve(), index.resolve()):
+        raise click.UsageError(f"{source} would be replaced by its own copy: name another file.")
     _refuse(force, output, index)
-    words = _open_words(source)
+    words = open_vectors(source)
+    if not isinstance(words, WordVectors):
+        raise DataError(f"{source} has no list of words: give vectors with a row for each word.")
     left_out = write_word_vectors(output, words)
-    _print_document([output, index], len(words.index) - len(left_out), words.dimension, left_out)
-    echo(
-        f"Wrote {_count_words(len(words.index) - len(left_out))} of dimension {words.dimension} to {output} and "
-        f"{index}."
-    )
+    count = len(words.index) - len(left_out)
+    _print_document([output, index], count, words.dimension, left_out)
+    counted = f"{count:,} {'word' if count == 1 else 'words'}"
+    echo(f"Wrote {counted} of dimension {words.dimension} to {output} and {index}.")
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        echo(f"Left out {_count_words(len(left_out))} that a line of text cannot hold: {shown}.")
+        echo(f"Left out {len(left_out):,} words that a line of text cannot hold: {shown}.")
 
 
 def _print_document(paths: list[Path], count: int, dimension: int, left_out: Sequence[str] = ()) -> None:
     if is_set("json"):
         from decabench.commands._documents import VectorsDocument
 
-        made = VectorsDocument(
-            paths=[str(path) for path in paths], vectors=count, dimension=dimension, left_out=list(left_out)
-        )
-        print_json(made)
-
-
-def _count_words(count: int) -> str:
-    return f"{count:,} {'word' if count == 1 else 'words'}"
-
-
-def _refuse_own(source: str, *paths: Path) -> None:
-    """Refuse to replace the source itself, with --force too."""
-    if Path(source).expanduser().resolve() in [path.resolve() for path in paths]:
-        raise click.UsageError(f"{source} would be replaced by its own copy: name another file.")
-
-
-def _open_words(source: str) -> WordVectors:
-    from decabench.errors import DataError
-    from decabench.vectors import WordVectors, open_vectors
-
-    found = open_vectors(source)
-    if not isinstance(found, WordVectors):
-        raise DataError(f"{source} has no list of words: give vectors with a row for each word.")
-    return found
+        shown = [str(path) for path in paths]
+        print_json(VectorsDocument(paths=shown, vectors=count, dimension=dimension, left_out=list(left_out)))

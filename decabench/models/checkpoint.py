@@ -14,10 +14,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,35 +32,29 @@ from decabench.errors import (
     DecabenchError,
     MissingDataError,
     StorageError,
-    UnknownNameError,
-    require_name,
 )
 from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
+from decabench.models.batches import Integers, Item, TextReader
 from decabench.models.devices import autocast, pick_device
 from decabench.models.family import (
     Batch,
     Family,
-    Integers,
-    Item,
     ModelReply,
     MultitaskNetwork,
-    TextReader,
     find_family,
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import INDEX, MODEL, StoredWeights, bounded, build_to_fit, load_tensors
+from decabench.models.tensors import INDEX, MODEL, StoredWeights, build_to_fit, limited, load_tensors
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
 
 __all__ = [
-    "Analysis",
     "Checkpoint",
     "CheckpointRecord",
     "TrainedModel",
     "batch_by_length",
-    "find_analysis",
     "find_checkpoint",
     "latest_checkpoint",
     "load_optimizer",
@@ -192,29 +185,6 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
         yield batch
 
 
-@dataclass(frozen=True)
-class Analysis:
-    """An analysis that `decabench analyze NAME` offers for the models of a family."""
-
-    summary: str
-    """A one-line description of what it shows."""
-    run: Callable[[TrainedModel, Mapping[str, tuple[Task, Sequence[Example]]], Path], Iterator[str]]
-    """(model, task name to task and examples, folder to fill) -> messages to print as they arrive."""
-    single: bool = False
-    """Whether it analyzes a single example."""
-
-
-def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
-    """Find an analysis by name in the family of a checkpoint. Raises UnknownNameError."""
-    analyses = checkpoint.family.analyses
-    if not analyses:
-        raise UnknownNameError(f"Unknown analysis {name!r}: the model {checkpoint.config.name} has none.")
-    kind = f"analysis of the model {checkpoint.config.name}"
-    module, _, attribute = analyses[require_name(name, analyses, kind)].partition(":")
-    found: Analysis = getattr(import_module(module), attribute)
-    return found
-
-
 def find_checkpoint(path: Path) -> Path:
     """Find the folder of a checkpoint: the path itself, or the best (else the latest) of a run's folder.
 
@@ -222,42 +192,27 @@ def find_checkpoint(path: Path) -> Path:
     """
     if path.is_file():
         raise DataError(
-            f"{path} is a file, not the folder of a checkpoint or of a training run. A submission, or the record of a "
-            "run, has no weights: give the folder that they are in, or train the run."
+            f"{path} is a file, not the folder of a checkpoint or of a training run: give the folder with the weights."
         )
     if (path / RECORD).is_file():
         return path
     if (folder := _pointed_to(path, BEST, LATEST)) is not None:
         return folder
-    if not path.is_dir():
-        there = ", ".join(_folders_with(path.parent, RECORD, BEST, LATEST))
-        raise MissingDataError(
-            f"There is no folder {path}: "
-            + (
-                f"beside it, {path.parent} has {there}."
-                if there
-                else "give that of a checkpoint or of a training run."
-            )
-        )
     if (path / "train.csv").is_file():
         raise MissingDataError(
             f"The training run in {path} has no checkpoint yet: it ended before its first. Begin it again with the "
             "same command, or have checkpoints sooner with --set checkpoint_every=STEPS."
         )
-    below = _folders_with(path, RECORD)
-    advice = (
-        f"give one of the folders in it: {', '.join(below)}"
-        if below
-        else "train a model with decabench train"
+    place = path if path.is_dir() else path.parent
+    files = (RECORD,) if path.is_dir() else (RECORD, BEST, LATEST)
+    near = sorted({found.parent.name for file in files for found in place.glob(f"*/{file}")})
+    advice = f"{place} has {', '.join(near)}" if near else "train a model with decabench train"
+    fault = (
+        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it)"
+        if path.is_dir()
+        else f"There is no folder {path}"
     )
-    raise MissingDataError(
-        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): {advice}."
-    )
-
-
-def _folders_with(place: Path, *files: str) -> list[str]:
-    """Return the names of the folders in a place that have one of the files."""
-    return sorted({found.parent.name for file in files for found in place.glob(f"*/{file}")})
+    raise MissingDataError(f"{fault}: {advice}.")
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
@@ -431,13 +386,14 @@ class Checkpoint:
     @property
     def vectors(self) -> tuple[str, ...]:
         """The names of its word vectors, and of encoders; paths if they are inside the checkpoint."""
-        return tuple(map(self._own_vectors, self.record.config["vectors"]))
 
-    def _own_vectors(self, name: str) -> str:
-        prefix, path = split_name(name)
-        own = self.folder / path
-        is_there = path == Path(path).name and (own.is_dir() if prefix else own.is_file())
-        return f"{prefix}{own}" if path and is_there else name
+        def own(name: str) -> str:
+            prefix, path = split_name(name)
+            inside = self.folder / path
+            is_there = path == Path(path).name and (inside.is_dir() if prefix else inside.is_file())
+            return f"{prefix}{inside}" if path and is_there else name
+
+        return tuple(map(own, self.record.config["vectors"]))
 
     def digest(self) -> str:
         """The SHA-256 digest of weights and vocabulary, as `sha256:HEX`."""
@@ -504,13 +460,13 @@ class Checkpoint:
             )
         return vectors
 
-    def bounded(self, words: int) -> AbstractContextManager[None]:
+    def limited(self, words: int) -> AbstractContextManager[None]:
         """Stop a network that is built from its configuration, if it is far larger than its weights. Raises DataError.
 
         The network may have another vocabulary, of so many words.
         """
         shapes = StoredWeights.find(self.folder).shapes()
-        return bounded(shapes, str(self.folder / RECORD), vectors=words * _WIDEST)
+        return limited(shapes, str(self.folder / RECORD), vectors=words * _WIDEST)
 
     def load(
         self, device: str = "auto", precision: str = "auto", words: WordTable | None = None

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from torch import Tensor, nn
 
-from decabench.models.family import (
-    ColumnBatch,
-    Family,
-    Item,
-    Losses,
-    ModelReply,
-    MultitaskNetwork,
-    TextReader,
-)
-from decabench.models.heads import ClassifierHead, TaskHeads, encode_target
+from decabench.models.batches import ColumnBatch, Item, TextReader
+from decabench.models.family import Family
+from decabench.models.heads import ClassifierHead, HeadedNetwork, TaskHeads, with_target
 from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes, max_over_time
 from decabench.tasks import Label, Question, Task
 from decabench.vectors import WordTable
@@ -46,21 +38,17 @@ class ClassifierConfig:
     """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
-        check_sizes("classifier", self.dimension, self.dropout)
+        check_sizes(self.dimension, self.dropout)
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
     """Encode context and question as one sequence of words."""
     text = np.concatenate([reader.context(question.context), reader.text(question.question)])
-    return (
-        {"text": text} if answer is None else {"text": text, **encode_target(answer, task.output, reader, 0)}
-    )
+    return with_target({"text": text}, answer, task, reader)
 
 
-class Classifier(MultitaskNetwork):
+class Classifier(HeadedNetwork):
     """Embedding, BiLSTM, maximum over time, and a softmax for each task."""
-
-    vocabulary_rows = ("embed.table",)
 
     def __init__(self, config: ClassifierConfig, outputs: Mapping[str, Label], words: WordTable) -> None:
         super().__init__()
@@ -69,20 +57,10 @@ class Classifier(MultitaskNetwork):
         self.dropout = nn.Dropout(config.dropout)
         self.heads = TaskHeads(outputs, lambda output: ClassifierHead(config.dimension, output))
 
-    def represent(self, batch: ColumnBatch) -> Tensor:
-        """(B, d)"""
-        states, _, _ = self.encoder(self.embed(batch, "text"), batch.lengths["text"])
-        return cast(Tensor, self.dropout(max_over_time(states, batch.lengths["text"])))
-
-    def losses(self, batch: ColumnBatch) -> Losses:
-        return self.heads[batch.task].losses(self.represent(batch), batch.columns, batch.lengths["text"])
-
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        texts = self.heads[batch.task].answers(self.represent(batch), batch.lengths["text"])
-        return [
-            ModelReply(text, True, n, 1)
-            for text, n in zip(texts, batch.lengths["text"].tolist(), strict=True)
-        ]
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        lengths = batch.lengths["text"]
+        states, _, _ = self.encoder(self.embed(batch, "text"), lengths)
+        return self.dropout(max_over_time(states, lengths)), lengths
 
 
 FAMILY = Family(

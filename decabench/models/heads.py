@@ -1,9 +1,10 @@
 """Heads, which turn the states of a network into answers: one class for each kind of output.
 
-A head is built from a task's `Output` once all of its labels are known. `encode_target` encodes an answer as columns of
-an item (TARGETS), `losses` compares states with those columns, `answers` returns texts. Free text is different: its
-words are a column of words, and one GeneratorHead serves all tasks. B examples, T tokens, d the width of the states,
-C labels, n words of an answer, v words of the vocabulary.
+A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as columns of
+an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and `HeadedNetwork` calls both.
+Free text is different: its words are a column of words, and one GeneratorHead serves all tasks.
+
+B examples, T tokens, d the width of the states, C labels, n words of an answer, v words of the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DataError
+from decabench.models.batches import ColumnBatch, Item, TextReader
 from decabench.models.decoding import beam_search, greedy
-from decabench.models.family import Item, Losses, ModelReply, TextReader
+from decabench.models.family import Losses, ModelReply, MultitaskNetwork
 from decabench.models.layers import linear_in_full, token_mask
-from decabench.tasks import Label, Number, Output, Tags, Tree
+from decabench.tasks import Label, Number, Output, Tags, Task, Tree
 from decabench.vectors import EOS, INIT, PAD, UNKNOWN, WordTable
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "CrfHead",
     "GeneratorHead",
     "Head",
+    "HeadedNetwork",
     "LayeredHead",
     "ParserHead",
     "RegressorHead",
@@ -41,6 +44,7 @@ __all__ = [
     "encode_target",
     "part_name",
     "spanning_tree",
+    "with_target",
 ]
 
 TREES = ("greedy", "spanning")
@@ -54,6 +58,14 @@ TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "number": "numbers",
 }
 """The columns that `encode_target` creates, in the form of `Family.columns`."""
+
+
+def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, tokens: int = 0) -> Item:
+    """Add the columns of an answer to an item with so many tokens; without an answer, return the item.
+
+    Raises DataError if the answer does not fit the task's output.
+    """
+    return item if answer is None else {**item, **encode_target(answer, task.output, reader, tokens)}
 
 
 def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) -> Item:
@@ -99,6 +111,9 @@ def _check_count(answer: str, tokens: int, what: str) -> None:
 class Head(nn.Module):
     """Base class of all heads."""
 
+    by_token = False
+    """Whether an answer has a part for each token."""
+
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Compare the states of a batch with its target columns. `lengths`, (B,), counts tokens, on the CPU."""
         raise NotImplementedError
@@ -112,6 +127,10 @@ class LayeredHead(Head):
     """A task's own layers, which its network runs, below the head that compares and answers."""
 
     output: Head
+
+    @property
+    def by_token(self) -> bool:  # type: ignore[override]
+        return self.output.by_token
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         return self.output.losses(x, targets, lengths)
@@ -146,6 +165,32 @@ class TaskHeads(nn.Module):
 
     def __getitem__(self, task: str) -> Head:
         return cast(Head, self._modules[part_name(task)])
+
+
+class HeadedNetwork(MultitaskNetwork):
+    """A network that ends with a head for each task."""
+
+    vocabulary_rows: tuple[str, ...] = ("embed.table",)
+    heads: TaskHeads
+
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        """Return what the head of the batch's task reads, (B, d) or (B, T, d), and the lengths of its texts, (B,).
+
+        If an example has several texts, the lengths are those of all first texts, then of all second ones.
+        """
+        raise NotImplementedError
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        x, lengths = self.head_input(batch)
+        return self.heads[batch.task].losses(x, batch.columns, lengths)
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        head, (x, lengths) = self.heads[batch.task], self.head_input(batch)
+        read = lengths.view(-1, len(batch)).sum(0).tolist()
+        return [
+            ModelReply(text, True, n, n if head.by_token else 1)
+            for text, n in zip(head.answers(x, lengths), read, strict=True)
+        ]
 
 
 class ClassifierHead(Head):
@@ -186,6 +231,8 @@ class RegressorHead(Head):
 class SoftmaxHead(Head):
     """A softmax over the tags for each token independently, from (B, T, d)."""
 
+    by_token = True
+
     def __init__(self, width: int, output: Tags) -> None:
         super().__init__()
         self.names = output.names
@@ -204,6 +251,8 @@ class SoftmaxHead(Head):
 
 class CrfHead(Head):
     """A linear-chain CRF over the states of the tokens, (B, T, d), for whole sequences of tags."""
+
+    by_token = True
 
     def __init__(self, width: int, output: Tags) -> None:
         super().__init__()
@@ -231,11 +280,7 @@ def _join_names(numbers: Sequence[Sequence[int]], lengths: Tensor, names: Sequen
 
 
 class CRF(nn.Module):
-    """A linear-chain CRF over C labels (Lafferty et al. 2001), with a score for each transition between labels.
-
-    Implemented here in a few lines because the packages for it are unmaintained or depend on a framework. The tests
-    compare it with sums over all sequences.
-    """
+    """A linear-chain CRF over C labels (Lafferty et al. 2001), with a score for each transition between labels."""
 
     def __init__(self, labels: int) -> None:
         super().__init__()
@@ -275,6 +320,8 @@ class ParserHead(Head):
     m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root; the relation is classified from
     [h_t; h_head], with the right heads in training. `trees` is one of TREES.
     """
+
+    by_token = True
 
     def __init__(self, width: int, output: Tree, trees: str = "greedy") -> None:
         super().__init__()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -23,27 +22,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DataError, DecabenchError, require_name
-from decabench.models.family import (
-    ColumnBatch,
-    Family,
-    Item,
-    Losses,
-    ModelReply,
-    MultitaskNetwork,
-    TextReader,
-)
+from decabench.models.batches import ColumnBatch, Integers, Item, TextReader
+from decabench.models.family import Family, Losses
 from decabench.models.heads import (
     TARGETS,
     TREES,
     ClassifierHead,
     Head,
+    HeadedNetwork,
     ParserHead,
     SoftmaxHead,
     TaskHeads,
-    encode_target,
     part_name,
+    with_target,
 )
-from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
+from decabench.models.layers import BiLSTM, check_numbers, drop, max_over_time, token_mask
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
 from decabench.vectors import (
     PAD,
@@ -136,23 +129,20 @@ class JointManyTaskConfig:
     """What the words' vectors are multiplied by before training (guess)."""
 
     def __post_init__(self) -> None:
-        for key in ("hidden", "word_dimension", "label_dimension", "ratings", "pieces", "vocabulary"):
-            if getattr(self, key) < 1 + (key == "ratings"):
-                raise DecabenchError(
-                    f"model.{key} is {getattr(self, key)}: give {1 + (key == 'ratings')} or more."
-                )
-        for key in (
-            *("ngram_dimension", "word_dropout", "word_scale"),
-            *("lstm_decay", "classifier_decay", "successive", "successive_classifier"),
-        ):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 or more.")
-        for key in (
-            *("input_dropout", "pair_input_dropout", "rating_input_dropout", "vertical_dropout"),
-            *("classifier_dropout", "rating_dropout"),
-        ):
-            if not 0 <= getattr(self, key) < 1:
-                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 or more, and less than 1.")
+        check_numbers(
+            self,
+            counts=("hidden", "word_dimension", "label_dimension", "pieces", "vocabulary"),
+            weights=(
+                *("ngram_dimension", "word_dropout", "word_scale"),
+                *("lstm_decay", "classifier_decay", "successive", "successive_classifier"),
+            ),
+            rates=(
+                *("input_dropout", "pair_input_dropout", "rating_input_dropout"),
+                *("vertical_dropout", "classifier_dropout", "rating_dropout"),
+            ),
+        )
+        if self.ratings < 2:
+            raise DecabenchError(f"model.ratings is {self.ratings}: give 2 or more.")
         for task, level in self.levels.items():
             if level < 1:
                 raise DecabenchError(f"model.levels of {task} is {level}: give 1 or more.")
@@ -184,7 +174,7 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     else:
         texts = dict(zip(("tokens", "second"), reader.all_words(_split(question, task)), strict=True))
         tokens = texts["tokens"]
-    return texts if answer is None else {**texts, **encode_target(answer, task.output, reader, len(tokens))}
+    return with_target(texts, answer, task, reader, len(tokens))
 
 
 def _split(question: Question, task: Task) -> tuple[str, str]:
@@ -235,39 +225,26 @@ class WordParts:
         distinct = dict.fromkeys(gram for word in vocabulary for gram in ngrams(word)) if with_ngrams else ()
         self.ngrams = {gram: row for row, gram in enumerate(distinct)}
         """Row by n-gram."""
-        self._rows = array("q", [PAD, *[UNKNOWN] * (len(SPECIALS) - 1)])
-        self._grams = array("q")
-        self._ends = array("q", [0] * (len(SPECIALS) + 1))
-        self._fill()
+        self._rows = [PAD, *[UNKNOWN] * (len(SPECIALS) - 1)]
+        self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
-    def rows(self, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Tensor:
+    def rows(self, numbers: Integers) -> Tensor:
         """Return the row in the table of words of each number in the lexicon, (U,)."""
         self._fill()
-        return torch.from_numpy(self._all_rows[numbers])
+        return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
-    def ngram_rows(self, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Tensor, Tensor]:
+    def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
         """Return the rows of the distinct n-grams of all words, concatenated, and where those of each begin, (U,)."""
         self._fill()
-        starts, counts = self._all_ends[numbers], np.diff(self._all_ends)[numbers]
-        offsets = np.cumsum(counts) - counts
-        at = np.arange(counts.sum()) + np.repeat(starts - offsets, counts)
-        return torch.from_numpy(self._all_grams[at]), torch.from_numpy(offsets)
+        found = [self._grams[number] for number in numbers.tolist()]
+        counts = np.array([len(rows) for rows in found])
+        return torch.from_numpy(np.concatenate(found)), torch.from_numpy(np.cumsum(counts) - counts)
 
     def _fill(self) -> None:
-        if len(self._rows) == len(self._lexicon) and hasattr(self, "_all_rows"):
-            return
         for word in map(str.strip, self._lexicon.words[len(self._rows) :]):
             self._rows.append(self.words.get(word.lower(), UNKNOWN))
-            if self.ngrams:
-                self._grams.extend(
-                    self.ngrams[gram] for gram in dict.fromkeys(ngrams(word)) if gram in self.ngrams
-                )
-            self._ends.append(len(self._grams))
-        # Copies: a view would keep the arrays from growing.
-        self._all_rows, self._all_ends = (
-            np.array(values, dtype=np.int64) for values in (self._rows, self._ends)
-        )
-        self._all_grams = np.array(self._grams, dtype=np.int64)
+            grams = [self.ngrams[gram] for gram in dict.fromkeys(ngrams(word)) if gram in self.ngrams]
+            self._grams.append(np.array(grams, dtype=np.int64))
 
 
 class WordRepresentation(nn.Module):
@@ -421,6 +398,8 @@ class Maxout(nn.Module):
 
 class TagHead(Head):
     """A softmax over the tags of each token, above a ReLU layer (section 2.2), from (B, T, d)."""
+
+    by_token = True
 
     def __init__(self, width: int, output: Tags) -> None:
         super().__init__()
@@ -591,8 +570,10 @@ def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) ->
     return dict(sorted(made.items(), key=lambda pair: (pair[1], rank(pair[0]))))
 
 
-class JointManyTask(MultitaskNetwork):
+class JointManyTask(HeadedNetwork):
     """Stacked BiLSTMs, a head for each task on top of its layer, and embeddings of the labels that heads predict."""
+
+    vocabulary_rows = ()  # see table_rows
 
     def __init__(self, config: JointManyTaskConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__()
@@ -715,8 +696,7 @@ class JointManyTask(MultitaskNetwork):
                     labels = own if labels is None else labels + own
         return found
 
-    def represent(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return what the head of the batch's task reads, (B, T, 2H) or (B, d), and the lengths, (B,)."""
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
         task, level = batch.task, self.levels[batch.task]
         columns, lengths = batch.columns["tokens"], batch.lengths["tokens"]
         if not self._is_pair(task):
@@ -749,15 +729,7 @@ class JointManyTask(MultitaskNetwork):
     def losses(self, batch: ColumnBatch) -> Losses:
         """Return the first term of Eq. 6-10, summed over tokens; to be divided by sentences, not by tokens (code)."""
         self.trained = batch.task
-        x, lengths = self.represent(batch)
-        found = self.heads[batch.task].losses(x, batch.columns, lengths)
-        return {name: (value, len(batch)) for name, (value, _) in found.items()}
-
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        x, lengths = self.represent(batch)
-        texts = self.heads[batch.task].answers(x, lengths)
-        read = lengths.view(-1, len(batch)).sum(0).tolist()
-        return [ModelReply(text, True, n, len(text.split())) for text, n in zip(texts, read, strict=True)]
+        return {name: (value, len(batch)) for name, (value, _) in super().losses(batch).items()}
 
     # The other terms of Eq. 6-10
 

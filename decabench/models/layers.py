@@ -7,7 +7,7 @@ Equation numbers are those of "The Natural Language Decathlon". Linear maps have
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from decabench.errors import DecabenchError
-from decabench.models.family import ColumnBatch
+from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
 __all__ = [
@@ -144,29 +144,29 @@ def add_l2(network: nn.Module, weight: float) -> None:
 
 
 def check_numbers(
-    model: str, config: object, counts: Iterable[str], weights: Iterable[str], rates: Iterable[str]
+    config: object, counts: Iterable[str] = (), weights: Iterable[str] = (), rates: Iterable[str] = ()
 ) -> None:
-    """Check settings by name: counts of 1 or more, finite weights of 0 or more, rates of dropout.
+    """Check settings of a model by name: counts of 1 or more, finite weights of 0 or more, rates of dropout.
 
     Raises DecabenchError.
     """
-    for key in counts:
-        if (number := getattr(config, key)) < 1:
-            raise DecabenchError(f"The {model}'s model.{key} is {number}: give 1 or more.")
-    for key in weights:
-        if not 0 <= (number := getattr(config, key)) < math.inf:
-            raise DecabenchError(f"The {model}'s model.{key} is {number}: give 0 or more.")
-    for key in rates:
-        if not 0 <= (number := getattr(config, key)) < 1:
-            raise DecabenchError(f"The {model}'s model.{key} is {number}: give at least 0 and below 1.")
+    limits: dict[str, tuple[Iterable[str], Callable[[float], bool]]] = {
+        "1 or more": (counts, lambda number: number >= 1),
+        "0 or more": (weights, lambda number: 0 <= number < math.inf),
+        "at least 0 and below 1": (rates, lambda number: 0 <= number < 1),
+    }
+    for wanted, (keys, is_right) in limits.items():
+        for key in keys:
+            if not is_right(number := getattr(config, key)):
+                raise DecabenchError(f"model.{key} is {number}: give {wanted}.")
 
 
-def check_sizes(model: str, dimension: int, dropout: float) -> None:
+def check_sizes(dimension: int, dropout: float) -> None:
     """Check the width and dropout of a model with a BiLSTM. Raises DecabenchError."""
     if dimension < 2 or dimension % 2 or not 0 <= dropout < 1:
         raise DecabenchError(
-            f"The {model}'s dimension is {dimension} and its dropout {dropout}: give an even dimension, and a dropout "
-            "of at least 0 and below 1."
+            f"model.dimension is {dimension} and model.dropout {dropout}: give an even dimension, half of it for each "
+            "direction, and a dropout of at least 0 and below 1."
         )
 
 

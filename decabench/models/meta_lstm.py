@@ -31,24 +31,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DataError, require_name
-from decabench.models.family import (
-    SPLITS,
-    ColumnBatch,
-    Family,
-    Item,
-    Losses,
-    ModelReply,
-    MultitaskNetwork,
-    TextReader,
-)
+from decabench.models.batches import SPLITS, ColumnBatch, Item, TextReader
+from decabench.models.family import Family, Losses
 from decabench.models.heads import (
     ClassifierHead,
     CrfHead,
     Head,
+    HeadedNetwork,
     LayeredHead,
     SoftmaxHead,
     TaskHeads,
-    encode_target,
+    with_target,
 )
 from decabench.models.layers import WordEmbedding, add_l2, check_numbers, non_embeddings
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
@@ -147,9 +140,11 @@ class MetaLSTMConfig:
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
         require_name(self.split, SPLITS, "way to split texts (model.split)")
-        counts = ("hidden", "meta", "rank", "hyper", "hyper_embedding")
         check_numbers(
-            self.name, self, counts, ("adversarial", "orthogonality", "initial", "l2"), ("dropout",)
+            self,
+            counts=("hidden", "meta", "rank", "hyper", "hyper_embedding"),
+            weights=("adversarial", "orthogonality", "initial", "l2"),
+            rates=("dropout",),
         )
 
     @property
@@ -179,11 +174,7 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
         text = np.concatenate([text, reader.words(question.question)])
     elif answer is not None:
         reader.check_question(question.question)
-    return (
-        {"text": text}
-        if answer is None
-        else {"text": text, **encode_target(answer, task.output, reader, len(text))}
-    )
+    return with_target({"text": text}, answer, task, reader, len(text))
 
 
 def reverse(x: Tensor, lengths: Tensor) -> Tensor:
@@ -230,13 +221,10 @@ class TaskNetwork(LayeredHead):
         tags = CrfHead if config.crf else SoftmaxHead
         kind = ClassifierHead if isinstance(output, Label) else tags
         self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
-        self.is_tagger = isinstance(output, Tags)
 
 
-class MetaLSTM(MultitaskNetwork):
+class MetaLSTM(HeadedNetwork):
     """Embeddings, the shared network, and a network for each task."""
-
-    vocabulary_rows = ("embed.table",)
 
     def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__()
@@ -277,21 +265,24 @@ class MetaLSTM(MultitaskNetwork):
 
     def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
         """Represent the texts of a batch, (B, width), or its tokens, (B, T, width), as the task needs."""
-        if not cast(TaskNetwork, self.heads[batch.task]).is_tagger:
+        if not self.heads[batch.task].by_token:
             states = [self._last(part, batch) for part in states]
         return cast(Tensor, self.dropout(torch.cat(states, -1)))
+
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        return self._represent(self._read(batch), batch), batch.lengths["text"]
 
     def trace(self, batch: ColumnBatch) -> tuple[Tensor, None]:
         """Represent every word of a batch as its texts are represented, (B, T, width); there is no fusion gate."""
         return torch.cat(self._read(batch), 2), None
 
     def losses(self, batch: ColumnBatch) -> Losses:
+        if not self.sharing.adversarial:
+            return super().losses(batch)
         states = self._read(batch)
         x = self._represent(states, batch)
         made = self.heads[batch.task].losses(x, batch.columns, batch.lengths["text"])
-        if self.sharing.adversarial:
-            made |= self._adversarial_losses(batch.task, *(self._last(part, batch) for part in states))
-        return made
+        return made | self._adversarial_losses(batch.task, *(self._last(part, batch) for part in states))
 
     def _adversarial_losses(self, task: str, shared: Tensor, own: Tensor) -> Losses:
         """The losses of Liu et al. 2017, sections 4.2 and 4.3, from the last states, (B, h).
@@ -309,14 +300,6 @@ class MetaLSTM(MultitaskNetwork):
     def adjust_gradients(self) -> None:
         add_l2(self, self.config.l2)
 
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        x = self._represent(self._read(batch), batch)
-        task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
-        return [
-            ModelReply(text, True, n, n if task.is_tagger else 1)
-            for text, n in zip(task.answers(x, lengths), lengths.tolist(), strict=True)
-        ]
-
 
 def reverse_gradient(x: Tensor) -> Tensor:
     """Return x, whose gradient is negated on its way back (Ganin and Lempitsky 2015)."""
@@ -330,5 +313,5 @@ FAMILY = Family(
     encode=encode,
     build=MetaLSTM,
     losses=("label", "tags", "adversarial", "orthogonality"),
-    analyses={"fusion": "decabench.models.fusion_analysis:FUSION"},
+    analyses={"fusion": "decabench.models.analyses:FUSION"},
 )

@@ -7,7 +7,7 @@ v words that can be generated, o words of the batch beyond them, U distinct word
 Read this file in order: `Encoder` and `Decoder`, and then `MQAN` with its `losses` and `answers`. Other files hold the
 configuration and how examples become batches (`mqan_batch.py`), the decoder's loop over time with its gradient
 (`recurrence.py`), greedy and beam search (`decoding.py`), and analyses of what the model points at
-(`mqan_analyses.py`).
+(`analyses.py`).
 
 The ablations omit parts (Table 2): `catt` has no question pointer, so the question's side ends with coattention; `satt`
 reads context and question as one sequence, without coattention; `s2s` also lacks self-attention.
@@ -579,7 +579,7 @@ FAMILY = Family(
     pool_share=1 / 8,
     abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs", "contextual"}),
     analyses={
-        "pointers": "decabench.models.mqan_analyses:POINTERS",
-        "attention": "decabench.models.mqan_analyses:ATTENTION",
+        "pointers": "decabench.models.analyses:POINTERS",
+        "attention": "decabench.models.analyses:ATTENTION",
     },
 )

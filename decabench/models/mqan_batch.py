@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import Item, TextReader, number_distinct, pad
+from decabench.models.batches import Integers, Item, TextReader, number_distinct, pad
+from decabench.models.layers import check_numbers
 from decabench.tasks import Question, Task
 from decabench.vectors import EOS, INIT, UNKNOWN, WordTable
 
@@ -32,8 +32,6 @@ __all__ = [
     "encode",
     "padded_length",
 ]
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,8 @@ class MQANConfig:
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
-        for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 1 or more.")
+        counts = ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens")
+        check_numbers(self, counts, rates=("dropout",))
         if self.max_answer_tokens > _LONGEST_ANSWER:
             raise DecabenchError(
                 f"model.max_answer_tokens is {self.max_answer_tokens:,}: give at most {_LONGEST_ANSWER:,}, for which "
@@ -113,12 +110,9 @@ class MQANConfig:
             raise DecabenchError(
                 f"model.dimension is {self.dimension}: give an even number, half of it for each direction."
             )
-        if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"model.dropout is {self.dropout}: give a number of at least 0 and below 1.")
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"model.lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
-                "the same as dropout."
+                f"model.lstm_dropout is {self.lstm_dropout}: give at least 0 and below 1, or -1 for that of dropout."
             )
 
     @property

@@ -27,8 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import SPLITS, ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, Head, LayeredHead, SoftmaxHead, TaskHeads
+from decabench.models.batches import SPLITS, ColumnBatch
+from decabench.models.family import Family, Losses
+from decabench.models.heads import ClassifierHead, Head, HeadedNetwork, LayeredHead, SoftmaxHead, TaskHeads
 from decabench.models.layers import WordEmbedding, add_l2, check_numbers, token_mask
 from decabench.models.meta_lstm import encode
 from decabench.models.multitask_encoders import (
@@ -149,24 +150,27 @@ class RecurrentModulesConfig:
         require_name(self.extension, EXTENSIONS, "extension (model.extension)")
         require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
         require_name(self.gates, GATES, "kind of gates (model.gates)")
-        counts = ("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size")
-        weights = ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2", "word_range")
-        check_numbers(self.name, self, counts, weights, ("dropout",))
+        check_numbers(
+            self,
+            counts=("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size"),
+            weights=("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2", "word_range"),
+            rates=("dropout",),
+        )
         if self.depth < 2:
-            raise DecabenchError(f"The {self.name}'s depth is {self.depth}: give 2 or more.")
+            raise DecabenchError(f"model.depth is {self.depth}: give 2 or more.")
         if self.name == "sluice" and self.hidden % 2:
-            raise DecabenchError(f"The sluice's hidden is {self.hidden}: give an even number.")
+            raise DecabenchError(f"model.hidden is {self.hidden}: give an even number for sluice.")
         for key in ("stitch", "encoder_open", "decoder_open"):
             if not 0 <= getattr(self, key) <= 1:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 to 1.")
-        if self.word_range and not self.train_embeddings:
-            raise DecabenchError(
-                f"The {self.name}'s word_range is {self.word_range}, but train_embeddings is false: vectors at random "
-                "have to be trained."
-            )
+                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 to 1.")
         for key in ("temperature", "least_temperature"):
             if not 0 < getattr(self, key) < math.inf:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give more than 0.")
+                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give more than 0.")
+        if self.word_range and not self.train_embeddings:
+            raise DecabenchError(
+                f"model.word_range is {self.word_range}, but train_embeddings is false: random vectors have to be "
+                "trained."
+            )
 
     @property
     def is_modular(self) -> bool:
@@ -420,8 +424,7 @@ class TaskPart(LayeredHead):
         elif config.extension != "none":
             self.extension = DirectMessages(h) if config.extension == "direct" else SharedMessages(h)
             width += h
-        self.is_tagger = isinstance(output, Tags)
-        kind = SoftmaxHead if self.is_tagger else ClassifierHead
+        kind = SoftmaxHead if isinstance(output, Tags) else ClassifierHead
         self.output = kind(width, cast(Any, output))
 
 
@@ -437,10 +440,8 @@ class Represented:
     """The connections to the task's decoder, layer by layer."""
 
 
-class RecurrentModules(MultitaskNetwork):
+class RecurrentModules(HeadedNetwork):
     """Embeddings, the encoder, what all tasks share in its extension, and each task's own part."""
-
-    vocabulary_rows = ("embed.table",)
 
     def __init__(
         self, config: RecurrentModulesConfig, outputs: Mapping[str, Output], words: WordTable
@@ -505,7 +506,7 @@ class RecurrentModules(MultitaskNetwork):
         x = self.dropout(self.embed(batch, "text"))
         networks = [list(cast(Any, own.lstms)) for own in self._parts()]
         states = self.encoder(x, self.tasks.index(batch.task), networks, lengths)
-        where = _Places(part.is_tagger, x, lengths)
+        where = _Places(part.by_token, x, lengths)
         h = where(states)
         encoder = decoder = None
         match part.extension:
@@ -523,11 +524,14 @@ class RecurrentModules(MultitaskNetwork):
             case _:
                 pass
         h = self.dropout(h)
-        if part.is_tagger:
+        if part.by_token:
             full = h.new_zeros(*x.shape[:2], h.shape[1])
             full[token_mask(lengths, x)] = h
             h = full
         return Represented(h, encoder, decoder)
+
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        return self.represent(batch).x, batch.lengths["text"]
 
     def losses(self, batch: ColumnBatch) -> Losses:
         found = self.represent(batch)
@@ -551,18 +555,10 @@ class RecurrentModules(MultitaskNetwork):
                 made[f"{side}_likely"] = (routes.likely.mean(1).sum(), tokens)
         return made
 
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        part, lengths = cast(TaskPart, self.heads[batch.task]), batch.lengths["text"]
-        texts = part.answers(self.represent(batch).x, lengths)
-        return [
-            ModelReply(text, True, n, n if part.is_tagger else 1)
-            for text, n in zip(texts, lengths.tolist(), strict=True)
-        ]
-
     def begin_phase(self, phase: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(
             0.0
-        )  # this phase may be counted in steps, unlike one before it
+        )  # unlike the phase before, this one may be counted in steps
 
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)
@@ -604,5 +600,5 @@ FAMILY = Family(
         *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
     ),
     measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
-    analyses={"routes": "decabench.models.route_analysis:ROUTES"},
+    analyses={"routes": "decabench.models.analyses:ROUTES"},
 )

@@ -28,8 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import SPLITS, ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads, part_name
+from decabench.models.batches import SPLITS, ColumnBatch
+from decabench.models.family import Family, Losses
+from decabench.models.heads import ClassifierHead, HeadedNetwork, LayeredHead, TaskHeads, part_name
 from decabench.models.layers import (
     WordEmbedding,
     add_l2,
@@ -107,7 +108,7 @@ class SharedMemoryConfig:
         require_name(self.fusion, ("own", "shared"), "fusion")
         require_name(self.bag, ("", "sum", "mean"), "bag")
         counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
-        check_numbers(self.name, self, counts, ("initial", "l2"), ("dropout",))
+        check_numbers(self, counts, weights=("initial", "l2"), rates=("dropout",))
 
     @property
     def is_mean(self) -> bool:
@@ -130,17 +131,14 @@ class TaskLayers(LayeredHead):
         self.output = ClassifierHead(width, output)
 
 
-class TextClassifier(MultitaskNetwork):
+class TextClassifier(HeadedNetwork):
     """What all models have: embeddings, layers of each task, and one vector for each text."""
-
-    vocabulary_rows: tuple[str, ...] = ("embed.table",)
 
     def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
         super().__init__()
         self.config = config
         self.embed = self._make_embedding(words, part)
         self.dropout = nn.Dropout(config.dropout)
-        self.heads: TaskHeads
 
     def _make_embedding(self, words: WordTable, part: slice) -> WordEmbedding:
         config = self.config
@@ -155,6 +153,10 @@ class TextClassifier(MultitaskNetwork):
         """Represent the texts of each batch, (B, width)."""
         raise NotImplementedError
 
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        (x,) = self.represent([batch])
+        return self.dropout(x), batch.lengths["text"]
+
     def forward(self, *batches: ColumnBatch) -> list[Losses]:
         """Compute the losses of batches of different tasks, read in one go (Eq. 21 for those that train together)."""
         return [
@@ -162,17 +164,8 @@ class TextClassifier(MultitaskNetwork):
             for x, batch in zip(self.represent(batches), batches, strict=True)
         ]
 
-    def losses(self, batch: ColumnBatch) -> Losses:
-        return self.forward(batch)[0]
-
     def adjust_gradients(self) -> None:
         add_l2(self, self.config.l2)
-
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        lengths = batch.lengths["text"]
-        (x,) = self.represent([batch])
-        texts = self.heads[batch.task].answers(self.dropout(x), lengths)
-        return [ModelReply(text, True, n, 1) for text, n in zip(texts, lengths.tolist(), strict=True)]
 
 
 def _empty(*shape: int) -> nn.Parameter:
@@ -386,5 +379,5 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
-    analyses={"fusion": "decabench.models.fusion_analysis:FUSION"},
+    analyses={"fusion": "decabench.models.analyses:FUSION"},
 )

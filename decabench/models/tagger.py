@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from torch import Tensor, nn
 
-from decabench.models.family import (
-    ColumnBatch,
-    Family,
-    Item,
-    Losses,
-    ModelReply,
-    MultitaskNetwork,
-    TextReader,
-)
-from decabench.models.heads import CrfHead, SoftmaxHead, TaskHeads, encode_target
+from decabench.models.batches import ColumnBatch, Item, TextReader
+from decabench.models.family import Family
+from decabench.models.heads import CrfHead, HeadedNetwork, SoftmaxHead, TaskHeads, with_target
 from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes
 from decabench.tasks import Question, Tags, Task
 from decabench.vectors import WordTable
@@ -46,21 +38,17 @@ class TaggerConfig:
     """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
-        check_sizes("tagger", self.dimension, self.dropout)
+        check_sizes(self.dimension, self.dropout)
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
     """Encode the tokens of the context; the question is the same for all examples and adds nothing."""
     tokens = reader.tokens(question.context)
-    if answer is None:
-        return {"tokens": tokens}
-    return {"tokens": tokens, **encode_target(answer, task.output, reader, len(tokens))}
+    return with_target({"tokens": tokens}, answer, task, reader, len(tokens))
 
 
-class Tagger(MultitaskNetwork):
+class Tagger(HeadedNetwork):
     """Embedding, BiLSTM, and a CRF (or a softmax) for each task."""
-
-    vocabulary_rows = ("embed.table",)
 
     def __init__(self, config: TaggerConfig, outputs: Mapping[str, Tags], words: WordTable) -> None:
         super().__init__()
@@ -70,20 +58,10 @@ class Tagger(MultitaskNetwork):
         kind = CrfHead if config.crf else SoftmaxHead
         self.heads = TaskHeads(outputs, lambda output: kind(config.dimension, output))
 
-    def represent(self, batch: ColumnBatch) -> Tensor:
-        """(B, T, d)"""
-        states, _, _ = self.encoder(self.embed(batch, "tokens"), batch.lengths["tokens"])
-        return cast(Tensor, self.dropout(states))
-
-    def losses(self, batch: ColumnBatch) -> Losses:
-        return self.heads[batch.task].losses(self.represent(batch), batch.columns, batch.lengths["tokens"])
-
-    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        texts = self.heads[batch.task].answers(self.represent(batch), batch.lengths["tokens"])
-        return [
-            ModelReply(text, True, n, n)
-            for text, n in zip(texts, batch.lengths["tokens"].tolist(), strict=True)
-        ]
+    def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        lengths = batch.lengths["tokens"]
+        states, _, _ = self.encoder(self.embed(batch, "tokens"), lengths)
+        return self.dropout(states), lengths
 
 
 FAMILY = Family(

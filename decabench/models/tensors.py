@@ -18,7 +18,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -34,31 +34,31 @@ from decabench.errors import DataError, DecabenchError
 from decabench.files import atomic_file
 from decabench.untrusted import read_json
 
-_Network = TypeVar("_Network", bound=nn.Module)
-
 __all__ = [
     "INDEX",
     "LEAST_SHARD",
     "MODEL",
     "Shapes",
     "StoredWeights",
-    "bounded",
     "build_to_fit",
+    "check_size",
+    "limited",
     "load_tensors",
     "write_shards",
 ]
+
+_Network = TypeVar("_Network", bound=nn.Module)
+_Value = TypeVar("_Value")
 
 MODEL, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name to shape of each tensor."""
 
-_ADVICE = "use an unchanged copy of the checkpoint"
-
-
 LEAST_SHARD = 100_000
 """The smallest size of a shard in bytes: its header takes some of it."""
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+_ADVICE = "use an unchanged copy of the checkpoint"
 _FAULTS = (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError)
 
 
@@ -97,85 +97,58 @@ class StoredWeights:
     """The safetensors files, in order."""
     slices: Mapping[str, int]
     """The number of slices of each tensor that is stored in slices."""
-    homes: Mapping[str, str]
-    """The file of each tensor or slice, according to the index; empty without an index."""
 
     @classmethod
     def find(cls, folder: Path) -> StoredWeights:
         """Find the weights in a checkpoint's folder. Raises DataError if the index is damaged or a shard is missing."""
         index = folder / INDEX
         if (folder / MODEL).is_file() or not index.is_file():
-            return cls((folder / MODEL,), {}, {})
+            return cls((folder / MODEL,), {})
         try:
             content = read_json(index, 1 << 24)
             homes, slices = content["weight_map"], content["metadata"].get("slices", {})
-            names = {str(name) for name in homes.values()}
+            names = sorted({str(name) for name in homes.values()})
             if not names or not all(map(_SHARD.fullmatch, names)):
                 raise ValueError("it names other files than shards of a model")
             if not all(type(count) is int and 1 < count <= len(homes) for count in slices.values()):
                 raise ValueError("its slices are not counted in whole numbers")
-            for name, count in slices.items():
-                if any(f"{name}/{part}" not in homes for part in range(1, count + 1)):
-                    raise ValueError(f"it lacks a slice of {name!r}")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{index} is not an index of weights ({error}): {_ADVICE}.") from error
-        if missing := [name for name in sorted(names) if not (folder / name).is_file()]:
+        if missing := [name for name in names if not (folder / name).is_file()]:
             raise DataError(
                 f"{folder} lacks {', '.join(missing)}, of the {len(names)} shards of its weights: copy all of them."
             )
-        return cls(tuple(folder / name for name in sorted(names)), slices, homes)
+        return cls(tuple(folder / name for name in names), slices)
 
     def load(self) -> dict[str, Tensor]:
         """Load the tensors, in full precision. Raises DataError."""
-        found: dict[str, Tensor] = {}
-        expected = self._contents()
-        for path in self.files:
-            own = load_tensors(path)
-            _check(path, own, expected)
-            found |= own
-        for name, count in self.slices.items():
-            parts = [found.pop(f"{name}/{part}") for part in range(1, count + 1)]
-            try:
-                found[name] = torch.cat(parts)
-            except RuntimeError as error:
-                raise self._unlike(name) from error
-        return found
+        return self._joined(load_tensors, torch.cat)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Read the shapes of the tensors without loading them. Raises DataError."""
-        found: dict[str, tuple[int, ...]] = {}
-        expected = self._contents()
-        for path in self.files:
-            own = _file_shapes(path)
-            _check(path, own, expected)
-            found |= own
-        for name, count in self.slices.items():
-            parts = [found.pop(f"{name}/{part}") for part in range(1, count + 1)]
+
+        def join(parts: list[tuple[int, ...]]) -> tuple[int, ...]:
             if len({part[1:] for part in parts}) > 1 or not all(parts):
-                raise self._unlike(name)
-            found[name] = (sum(part[0] for part in parts), *parts[0][1:])
+                raise ValueError
+            return (sum(part[0] for part in parts), *parts[0][1:])
+
+        return self._joined(_file_shapes, join)
+
+    def _joined(
+        self, read: Callable[[Path], dict[str, _Value]], join: Callable[[list[_Value]], _Value]
+    ) -> dict[str, _Value]:
+        """Read all files, and join what is stored in slices."""
+        found: dict[str, _Value] = {}
+        for path in self.files:
+            found |= read(path)
+        for name, count in self.slices.items():
+            try:
+                found[name] = join([found.pop(f"{name}/{part}") for part in range(1, count + 1)])
+            except (KeyError, ValueError, RuntimeError) as error:
+                raise DataError(
+                    f"The slices of {name!r} in {self.files[0].parent} do not fit each other: {_ADVICE}."
+                ) from error
         return found
-
-    def _contents(self) -> dict[str, set[str]]:
-        """Return the tensors and slices of each shard, according to the index."""
-        contents: dict[str, set[str]] = {}
-        for name, home in self.homes.items():
-            contents.setdefault(home, set()).add(name)
-        return contents
-
-    def _unlike(self, name: str) -> DataError:
-        return DataError(
-            f"The slices of {name!r} in {self.files[0].parent} do not fit each other: {_ADVICE}."
-        )
-
-
-def _check(path: Path, own: Mapping[str, Any], contents: Mapping[str, set[str]]) -> None:
-    """Check that a shard holds what the index says, no more and no less; without an index, anything."""
-    expected = contents.get(path.name, set())
-    if contents and expected != own.keys():
-        name = min(expected ^ own.keys())
-        fault = "lacks" if name in expected else "should not have"
-        raise DataError(f"{path} {fault} {name!r}, according to {INDEX}: {_ADVICE}.")
 
 
 def write_shards(folder: Path, weights: Mapping[str, Tensor], limit: int) -> list[Path]:
@@ -244,20 +217,19 @@ def build_to_fit(
 ) -> Any:
     """Build a network whose tensors have these shapes. Raises DataError, which names `place`.
 
-    It is built without memory first, and never with many more or larger tensors than are stored; `vectors` is the
-    number of values in its word vectors, which are stored elsewhere. Tensors whose names begin with one of `optional`
-    need not be stored.
+    It is built without memory first, and never much larger than what is stored; `vectors` is the number of values in
+    its word vectors, which are stored elsewhere. Tensors whose names begin with one of `optional` need not be stored.
     """
-    with bounded(shapes, place, vectors):
+    with limited(shapes, place, vectors):
         try:
             with torch.device("meta"):
                 sketch = build()
-            implied = {name: tuple(value.shape) for name, value in sketch.state_dict().items()}
-            left_out = {name for name in implied.keys() - shapes.keys() if name.startswith(optional)}
-            _compare({name: implied[name] for name in implied if name not in left_out}, shapes, place)
+            for name, value in sketch.state_dict().items():
+                if name in shapes or not name.startswith(optional):
+                    _compare(name, tuple(value.shape), shapes.get(name), place)
         except DecabenchError:
             raise
-        except Exception:  # a network that needs values to be built: bounded all the same
+        except Exception:  # a network that needs values to be built: limited all the same
             pass
         try:
             return build()
@@ -269,44 +241,44 @@ def build_to_fit(
             ) from error
 
 
-def _compare(implied: Shapes, stored: Shapes, place: str) -> None:
-    for name, shape in implied.items():
-        if name not in stored:
-            raise DataError(f"The weights beside {place} lack {name!r}: {_ADVICE}.")
-        if stored[name] != shape:
-            given, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (stored[name], shape))
-            raise DataError(
-                f"The weights beside {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
-            )
+def _compare(name: str, implied: tuple[int, ...], stored: tuple[int, ...] | None, place: str) -> None:
+    if stored is None:
+        raise DataError(f"The weights beside {place} lack {name!r}: {_ADVICE}.")
+    if stored != implied:
+        given, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (stored, implied))
+        raise DataError(
+            f"The weights beside {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
+        )
 
 
 @contextmanager
-def bounded(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
+def limited(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
     """Stop a network that registers far more tensors or values than are stored, as soon as it does."""
-    most_values = max(2 * sum(map(prod, shapes.values())) + 10_000, vectors)
-    most_tensors = 4 * len(shapes) + 1_000
-    tensors = 0
 
-    def count(value: object) -> None:
-        nonlocal tensors
-        tensors += 1
-        if tensors > most_tensors or (isinstance(value, Tensor) and value.numel() > most_values):
-            raise DataError(f"{place} describes a network far larger than the weights beside it: {_ADVICE}.")
+    def refuse(size: str) -> DataError:
+        return DataError(f"{place} describes a network far larger than the weights beside it: {_ADVICE}.")
 
-    with _watched(count, buffers=True):
+    values = 4 * (sum(map(prod, shapes.values())) + vectors) + 100_000
+    with _counted(values, 4 * len(shapes) + 1_000, refuse):
         yield
 
 
 @contextmanager
-def _watched(see: Callable[[object], None], buffers: bool) -> Iterator[None]:
-    """Show `see` each parameter that a network registers meanwhile, and each buffer too if `buffers`."""
+def _counted(most_values: int, most_tensors: int, refuse: Callable[[str], DecabenchError]) -> Iterator[None]:
+    """Raise an error as soon as networks register more parameters and buffers, or more values in them, than these."""
+    tensors = values = 0
 
-    def show(module: nn.Module, name: str, value: object) -> None:
-        see(value)
+    def count(module: nn.Module, name: str, value: object) -> None:
+        nonlocal tensors, values
+        tensors += 1
+        values += value.numel() if isinstance(value, Tensor) else 0
+        if tensors > most_tensors or values > most_values:
+            raise refuse(f"{values:,} weights in {tensors:,} tensors, or more")
 
-    hooks = [registry.register_module_parameter_registration_hook(show)]
-    if buffers:
-        hooks.append(registry.register_module_buffer_registration_hook(show))
+    hooks = [
+        registry.register_module_parameter_registration_hook(count),
+        registry.register_module_buffer_registration_hook(count),
+    ]
     try:
         yield
     finally:
@@ -314,100 +286,48 @@ def _watched(see: Callable[[object], None], buffers: bool) -> Iterator[None]:
             hook.remove()
 
 
-# Networks of one's own settings
-
 _MOST_TENSORS = 20_000
 """More parameters than any network has: MQAN has 40 a layer."""
 
 
 class _TooLargeError(DecabenchError):
-    """A network of the settings is larger than this machine can hold, or than anybody could mean."""
+    """The network of some settings is larger than this machine can hold."""
 
 
-def build_network(build: Callable[[], _Network]) -> _Network:
-    """Build a network. Raises DecabenchError if it is larger than memory, or than numbers of sizes."""
-    try:
-        return build()
-    except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
-        text = str(error)
-        if isinstance(error, MemoryError) or re.search(
-            "alloc|[Oo]verflow|negative dimension|storage size", text
-        ):
-            first = text.splitlines()[0][:200] if text else "out of memory"
-            raise _TooLargeError(
-                f"The network of these settings is too large for this machine ({first}): give smaller sizes, such as "
-                "model.dimension."
-            ) from error
-        raise
+def check_size(build: Callable[[], _Network]) -> _Network | None:
+    """Build a network without memory, and refuse one whose weights this machine cannot hold. Raises DecabenchError.
 
-
-def check_size(
-    build: Callable[[], _Network], trained_bytes: Callable[[_Network], int] | None = None
-) -> _Network | None:
-    """Build a network without memory, to refuse one that this machine cannot hold at once. Raises DecabenchError.
-
-    With `trained_bytes`, which counts what a network takes to train, one is refused that takes more than is available.
-    Returns the network, whose weights have no values; None for what cannot be built in this way, and is not checked: it
-    tells its own faults when it is built.
+    Returns the network, whose weights have no values; None if it cannot be built in this way, and is not checked.
     """
-    tensors = weights = 0
-    memory = _memory()
 
-    def count(value: object) -> None:
-        nonlocal tensors, weights
-        tensors += 1
-        weights += value.numel() if isinstance(value, Tensor) else 0
-        # Before anything is done with it, which takes time even without memory.
-        if memory is not None and 4 * weights > memory:
-            raise _TooLargeError(
-                f"The network of these settings would have {weights:,} weights or more, {_gigabytes(4 * weights)} in "
-                f"single precision, which is too large for this machine: it has {_gigabytes(memory)} of memory. Give "
-                "smaller sizes, such as model.dimension."
-            )
-        if tensors > _MOST_TENSORS:
-            raise _TooLargeError(
-                f"The network of these settings would have more than {_MOST_TENSORS:,} matrices and vectors of "
-                "weights: give smaller sizes, such as model.layers."
-            )
+    def refuse(size: str) -> _TooLargeError:
+        return _TooLargeError(
+            f"The network of these settings is too large for this machine ({size}): give smaller sizes, such as "
+            "model.dimension or model.layers."
+        )
 
     try:
-        with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        with (
+            torch.device("meta"),
+            torch.random.fork_rng(devices=[]),
+            warnings.catch_warnings(),
+            _counted(_memory() // 4, _MOST_TENSORS, refuse),
+        ):
             warnings.simplefilter("ignore")  # about tables of an empty vocabulary
-            with _watched(count, buffers=False):
-                network = build_network(build)
+            return build()
     except _TooLargeError:
         raise
-    except Exception:
+    except Exception as error:
+        if re.search(
+            "alloc|[Oo]verflow|negative dimension|storage size", str(error)
+        ):  # numbers beyond any memory
+            raise refuse(str(error).splitlines()[0][:200]) from error
         return None
-    available = None if trained_bytes is None else _available()
-    if trained_bytes is not None and available is not None and (needed := trained_bytes(network)) > available:
-        raise _TooLargeError(
-            f"The network of these settings would take {_gigabytes(needed)} of memory to train, with gradients and the "
-            f"optimizer's state, and this machine has {_gigabytes(available)} available: give smaller sizes, such as "
-            "model.dimension or model.hidden."
-        )
-    return network
 
 
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:,.0f} GB" if size >= 1e11 else f"{size / 1e9:.3g} GB"
-
-
-def _memory() -> int | None:
-    """Return the machine's memory in bytes; None where the system does not say, as on Windows."""
+def _memory() -> int:
+    """Return the machine's memory in bytes; very much if the system does not say, as on Windows."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _available() -> int | None:
-    """Return how much memory this process can still get in bytes, also in a container; None if nobody says."""
-    sizes = [_memory()]
-    with suppress(OSError):
-        free = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
-        sizes.append(1024 * int(free[1]) if free else None)
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups, version 2 and 1; or `max`
-        with suppress(OSError, ValueError):
-            sizes.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
-    return min((size for size in sizes if size is not None), default=None)
+        return 1 << 60

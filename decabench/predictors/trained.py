@@ -47,11 +47,8 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
     defaults = ModelOptions()
-    given = {
-        field.name
-        for field in fields(options)
-        if getattr(options, field.name) != getattr(defaults, field.name)
-    }
+    names = [field.name for field in fields(options)]
+    given = {name for name in names if getattr(options, name) != getattr(defaults, name)}
     if refused := sorted(given - _HONOURED):
         raise DecabenchError(
             f"A trained model cannot honour {', '.join(refused)}: its options are {', '.join(sorted(_HONOURED))}."
@@ -105,7 +102,7 @@ class TrainedBackend:
         from decabench.vectors import short_name
 
         checkpoint = Checkpoint.open(self.target)
-        abilities = checkpoint.family.abilities
+        abilities, record = checkpoint.family.abilities, checkpoint.record
         asked = {"beam": self._beam > 1, "max_new_tokens": self.options.max_new_tokens is not None}
         for option, is_asked in asked.items():
             if is_asked and option not in abilities:
@@ -113,30 +110,26 @@ class TrainedBackend:
                     f"The model {checkpoint.config.name} does not generate text, so it cannot use "
                     f"--{option.replace('_', '-')}: leave it out."
                 )
-        config = checkpoint.record.config
-        generation: dict[str, Any] = {}
         if "max_new_tokens" in abilities:
-            generation = {
+            how: dict[str, Any] = {
                 "decoding": "greedy" if self._beam == 1 else {"beam": self._beam},
                 "max_new_tokens": self.options.max_new_tokens or checkpoint.config.max_answer_tokens,
             }
+        else:  # answers are the labels that the checkpoint names
+            how = {"outputs": record.outputs}
+        # Files by their names: their digests are beside them.
+        vectors = [short_name(name) for name in record.config["vectors"]]
+        original = (record.exported_from or {}).get("weights")
         return {
             "model": checkpoint.config.name,
             "weights": checkpoint.digest(),
             "files": checkpoint.file_digests(),
-            "exported_from": _original_weights(checkpoint.record.exported_from),
-            "vectors": checkpoint.record.vectors,
-            # Files by their names: their digests are beside them.
-            "config": {
-                **config,
-                "vectors": [short_name(name) for name in config["vectors"]],
-                "init": Path(config["init"]).name,
-            },
-            "step": checkpoint.record.step,
-            "training_data": checkpoint.record.data,
-            # Without the ability to generate, answers are the labels that the checkpoint names.
-            **({} if generation else {"outputs": checkpoint.record.outputs}),
-            **generation,
+            "exported_from": original if isinstance(original, str) else None,
+            "vectors": record.vectors,
+            "config": {**record.config, "vectors": vectors, "init": Path(record.config["init"]).name},
+            "step": record.step,
+            "training_data": record.data,
+            **how,
             "precision": _PRECISIONS[self.options.dtype],
         }
 
@@ -164,12 +157,6 @@ class TrainedBackend:
             return _Predictor(model, setting.task, self.options)
 
         yield make
-
-
-def _original_weights(exported_from: Mapping[str, Any] | None) -> str | None:
-    """Return the digest of the weights that an exported checkpoint was made from."""
-    found = (exported_from or {}).get("weights")
-    return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True)

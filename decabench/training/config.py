@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import types
-import typing
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_type_hints
+
+import msgspec
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.models import ModelConfig, find_family
@@ -39,11 +40,6 @@ __all__ = [
 ]
 
 BATCH_RULES = ("sum", "padded")
-_LARGEST_SEED = 2**63 - 1  # torch takes no larger one
-_MOST_STEPS = 10**9
-_MOST = {"steps": _MOST_STEPS, "epochs": 10**6}
-_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
 ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
@@ -51,13 +47,27 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders that give each task whole passes."""
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
+_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
+"""Settings that are tables by task, each of which has to be trained on."""
+_MOST = {"steps": 10**9, "epochs": 10**6, "epoch_steps": 10**9, "seed": 2**63 - 1}
+"""The largest values: more than a run could take, and than torch takes as a seed."""
 
 
-def _check_most(settings: Any, most: Mapping[str, int]) -> None:
-    """Raise DecabenchError for settings above what a run could take."""
-    for key, limit in most.items():
-        if getattr(settings, key) > limit:
-            raise DecabenchError(f"{key} is {str(getattr(settings, key))[:30]}: give at most {limit:,}.")
+def _check(settings: Any, keys: Sequence[str], wanted: str, is_right: Callable[[float], bool]) -> None:
+    """Check numbers, also those in tables. Raises DecabenchError."""
+    for key in keys:
+        given = getattr(settings, key)
+        is_table = isinstance(given, Mapping)
+        named = {f"{key} of {name}": value for name, value in given.items()} if is_table else {key: given}
+        for name, value in named.items():
+            if not is_right(value):
+                raise DecabenchError(f"{name} is {str(value)[:30]}: give {wanted}.")
+
+
+def _check_most(settings: Any) -> None:
+    for key, most in _MOST.items():
+        if getattr(settings, key, 0) > most:
+            raise DecabenchError(f"{key} is {str(getattr(settings, key))[:30]}: give at most {most:,}.")
 
 
 @dataclass(frozen=True)
@@ -71,9 +81,7 @@ class Phase:
     epochs: int = 0
     """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
     order: str = "turn"
-    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches; see `temperature`) or to how far its last validation `score` is below `targets`, in `sequence`, which
-    gives each task a whole pass and needs epochs, or `shuffled`: the same in another order of tasks each epoch."""
+    """How the task of each step is chosen, as the run's `order` says."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     freeze: tuple[str, ...] = ()
@@ -85,7 +93,7 @@ class Phase:
             raise DecabenchError(
                 f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
             )
-        _check_most(self, _MOST)
+        _check_most(self)
         if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
                 f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
@@ -251,40 +259,30 @@ class TrainConfig:
         require_name(self.optimizer, OPTIMIZERS, "optimizer")
         require_name(self.rate, RATES, "learning rate schedule (rate)")
         require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
-        for key in ("steps", "batch_tokens", "warmup", "decay_every", "minimum_count"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"{key} is {getattr(self, key)}: give 1 or more.")
-        for key in (
-            *(
-                "epochs",
-                "epoch_steps",
-                "first_steps",
-                "batch_examples",
-                "train_examples",
-                "skip_answer",
-                "validate_every",
-                "checkpoint_every",
-            ),
-            *("validation_examples", "patience", "seed", "clip", "accumulator", "weight_decay", "decay"),
-        ):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"{key} is {getattr(self, key)}: give 0 or more.")
-        for key in ("beta1", "beta2", "momentum"):
-            if not 0 <= getattr(self, key) < 1:
-                raise DecabenchError(
-                    f"{key} is {getattr(self, key)}: give a number of at least 0 and below 1."
-                )
-        if not 0 < self.temperature < math.inf:
-            raise DecabenchError(f"temperature is {self.temperature}: give a number above 0.")
-        for key in ("learning_rate", "epsilon"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"{key} is {getattr(self, key)}: give a finite number of 0 or more.")
-        _check_most(self, {"seed": _LARGEST_SEED, "epoch_steps": _MOST_STEPS, **_MOST})
+        counts = ("steps", "batch_tokens", "warmup", "decay_every", "minimum_count")
+        _check(
+            self,
+            (*counts, "skip_context", "cut_context", "batch_sizes"),
+            "1 or more",
+            lambda value: value >= 1,
+        )
+        numbers = (
+            *("epochs", "epoch_steps", "first_steps", "batch_examples", "train_examples", "skip_answer"),
+            *("validate_every", "checkpoint_every", "validation_examples", "patience", "seed", "clip"),
+            *("accumulator", "weight_decay", "decay", "cooldown", "learning_rate", "epsilon"),
+            *("weights", "loss_weights", "clips"),
+        )
+        _check(self, numbers, "0 or more", lambda value: 0 <= value < math.inf)
+        _check(self, ("beta1", "beta2", "momentum"), "at least 0 and below 1", lambda value: 0 <= value < 1)
+        _check(self, ("temperature", "targets"), "more than 0", lambda value: 0 < value < math.inf)
+        _check_most(self)
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
                 f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
             )
-        self._check_tables()
+        for key in _BY_TASK if self.tasks else ():
+            for task in getattr(self, key):
+                require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
                 "learn_validation leaves nothing to choose a checkpoint by: set best_by to 'last' and patience to 0; "
@@ -294,8 +292,6 @@ class TrainConfig:
             raise DecabenchError(
                 "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
             )
-        if self.cooldown < 0:
-            raise DecabenchError(f"cooldown is {self.cooldown}: give a number of steps, 0 or more.")
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
                 "iterations are batches per turn, and with together a step takes one of every task: leave iterations "
@@ -306,11 +302,8 @@ class TrainConfig:
                 raise DecabenchError(
                     f"cooldown is {self.cooldown}: give 0 to {self.steps}, the number of steps."
                 )
-            for key in ("validate_every", "checkpoint_every"):
-                if getattr(self, key) < 1:
-                    raise DecabenchError(
-                        f"{key} is {getattr(self, key)}: give 1 or more, or count in epochs."
-                    )
+            every = ("validate_every", "checkpoint_every")
+            _check(self, every, "1 or more, or count in epochs", lambda value: value >= 1)
         if self.epoch_steps and not (self.epochs or any(phase.epochs for phase in self.phases)):
             raise DecabenchError(
                 f"epoch_steps is {self.epoch_steps}, but the run is counted in steps: set epochs, or leave it out."
@@ -330,23 +323,6 @@ class TrainConfig:
     def needs_scores(self) -> bool:
         """Whether validation scores decide which tasks are trained, in the run or a phase."""
         return "score" in ([phase.order for phase in self.phases] or [self.order])
-
-    def _check_tables(self) -> None:
-        limits = {"skip_context": "tokens", "cut_context": "tokens", "batch_sizes": "examples"}
-        for key, unit in limits.items():
-            for task, value in getattr(self, key).items():
-                if value < 1:
-                    raise DecabenchError(f"{key} of {task} is {value}: give 1 or more {unit}.")
-        for key in ("weights", "loss_weights", "clips"):
-            for name, value in getattr(self, key).items():
-                if not 0 <= value < math.inf:
-                    raise DecabenchError(f"{key} of {name} is {value}: give a finite number of 0 or more.")
-        for name, value in self.targets.items():
-            if not 0 < value < math.inf:
-                raise DecabenchError(f"targets of {name} is {value}: give a score above 0.")
-        for key in _BY_TASK if self.tasks else ():
-            for task in getattr(self, key):
-                require_name(task, self.tasks, f"task ({key})")
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
@@ -369,18 +345,19 @@ def to_toml(config: TrainConfig) -> str:
 
 def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
-    return _from_file(path, _read_table_file(path), base)
+    content = _read_file(path)
+    require_named_model(content, path)
+    return _told_by(path, content, base)
 
 
-def _read_table_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         return read_toml(path)
     except (OSError, ValueError) as error:
         raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
 
 
-def _from_file(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
-    require_named_model(content, path)
+def _told_by(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
     try:
         return from_mapping(content, base)
     except DecabenchError as error:
@@ -440,12 +417,14 @@ def combine_settings(
     with the tasks. If the model is of another family than the file's, it keeps those of the file's model settings that
     it has too. Returns also the names of the others, which are left out. Raises DecabenchError, UnknownNameError.
     """
-    content = {} if path is None else _read_table_file(path)
+    content = {} if path is None else _read_file(path)
     given = _as_tables(settings)
     if path is not None:  # its own faults are told as its own
         other, own = model or _named_by(given), _named_by(content)
-        replaced = ":" in own and other not in ("", own)  # by a model of the user's choice: it is not run
-        _from_file(path, {key: content[key] for key in content if not replaced or key != "model"}, base)
+        is_replaced = ":" in own and other not in ("", own)  # by a model of the user's choice: it is not run
+        checked = {key: content[key] for key in content if not is_replaced or key != "model"}
+        require_named_model(checked, path)
+        _told_by(path, checked, base)
     if model:
         if not isinstance(table := given.get("model", {}), Mapping):
             raise DecabenchError(
@@ -455,36 +434,29 @@ def combine_settings(
     for key, value in (("tasks", list(tasks)), ("init", init)):
         if value:
             given.setdefault(key, value)
-    left_out: list[str] = []
-    if given.get("phases", content.get("phases", base.phases)):
-        for key in ("schedule", "order", "together", "steps", "epochs"):
-            if key in given:
-                raise DecabenchError(
-                    f"{key} is {given[key]!r}, but there are phases, which replace it: leave {key} out, or set "
-                    "phases to []."
-                )
+    has_phases = given.get("phases", content.get("phases", base.phases))
+    if has_phases and (replaced := given.keys() & {"schedule", "order", "together", "steps", "epochs"}):
+        key = min(replaced)
+        raise DecabenchError(
+            f"{key} is {given[key]!r}, but there are phases, which replace it: leave {key} out, or set phases to []."
+        )
     if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
         raise DecabenchError(
             f"steps is {given['steps']}, but epochs is {epochs}, and a run is counted in one of the two: leave steps "
             "out, or set epochs to 0."
         )
-    new = given.get("model")
-    if isinstance(new, Mapping) and "name" in new and "model" in content:
-        has = {
-            entry.name for entry in fields(find_family(_read_scalar(new["name"], str, "model.name")).config)
-        }
+    left_out: list[str] = []
+    if "model" in content and (name := _named_by(given)):
+        has = {entry.name for entry in fields(find_family(name).config)}
         left_out = [f"model.{key}" for key in content["model"] if key not in has]
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
+    # An empty table takes the others away, but for the model's, whose settings cannot be missing.
     emptied: dict[str, Any] = {key: {} for key, value in content.items() if value == {} and key != "model"}
-    base = replace(base, **emptied)  # or the defaults would come back with the first entry that is given
     for key, value in given.items():
         old = content.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            # An empty table takes the others away, but for the model's, whose settings cannot be missing.
-            content[key] = {**old, **value} if value or key == "model" else {}
-        else:
-            content[key] = value
-    return from_mapping(content, base), left_out
+        is_update = isinstance(value, Mapping) and (value or key == "model")
+        content[key] = {**old, **value} if isinstance(old, Mapping) and is_update else value
+    return from_mapping(content, replace(base, **emptied)), left_out
 
 
 def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
@@ -505,20 +477,20 @@ def _named_by(table: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-# We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and
-# neither suggests near matches for an unknown setting.
-
-
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a mapping. Raises DecabenchError, UnknownNameError."""
     base = base or TrainConfig()
     table = content.get("model", {})
     if isinstance(table, Mapping) and "name" in table:
-        name = _read_scalar(table["name"], str, "model.name")
+        name = _read_value(table["name"], str, "model.name")
         kind = find_family(name).config
         if type(base.model) is not kind:  # another family: start from its own defaults
             base = replace(base, model=kind(name=name))
-    return typing.cast(TrainConfig, _change(base, content, ""))
+    inside = {entry.name for entry in fields(cast(Any, base.model))} - {entry.name for entry in fields(base)}
+    if misplaced := content.keys() & inside:
+        key = min(misplaced)
+        raise UnknownNameError(f"There is no setting {key!r}. Did you mean model.{key}?")
+    return cast(TrainConfig, _updated(base, content, ""))
 
 
 def from_record(content: Mapping[str, Any]) -> TrainConfig:
@@ -530,61 +502,52 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
     return from_mapping(content, replace(TrainConfig(), **tables))
 
 
-def _change(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Update a dataclass with the values in a mapping."""
-    hints = typing.get_type_hints(type(base))
+def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
+    """Return a dataclass with the values in a mapping; tables are updated, and an empty one empties them."""
+    hints = get_type_hints(type(base))
     changed: dict[str, Any] = {}
     for key, value in content.items():
-        names = [f"{above}{entry.name}" for entry in fields(base)]
-        inside = (
-            [f"model.{entry.name}" for entry in fields(typing.cast(Any, base.model))]
-            if isinstance(base, TrainConfig)
-            else []
-        )
-        if f"model.{key}" in inside and key not in names:
-            raise UnknownNameError(f"There is no setting {key!r}. Did you mean model.{key}?")
-        require_name(f"{above}{key}", names, "setting")
-        changed[key] = _read_value(getattr(base, key), value, hints[key], f"{above}{key}")
+        name = f"{above}{key}"
+        require_name(name, [f"{above}{entry.name}" for entry in fields(base)], "setting")
+        old = getattr(base, key)
+        if is_dataclass(old):
+            if not isinstance(value, Mapping):
+                raise DecabenchError(f"{name} is {value!r}: give a table of settings.")
+            changed[key] = _updated(old, value, f"{name}.")
+            continue
+        if isinstance(old, tuple) and not isinstance(value, list | tuple):
+            value = [value]
+        if key == "phases":
+            value = tuple(each if isinstance(each, Phase) else _read_phase(each) for each in value)
+        else:
+            value = _read_value(value, hints[key], name)
+        changed[key] = {**old, **value} if value and isinstance(old, Mapping) else value
     return replace(base, **changed)
 
 
-def _read_value(old: Any, value: Any, hint: Any, name: str) -> Any:
-    if is_dataclass(old):
-        if not isinstance(value, Mapping):
-            raise DecabenchError(f"{name} is {value!r}: give a table of settings.")
-        return _change(old, value, f"{name}.")
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        values = value if isinstance(value, list | tuple) else [value]
-        if is_dataclass(inner[0]):
-            return tuple(_read_table(inner[0], each, name) for each in values)
-        return tuple(_read_scalar(each, inner[0], name) for each in values)
-    if origin is not None and origin is not types.UnionType:
-        if not isinstance(value, Mapping):
-            raise DecabenchError(f"{name} is {value!r}: give a table of names and values.")
-        if not value:
-            return {}
-        return {**old, **{key: _read_scalar(each, inner[1], f"{name}.{key}") for key, each in value.items()}}
-    return _read_scalar(value, hint, name)
+def _read_phase(table: Any) -> Phase:
+    for key in table if isinstance(table, Mapping) else ():
+        require_name(f"phases.{key}", [f"phases.{entry.name}" for entry in fields(Phase)], "setting")
+    return cast(Phase, _read_value(table, Phase, "phases"))
 
 
-def _read_table(kind: Any, value: Any, name: str) -> Any:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, Mapping):
-        raise DecabenchError(f"{name} contains {value!r}: give a list of tables.")
-    hints = typing.get_type_hints(kind)
-    for key in value:
-        require_name(f"{name}.{key}", [f"{name}.{each}" for each in hints], "setting")
-    return kind(**{key: _read_value(None, each, hints[key], f"{name}.{key}") for key, each in value.items()})
+_KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table of names and values",
+}
 
 
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-
-
-def _read_scalar(value: Any, kind: type, name: str) -> Any:
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        raise DecabenchError(f"{name} is {value!r}: give {_KINDS.get(kind, kind.__name__)}.")
-    return value
+def _read_value(value: Any, kind: Any, name: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        wanted = re.search(r"Expected `(\w+)", str(error))
+        place = re.search(r"at `\$\.?(.*)`", str(error))
+        advice = f"give {_KINDS.get(wanted[1], wanted[1])}" if wanted else str(error)
+        raise DecabenchError(
+            f"{name} is {value!r:.100}{f' ({place[1]})' if place else ''}: {advice}."
+        ) from error

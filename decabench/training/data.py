@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,8 @@ class TrainingData:
     """Each task's output, including all labels found in the data."""
     tasks: Mapping[str, TaskData]
     """The training examples, by task."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """`TASK.SPLIT` to the fingerprint of the prepared data that they are from."""
 
 
 def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Integers:
@@ -104,16 +106,12 @@ def renumber_words(
     tasks: Mapping[str, TaskData], family: Family, numbers: npt.NDArray[np.int32]
 ) -> dict[str, TaskData]:
     """Replace the number of each word by `numbers[number]`."""
+
+    def renumber(name: str, column: Ragged) -> Ragged:
+        return Ragged(numbers[column.values], column.ends) if family.columns[name] == "words" else column
+
     return {
-        task: TaskData(
-            task,
-            {
-                name: Ragged(numbers[column.values], column.ends)
-                if family.columns[name] == "words"
-                else column
-                for name, column in data.columns.items()
-            },
-        )
+        task: TaskData(task, {name: renumber(name, column) for name, column in data.columns.items()})
         for task, data in tasks.items()
     }
 

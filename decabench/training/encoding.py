@@ -9,6 +9,7 @@ import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from itertools import groupby, islice
 from pathlib import Path
@@ -52,7 +53,6 @@ __all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "requi
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
 _UNUSED_DAYS = 30  # entries that no run has used for so long are removed
-_NUMBERS, _WORDS, _DIGESTS = "numbers.safetensors", "words.json", "SHA256SUMS"
 Integers = npt.NDArray[np.int64]
 
 
@@ -60,17 +60,20 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     """Encode the training examples of the tasks for the model's family.
 
     Tokenizing ten tasks takes minutes, so the result is kept in the home folder, by a digest of everything that decides
-    it, and read by every run with the same data and settings. What was changed there is made again; data that are not
-    those of their record are refused. With a family or a target form from outside it is made
-    anew each time, because their code may have changed. Raises MissingDataError, DataError.
+    it. With a family or a target form from outside it is made each time, because their code may have changed. Data that
+    do not match their record are refused. Raises MissingDataError, DataError.
     """
     _refuse_hidden(store, config, tasks)
+    prints = {
+        **fingerprints(store, config.tasks, "train"),
+        **fingerprints(store, config.tasks, "validation"),
+    }
     ours = config.model.name in FAMILIES and all(
         tasks[name] is TASKS.get(name) for name in config.target_forms
     )
-    key = _cache_key(store, config, tasks) if ours else None
-    if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
-        return known
+    entry = store.home / CACHE / f"{_cache_key(store, config, tasks)}.safetensors" if ours else None
+    if entry and (known := _read_cache(entry, config, tasks)):
+        return replace(known, fingerprints=prints)
     family, lexicon = find_family(config.model.name), Lexicon()
     for name in config.tasks:
         for split in _splits_read(config):
@@ -84,10 +87,10 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
     limit = vocabulary_size(counts, config)
-    made = _number_by_frequency(TrainingData(lexicon, outputs, found), family, limit, counts)
-    if key:
+    made = _number_by_frequency(TrainingData(lexicon, outputs, found, prints), family, limit, counts)
+    if entry:
         with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
-            _write_cache(store.home / CACHE / key, made)
+            _write_cache(entry, made)
     return made
 
 
@@ -194,13 +197,11 @@ def _add_validation(
     for question, answer in _questions(store, task, "validation"):
         item = family.encode(question, answer, task, reader)
         found += [values for name, values in item.items() if family.columns[name] == "words"]
-    more = (
-        np.bincount(np.concatenate(found), minlength=len(lexicon))
-        if found
-        else np.zeros(len(lexicon), np.int64)
-    )
+    more = np.zeros(len(lexicon), np.int64)
     more[: len(counts)] += counts
-    return more.astype(np.int64)
+    for values in found:
+        np.add.at(more, values, 1)
+    return more
 
 
 def vocabulary_size(counts: Integers, config: TrainConfig) -> int:
@@ -219,7 +220,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
     lexicon.number(words[number] for number in order[limit:])
     numbers = np.arange(len(words), dtype=np.int32)
     numbers[order] = np.arange(first, len(words), dtype=np.int32)
-    return TrainingData(lexicon, data.outputs, renumber_words(data.tasks, family, numbers))
+    return replace(data, lexicon=lexicon, tasks=renumber_words(data.tasks, family, numbers))
 
 
 def require_splits(store: Store, tasks: Collection[Task]) -> None:
@@ -246,7 +247,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         *forms,
         family,
         find_family(config.model.name).encode.__module__,  # another family's, if they encode alike
-        "decabench.models.family",
+        "decabench.models.batches",
         "decabench.vectors.tokenizer",
         "decabench.models.heads",
         "decabench.training.data",
@@ -276,7 +277,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     return fingerprint(content).removeprefix("sha256:")
 
 
-def _write_cache(folder: Path, data: TrainingData) -> None:
+def _write_cache(entry: Path, data: TrainingData) -> None:
     """Write an entry, and remove those that no run has used for a month."""
     arrays = {
         f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
@@ -284,60 +285,39 @@ def _write_cache(folder: Path, data: TrainingData) -> None:
         for column, ragged in own.columns.items()
         for name in ("values", "ends")
     }
-    content = {
-        "key": folder.name,
-        "size": data.lexicon.size,
-        "words": data.lexicon.words[len(SPECIALS) :],
-        "labels": {task: label_names(output) for task, output in data.outputs.items()},
-    }
-    with atomic_file(folder / _NUMBERS) as file:
-        file.write(save(arrays, {"key": folder.name}))
-    with atomic_file(folder / _WORDS) as file:
-        file.write(json.dumps(content).encode() + b"\n")
-    digests = _digests(folder)
-    with atomic_file(folder / _DIGESTS) as file:  # last: without it there is no entry
-        file.write(digests)
-    for other in folder.parent.iterdir():
-        last_used = max(
-            (path.stat().st_mtime for path in (other, *other.glob("*")) if path.exists()), default=0.0
-        )
-        if other != folder and other.is_dir() and time.time() - last_used > _UNUSED_DAYS * 86_400:
-            shutil.rmtree(other, ignore_errors=True)
+    words, size = data.lexicon.words[len(SPECIALS) :], data.lexicon.size - len(SPECIALS)
+    labels = {task: label_names(output) for task, output in data.outputs.items()}
+    content = {"vocabulary": words[:size], "others": words[size:], "labels": labels}
+    with atomic_file(entry) as file:
+        file.write(save(arrays, {name: json.dumps(value) for name, value in content.items()}))
+    for other in entry.parent.iterdir():
+        last_used = max((path.stat().st_mtime for path in (other, *other.glob("*"))), default=0.0)
+        if other != entry and time.time() - last_used > _UNUSED_DAYS * 86_400:
+            if other.is_dir():  # of an earlier version
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
 
 
-def _digests(folder: Path) -> bytes:
-    """Return the digests of an entry's files, as `sha256sum` prints them."""
-    names = (_NUMBERS, _WORDS)
-    return "".join(
-        f"{file_digest(folder / name).removeprefix('sha256:')}  {name}\n" for name in names
-    ).encode()
-
-
-def _read_cache(folder: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
-    """Read what `_write_cache` wrote. None if it is missing, damaged or for other data: it can be rebuilt."""
+def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
+    """Read what `_write_cache` wrote. None if it is missing or damaged: it can be made again."""
+    columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
     try:
-        if (folder / _DIGESTS).read_bytes() != _digests(folder):
-            return None
-        content = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
-        with safe_open(folder / _NUMBERS, "numpy") as file:
-            if (file.metadata() or {}).get("key") != folder.name or content["key"] != folder.name:
-                return None
-            columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
+        with safe_open(entry, "numpy") as file:
+            content = {name: json.loads(value) for name, value in file.metadata().items()}
             for name in file.keys():
-                if name.endswith("/values"):
-                    task, column, _ = name.rsplit("/", 2)
+                task, column, kind = name.rsplit("/", 2)
+                if kind == "values":
                     ends = file.get_tensor(f"{task}/{column}/ends")
                     columns[task][column] = Ragged(file.get_tensor(name), ends)
-        size = content["size"] - len(SPECIALS)
-        lexicon = Lexicon(content["words"][:size])
-        lexicon.number(content["words"][size:])
+        lexicon = Lexicon(content["vocabulary"])
+        lexicon.number(content["others"])
         outputs = {
             task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks
         }
-        made = TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
         with suppress(OSError):  # in the home folder of somebody else
-            os.utime(folder / _WORDS)  # in use
-        return made
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            os.utime(entry)  # in use
+        return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, DataError):
         return None

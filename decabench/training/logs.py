@@ -147,8 +147,7 @@ class ProgressReport:
             from tqdm import tqdm
 
             self._bar = tqdm(total=steps, initial=step, disable=None, unit="step")
-        self._say = say
-        self._steps, self._every, self._time_left = steps, every, time_left
+        self._say, self._steps, self._every, self._time_left = say, steps, every, time_left
         self._begun = self._last = time.monotonic()
         self._done = self._tokens = 0
         self._losses: dict[str, float] = {}
@@ -158,30 +157,32 @@ class ProgressReport:
         task, loss = row["task"], float(row["loss"])
         self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
         self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]
+        now = time.monotonic()
         if self._bar is not None:
             self._bar.update(1)
             self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
-        now = time.monotonic()
-        if self._bar is None and now - self._last >= self._every:
+        elif now - self._last >= self._every:
             self._last = now
-            each = (now - self._begun) / self._done
-            losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
-            needed = each * (self._steps - row["step"])
-            given = max(0.0, self._time_left - (now - self._begun))
-            total = f" of {self._steps:,}" if needed <= given else ""  # otherwise its time ends it before
-            self._say(
-                f"step {row['step']:,}{total}: loss {losses}; {1 / each:.1f} steps and "
-                f"{self._tokens / (now - self._begun):,.0f} target tokens a second; "
-                f"{_format_duration(min(needed, given))} left"
-            )
+            self._say(self._line(row["step"], now - self._begun))
+
+    def _line(self, step: int, seconds: float) -> str:
+        losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
+        needed = seconds / self._done * (self._steps - step)
+        given = max(0.0, self._time_left - seconds)
+        total = f" of {self._steps:,}" if needed <= given else ""  # otherwise its time ends it before
+        return (
+            f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
+            f"{self._tokens / seconds:,.0f} target tokens a second; {_format_duration(min(needed, given))} left"
+        )
 
     def say(self, text: str) -> None:
         """Report something else, on a line of its own above the bar."""
-        if self._bar is not None:
-            self._bar.clear()
+        if self._bar is None:
+            self._say(text)
+            return
+        self._bar.clear()
         self._say(text)
-        if self._bar is not None:
-            self._bar.refresh()
+        self._bar.refresh()
 
     def close(self) -> None:
         """Close the bar."""
@@ -203,16 +204,18 @@ def plot_curves(output: Path) -> Path | None:
         return None
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     loss, score = figure.subplots(1, 2)
-    for task, rows in _by_task(read_rows(output / STEPS)).items():
-        steps, losses = [int(row["step"]) for row in rows], [float(row["loss"]) for row in rows]
-        loss.plot(steps, running_mean(losses, max(1, len(losses) // 50)), label=task, linewidth=1)
+    for axes, name, column in ((loss, STEPS, "loss"), (score, VALIDATION, "score")):
+        by_task: dict[str, list[tuple[int, float]]] = {}
+        for row in read_rows(output / name):
+            by_task.setdefault(row["task"], []).append((int(row["step"]), float(row[column])))
+        by_task.pop("total", None)  # on another scale
+        for task, points in by_task.items():
+            steps, values = zip(*points, strict=True)
+            if axes is loss:
+                values = tuple(running_mean(values, max(1, len(values) // 50)))
+            axes.plot(steps, values, label=task, linewidth=1, marker="." if axes is score else None)
     positive = all(value > 0 for line in loss.lines for value in line.get_ydata())
     loss.set(xlabel="step", ylabel="loss", yscale="log" if positive else "linear")
-    validated = _by_task(read_rows(output / VALIDATION))
-    validated.pop("total", None)  # on another scale
-    for task, rows in validated.items():
-        steps, scores = [int(row["step"]) for row in rows], [float(row["score"]) for row in rows]
-        score.plot(steps, scores, label=task, marker=".", linewidth=1)
     score.set(xlabel="step", ylabel="validation score")
     for axes in (loss, score):
         axes.grid(alpha=0.3)
@@ -222,13 +225,6 @@ def plot_curves(output: Path) -> Path | None:
     with atomic_file(path) as file:
         figure.savefig(file, format="png", dpi=120)
     return path
-
-
-def _by_task(rows: Sequence[Mapping[str, str]]) -> dict[str, list[Mapping[str, str]]]:
-    made: dict[str, list[Mapping[str, str]]] = {}
-    for row in rows:
-        made.setdefault(row["task"], []).append(row)
-    return made
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,18 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decabench.errors import DecabenchError, require_name
+from decabench.errors import DecabenchError
 from decabench.files import Paths, atomic_file, make_folder, sweep_temporary
 from decabench.models import (
     FAMILIES,
     Checkpoint,
-    Family,
     Losses,
     MultitaskNetwork,
     TrainedModel,
     autocast,
-    build_network,
-    check_size,
     find_family,
     flush_denormals,
     latest_checkpoint,
@@ -41,20 +37,12 @@ from decabench.models import (
     pick_device,
     release_memory,
     reuse_memory,
-    with_label_names,
     write_checkpoint,
 )
-from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
-from decabench.training.config import (
-    TrainConfig,
-    combine_settings,
-    named_model,
-    to_mapping,
-    to_toml,
-)
-from decabench.training.data import BatchStream, TrainingData, count_words
+from decabench.training.config import TrainConfig, to_mapping, to_toml
+from decabench.training.data import BatchStream, count_words
 from decabench.training.distributed import Processes, join_processes
-from decabench.training.encoding import check_target_forms, encode_tasks, fingerprints, require_splits
+from decabench.training.encoding import encode_tasks, require_splits
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     apply_freezes,
@@ -63,8 +51,8 @@ from decabench.training.optimizers import (
     learning_rate,
     make_optimizer,
     optimizer_state,
-    trained_bytes,
 )
+from decabench.training.planning import TrainingRequest, TrainingRun, check_run, plan_training
 from decabench.training.resume import (
     TRACKED,
     RunState,
@@ -74,61 +62,26 @@ from decabench.training.resume import (
     config_of,
     copy_weights,
     describe_run,
-    is_unstarted,
     lock_folder,
     restore,
 )
-from decabench.training.schedule import Schedule, Stretch, plan_phases
+from decabench.training.schedule import Schedule, Stretch
 from decabench.training.validator import (
     ValidationScores,
     Validator,
     can_be_summed,
     check_best_by,
-    check_scores_rise,
     show_score,
 )
-from decabench.vectors import Lexicon, WordTable, is_contextual, join_vectors
+from decabench.vectors import WordTable, join_vectors
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["FinishedRun", "TrainingInterrupted", "TrainingRun", "plan_training", "run_training", "train"]
+__all__ = ["FinishedRun", "TrainingInterrupted", "run_training", "train"]
 
 _RELEASE_EVERY = 20
 """After so many steps, freed memory goes back to the system: some 40 ms, below 1 % of these steps."""
-
-
-_USUAL_DIMENSION = 300
-"""The dimension of word vectors where only the size of a network matters: opening files of vectors takes long."""
-
-
-@dataclass(frozen=True)
-class TrainingRun:
-    """A training run, as requested from `decabench train`."""
-
-    config: TrainConfig
-    """The settings, which decide the weights."""
-    tasks: Mapping[str, Task]
-    """The tasks to train on, by name."""
-    store: Store
-    """The store with the prepared data."""
-    output: Path
-    """The folder to write to."""
-    device: str = "auto"
-    """`auto`, `cpu`, `cuda`, ..."""
-    resume: bool = False
-    """Whether to resume from the folder's latest checkpoint, if there is one."""
-    report: Callable[[str], None] = print
-    """Called with each progress message."""
-    bar: bool = False
-    """Whether to show a progress bar instead of printing a line a minute."""
-    stop_after: float = 0.0
-    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
-    trackers: Trackers | None = None
-    """Trackers to send losses and scores to, not started."""
-    after_signal: Callable[[int, object], object] | None = None
-    """If given, the first Ctrl-C, SIGTERM or SIGHUP ends the run after a step also where the process has handlers of
-    its own, and this handles the next ones."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +100,17 @@ class FinishedRun:
     """Why it ended before its last step; empty if it did not."""
     goes_on: bool = False
     """Whether it would go on if it were resumed, as its time was up."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C, or SIGTERM, ended a run; its text says where the run stands and how to continue it."""
+
+    def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
+        super().__init__(
+            f"Interrupted: the last checkpoint in {output} is of step {step:,}{lost}. Continue with the same command "
+            "and --resume."
+        )
+        self.exit_code = 128 + number
 
 
 def train(
@@ -177,85 +141,10 @@ def train(
 
     Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
-    run = plan_training(
-        output,
-        tasks,
-        model,
-        settings,
-        config=config,
-        init=init,
-        home=home,
-        device=device,
-        resume=resume,
-        include=include,
-        report=report,
+    request = TrainingRequest(
+        output, tasks, model, settings, config, init, home, device, resume, include, report
     )
-    return run_training(replace(run, trackers=trackers))
-
-
-def plan_training(
-    output: str | Path,
-    tasks: str | Iterable[str] | None = None,
-    model: str = "",
-    settings: Mapping[str, Any] | Sequence[str] = (),
-    *,
-    config: str | Path | None = None,
-    init: str | Path = "",
-    home: str | Path | None = None,
-    device: str = "auto",
-    resume: bool = False,
-    include: Paths = (),
-    report: Callable[[str], None] = print,
-    bar: bool = False,
-) -> TrainingRun:
-    """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
-    folder, path = Path(output), Path(config) if config else None
-    if ":" in (named := named_model(settings, model)):
-        find_family(named)  # imported before a file names it, which may not choose what is run
-    if folder.exists() and not folder.is_dir():
-        raise DecabenchError(f"{folder} is a file: name a folder for the run.")
-    if folder.exists() and not is_unstarted(folder):
-        if latest_checkpoint(folder) is None:
-            raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
-        if not resume:
-            raise DecabenchError(
-                f"{folder} is not empty: name another folder, or continue its run with --resume."
-            )
-    known = known_tasks(include)
-    made = TrainConfig(
-        skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
-    )
-    if init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
-        begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
-        made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
-    chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
-    made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
-    made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
-    for key in ("skip_context", "cut_context"):  # for any task that there is, as the defaults are
-        for task in getattr(made, key):
-            require_name(task, {*known, *made.tasks}, f"task ({key})")
-    if left_out:
-        report(
-            f"{config} has settings of another model, which {made.model.name} does not have: {', '.join(left_out)} "
-            f"{'are' if len(left_out) > 1 else 'is'} left out."
-        )
-    for key in getattr(made.model, "without_effect", ()):
-        report(f"model.{key} has no effect: {made.model.name} has no such part.")
-    if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
-        report(
-            f"The first phase takes all {made.steps:,} steps, so that no other tasks are trained: set first_steps "
-            f"(now {made.first_steps:,}) to less."
-        )
-    return TrainingRun(
-        config=made,
-        tasks={name: get_task(name, known) for name in made.tasks},
-        store=Store(home_folder(home)),
-        output=folder,
-        device=device,
-        resume=resume,
-        report=report,
-        bar=bar,
-    )
+    return run_training(replace(plan_training(request), trackers=trackers))
 
 
 def run_training(run: TrainingRun) -> FinishedRun:
@@ -266,7 +155,8 @@ def run_training(run: TrainingRun) -> FinishedRun:
     Raises DecabenchError; errors in the configuration are raised before any data is read. Raises TrainingInterrupted,
     a KeyboardInterrupt, if the run was interrupted and can be continued.
     """
-    check_run(run, pick_device(run.device))
+    pick_device(run.device)
+    check_run(run)
     require_splits(run.store, run.tasks.values())
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
@@ -289,123 +179,6 @@ def steps_to_read(device: torch.device) -> int:
     return 1 if device.type == "cpu" else 50
 
 
-def check_run(run: TrainingRun, device: torch.device | None = None) -> None:
-    """Check everything that can be checked without data. Raises DecabenchError.
-
-    With a device, a network is also refused that takes more memory to train on it than the machine has available; GPUs
-    have memory of their own, and say themselves that it is too little.
-    """
-    config, name = run.config, run.config.model.name
-    if config.init_parts and not config.init:
-        raise DecabenchError(
-            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy them from: name it with "
-            "--init, or leave init_parts out."
-        )
-    family = find_family(name)
-    phases = plan_phases(config)
-    family.check_tasks(name, run.tasks.values())
-    check_best_by(config, run.tasks)
-    check_target_forms(config, run.tasks)
-    if config.needs_scores:
-        check_scores_rise(run.tasks)
-    for loss in config.loss_weights:
-        weighted = [each for each in family.losses if each not in family.measures]
-        require_name(loss, weighted, f"loss of the model {name}")
-    if config.compile and "compile" not in family.abilities:
-        raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
-    if config.graphs and "graphs" not in family.abilities:
-        raise DecabenchError(f"The model {name} has no loop to record as CUDA graphs: leave graphs out.")
-    if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
-        raise DecabenchError(
-            f"The model {name} reads no contextual vectors: leave contextual:FOLDER out of vectors."
-        )
-    if getattr(config.model, "sparse_gradients", False) and (
-        config.optimizer == "adam" or config.momentum or config.weight_decay
-    ):
-        raise DecabenchError(
-            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
-            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
-        )
-    # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
-    outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
-    # Another family may read files as it is built; and the sizes of a checkpoint are held against its weights.
-    if name in FAMILIES and not config.init:
-        none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
-        frozen = [(*config.freeze, *phase.freeze) for phase in phases]
-        count = partial(trained_bytes, config, frozen=frozen)
-        check_size(
-            lambda: family.build(config.model, outputs, none),
-            count if device is not None and device.type != "cuda" else None,
-        )
-    if any(part for phase in phases for part in phase.freeze) or config.freeze:
-        words = WordTable(Lexicon(), join_vectors(config.vectors))
-        build = partial(family.build, config.model, outputs, words)
-        if (network := check_size(build)) is None:
-            network = build_network(build)
-        fixed = fixed_parameters(network)
-        for phase in phases:
-            apply_freezes(network, (*config.freeze, *phase.freeze), fixed)
-
-
-class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C, or SIGTERM, ended a run; its text says where the run stands and how to continue it."""
-
-    def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
-        super().__init__(
-            f"Interrupted: the last checkpoint in {output} is of step {step:,}{lost}. Continue with the same command "
-            "and --resume."
-        )
-        self.exit_code = 128 + number
-
-
-class _Interruption:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
-
-    Only in the main thread, and alone: several processes would have to agree. Handlers of the process's own are left as
-    they are, unless there is one for the signals `after` the first; a signal that the process ignores is left alone in
-    any case.
-    """
-
-    def __init__(
-        self, alone: bool, after: Callable[[int, object], object] | None, say: Callable[[str], None]
-    ) -> None:
-        self.signal = 0
-        self._say, self._after = say, after
-        catches = alone and threading.current_thread() is threading.main_thread()
-        usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-        own = ("SIGINT", "SIGTERM", "SIGHUP") if after else ()  # Windows lacks the last
-        asked = [*usual, *(getattr(signal, name) for name in own if hasattr(signal, name))]
-        found = {each: signal.getsignal(each) for each in asked if catches}
-        self._before = {
-            each: handler
-            for each, handler in found.items()
-            if (after and handler not in (signal.SIG_IGN, None)) or handler == usual.get(each)
-        }
-
-    def __enter__(self) -> _Interruption:
-        for each in self._before:
-            signal.signal(each, self._ask)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._restore()
-
-    def _ask(self, number: int, frame: object) -> None:
-        self.signal = number
-        if self._after is None:
-            self._restore()
-        else:
-            for each in self._before:
-                signal.signal(each, self._after)
-        self._say(
-            "Interrupted: a checkpoint is written after the next step; interrupt again to stop at once."
-        )
-
-    def _restore(self) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
-
-
 class _Trainer:
     """A run in progress."""
 
@@ -419,11 +192,11 @@ class _Trainer:
             run = replace(run, config=replace(run.config, init=saved.record.config.get("init", "")))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
-        self.family: Family = find_family(run.config.model.name)
+        self.family = find_family(run.config.model.name)
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
-        self.interruption = _Interruption(group.size == 1, run.after_signal, self._say)
+        self.interruption = _Interruption(group.size == 1, self._say)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)
@@ -434,21 +207,19 @@ class _Trainer:
         self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
         self._announce(time.perf_counter() - begun)
 
+    # Before the first step
+
     def _read_data(self, begins_with: Checkpoint | None) -> None:
         """Encode the tasks, and look up their words."""
         run, config = self.run, self.config
         vectors = join_vectors(config.vectors)  # before anything is tokenized: they may be missing
-        self.data: TrainingData = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
+        self.data = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
         self.words = WordTable(lexicon, vectors)
         if begins_with is not None:
             check_vectors(begins_with, self.words)
-        prepared = {
-            **fingerprints(run.store, config.tasks, "train"),
-            **fingerprints(run.store, config.tasks, "validation"),
-        }
-        self.record = describe_run(config, prepared, self.words, self.data.outputs, self.group.size)
+        self.record = describe_run(config, self.data, self.words, self.group.size)
 
     def _plan_steps(self, saved: Checkpoint | None) -> None:
         """Lay out the steps from the beginning, or from where the saved checkpoint stands."""
@@ -466,18 +237,19 @@ class _Trainer:
                 f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
             )
         if saved is not None:
-            before = self._schedule(config_of(saved))
-            check_same_course(saved, config, before, self.schedule)
+            check_same_course(saved, config, self._schedule(config_of(saved)), self.schedule)
+
+    def _schedule(self, config: TrainConfig) -> Schedule:
+        return Schedule(
+            config, lambda task, epoch: self.streams[task].count(epoch), lambda: self.state.scores
+        )
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
         """Build the network and its optimizer, with random weights, those of `origin`, or all that was saved."""
         config, outputs = self.config, self.data.outputs
         torch.manual_seed(config.seed)
-        bounds = nullcontext() if origin is None else origin.bounded(self.data.lexicon.size)
-        with bounds:  # sizes may be a stranger's
-            self.network: MultitaskNetwork = build_network(
-                lambda: self.family.build(config.model, outputs, self.words)
-            )
+        with nullcontext() if origin is None else origin.limited(self.data.lexicon.size):
+            self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
         self.fixed = fixed_parameters(self.network)
@@ -502,11 +274,6 @@ class _Trainer:
             f"{self.group.device} from step {self.state.step}."
         )
 
-    def _schedule(self, config: TrainConfig) -> Schedule:
-        return Schedule(
-            config, lambda task, epoch: self.streams[task].count(epoch), lambda: self.state.scores
-        )
-
     def _say(self, text: str) -> None:
         if self.progress is not None:
             self.progress.say(text)
@@ -523,27 +290,22 @@ class _Trainer:
                 raise
             self.interruption.signal = signal.SIGPIPE
 
+    # The loop
+
     def train(self) -> FinishedRun:
         """Train to the end."""
-        log, trackers = None, self.run.trackers
+        run, log = self.run, None
         if self.group.is_first:
-            with atomic_file(self.run.output / "config.toml") as file:
+            with atomic_file(run.output / "config.toml") as file:
                 file.write(to_toml(self.config).encode())
+            if run.trackers is not None:
+                name, tracked = run.output.name, run.output / TRACKED
+                run.trackers.start(name, to_mapping(self.config), run.output, tracked, run.resume)
             columns = self.family.losses if len(self.family.losses) > 1 else ()
-            if trackers is not None:
-                output = self.run.output
-                trackers.start(
-                    output.name, to_mapping(self.config), output, output / TRACKED, self.run.resume
-                )
-            log = TrainingLog(self.run.output, self.state.step, columns, trackers)
+            log = TrainingLog(run.output, self.state.step, columns, run.trackers)
         failed = True
         try:
-            with (
-                reuse_memory(),
-                flush_denormals(),
-                ThreadPoolExecutor(1) as self.thread,
-                self.interruption,
-            ):
+            with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread, self.interruption:
                 self._loop(log)
             failed = bool(self.interruption.signal)
         finally:
@@ -551,37 +313,20 @@ class _Trainer:
                 self.progress.close()
             if log is not None:
                 log.close()
-            if log is not None and trackers is not None:
-                trackers.finish(failed)
+                if run.trackers is not None:
+                    run.trackers.finish(failed)
         if self.group.is_first:
-            plot_curves(self.run.output)
+            plot_curves(run.output)
         self.group.wait()  # for the last checkpoint
         if self.interruption.signal and self.state.step < self.schedule.steps:
-            raise TrainingInterrupted(self.run.output, self.state.step, self.interruption.signal)
-        found = Checkpoint.open(self.run.output)
-        takes_last = self.config.best_by == "last" and self.state.scores
-        best = ValidationScores(self.state.scores).total if takes_last else self.state.best
-        if takes_last and not can_be_summed(self.run.tasks):
-            best = None
-        ended, goes_on = "", False
-        if self.state.step < self.schedule.steps and self._has_stopped():
-            patience = self.config.patience
-            goes_on = not 0 < patience <= self.state.stale
-            ended = f"stopped at step {self.state.step:,} of {self.schedule.steps:,}: " + (
-                "its time was up"
-                if goes_on
-                else f"{patience} validation{'' if patience == 1 else 's'} without a better score"
-            )
-        return FinishedRun(found.folder, self.state.step, best, self.state.scores, ended, goes_on)
+            raise TrainingInterrupted(run.output, self.state.step, self.interruption.signal)
+        return self._outcome()
 
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
+        bar, time_left = self.run.bar and self.group.is_first, self.ends_at - time.perf_counter()
         self.progress = progress = ProgressReport(
-            state.step,
-            steps,
-            self.run.bar and self.group.is_first,
-            self._say_plainly,
-            time_left=self.ends_at - time.perf_counter(),
+            state.step, steps, bar, self._say_plainly, time_left=time_left
         )
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
@@ -595,8 +340,8 @@ class _Trainer:
             if state.step % _RELEASE_EVERY == 0:
                 release_memory()
             is_last, is_best = state.step == steps, False
-            validates = is_last or self._is_due(config.validate_every)
-            saves = is_last or self.is_late or self._is_due(config.checkpoint_every)
+            validates = is_last or self._is_due(config.validate_every, state.step)
+            saves = is_last or self.is_late or self._is_due(config.checkpoint_every, state.step)
             if validates or saves or len(unread) >= steps_to_read(self.group.device):
                 unread[-1].wait()
                 seconds = (time.perf_counter() - begun) / len(unread)
@@ -610,19 +355,28 @@ class _Trainer:
             if saves or is_best or self._has_stopped():
                 self._checkpoint(log, is_best)
 
-    def _is_due(self, every: int) -> bool:
-        """Whether the step is a multiple of `every`; for 0, whether an epoch or a phase has ended."""
-        return self.state.step % every == 0 if every else self.schedule.ends_epoch(self.state.step)
-
-    def _is_due_at(self, step: int) -> bool:
-        """Whether a validation or a checkpoint follows this step."""
-        every = (self.config.validate_every, self.config.checkpoint_every)
-        return any(step % each == 0 for each in every if each) or (
-            0 in every and self.schedule.ends_epoch(step)
-        )
+    def _is_due(self, every: int, step: int) -> bool:
+        """Whether a step is a multiple of `every`; for 0, whether an epoch or a phase ends with it."""
+        return step % every == 0 if every else self.schedule.ends_epoch(step)
 
     def _has_stopped(self) -> bool:
         return self.is_late or 0 < self.config.patience <= self.state.stale
+
+    def _outcome(self) -> FinishedRun:
+        state, steps, patience = self.state, self.schedule.steps, self.config.patience
+        best = state.best
+        if self.config.best_by == "last" and state.scores:
+            best = ValidationScores(state.scores).total if can_be_summed(self.run.tasks) else None
+        ended, goes_on = "", False
+        if state.step < steps and self._has_stopped():
+            goes_on = not 0 < patience <= state.stale
+            validations = f"{patience} validation{'' if patience == 1 else 's'}"
+            why = "its time was up" if goes_on else f"{validations} without a better score"
+            ended = f"stopped at step {state.step:,} of {steps:,}: {why}"
+        folder = Checkpoint.open(self.run.output).folder
+        return FinishedRun(folder, state.step, best, state.scores, ended, goes_on)
+
+    # A step
 
     def _step(self) -> _UnreadStep:
         """Take one optimizer step and return its row of the log, of which the values stay on the device."""
@@ -637,17 +391,7 @@ class _Trainer:
         with autocast(group.device, config.precision):
             found: list[Losses] = self.wrapped(*(share.batch for share in shares))
         means = [self._average(losses, share) for losses, share in zip(found, shares, strict=True)]
-        losses = [
-            cast(
-                Tensor,
-                sum(
-                    value * config.loss_weights.get(name, 1.0)
-                    for name, (value, _) in own.items()
-                    if name not in self.family.measures
-                ),
-            )
-            for own in means
-        ]
+        losses = [self._weighted_sum(own) for own in means]
         rate = learning_rate(config, step, self.schedule.steps, stretch.epoch)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
@@ -662,18 +406,18 @@ class _Trainer:
         self.network.before_step(rate)
         self.optimizer.step()
         self.state.step = step
-        return _UnreadStep(
-            {
-                "step": step,
-                "task": "+".join(tasks),
-                "learning_rate": f"{rate:.6g}",
-                "examples": sum(share.examples for share in shares),
-            },
-            [group.total(loss.detach().clone()) for loss in losses],
-            norm,
-            [next(iter(own.values()))[1] for own in means],
-            self._total_losses(means),
-        )
+        row = {
+            "step": step,
+            "task": "+".join(tasks),
+            "learning_rate": f"{rate:.6g}",
+            "examples": sum(share.examples for share in shares),
+        }
+        named: dict[str, list[Tensor]] = {}  # each loss of each task, if the model has several
+        for own in means if len(self.family.losses) > 1 else ():
+            for name, (value, _) in own.items():
+                named.setdefault(name, []).append(group.total(value.detach().clone()))
+        totals = [group.total(loss.detach().clone()) for loss in losses]
+        return _UnreadStep(row, totals, norm, [next(iter(own.values()))[1] for own in means], named)
 
     def _begin_next(self) -> Future[list[_Share]] | None:
         """Begin to build the next step's batches in a thread.
@@ -686,7 +430,8 @@ class _Trainer:
             self.is_late = True
         elif self.run.stop_after:
             self.is_late = bool(self.group.agree(float(time.perf_counter() > self.ends_at)))
-        waits = step == self.schedule.steps or self._is_due_at(step) or self.is_late
+        every = (self.config.validate_every, self.config.checkpoint_every)
+        waits = step == self.schedule.steps or self.is_late or any(self._is_due(each, step) for each in every)
         if waits or self.config.model.name not in FAMILIES:
             return None
         return self.thread.submit(self._take_shares, step)
@@ -732,13 +477,13 @@ class _Trainer:
             made[name] = (value * share.weight / total, total)
         return made
 
-    def _total_losses(self, means: list[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, list[Tensor]]:
-        """Return the individual losses of each task by name, if the model has several."""
-        found: dict[str, list[Tensor]] = {}
-        for own in means if len(self.family.losses) > 1 else ():
-            for name, (value, _) in own.items():
-                found.setdefault(name, []).append(self.group.total(value.detach().clone()))
-        return found
+    def _weighted_sum(self, means: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+        """Add up a task's losses, but not what is only measured."""
+        weights, measures = self.config.loss_weights, self.family.measures
+        parts = [value * weights.get(name, 1.0) for name, (value, _) in means.items() if name not in measures]
+        return cast(Tensor, sum(parts))
+
+    # Validation and checkpoints
 
     def _validate_or_save(self, log: TrainingLog | None) -> bool:
         """Validate; if that fails, as somebody's metric may, save what was learned, to validate it on resuming."""
@@ -753,16 +498,15 @@ class _Trainer:
 
     def _validate(self, log: TrainingLog | None) -> bool:
         """Score the validation sample; return whether this is the best checkpoint so far."""
-        state, config = self.state, self.config
+        state, config, tasks = self.state, self.config, self.run.tasks
         if self.validator is not None and log is not None:
             cuts, outputs = config.cut_context, self.data.outputs
             place = (self.group.device, config.precision)
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
             found: ValidationScores = self.validator(model)
             state.scores = dict(found.tasks)
-            total = {"total": found.total} if can_be_summed(self.run.tasks) else {}
+            total = {"total": found.total} if can_be_summed(tasks) else {}
             log.validation(state.step, {**found.tasks, **total})
-            tasks = self.run.tasks
             shown = ", ".join(
                 f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items()
             )
@@ -794,6 +538,20 @@ class _Trainer:
         optimizer = optimizer_state(self.network, self.optimizer)
         is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One process's part of a batch."""
+
+    batch: Any
+    """Its examples; if there are more processes than examples, one that does not count."""
+    weight: int
+    """1, or 0 if it does not count."""
+    examples: int
+    """The number of examples in the batch over all processes."""
+    begins_pass: int
+    """The number, from 1, of the pass that it begins; 0 if it does not begin one."""
 
 
 @dataclass(frozen=True)
@@ -839,15 +597,33 @@ class _UnreadStep:
         }
 
 
-@dataclass(frozen=True)
-class _Share:
-    """One process's part of a batch."""
+class _Interruption:
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
 
-    batch: Any
-    """Its examples; if there are more processes than examples, one that does not count."""
-    weight: int
-    """1, or 0 if it does not count."""
-    examples: int
-    """The number of examples in the batch over all processes."""
-    begins_pass: int
-    """The number, from 1, of the pass that it begins; 0 if it does not begin one."""
+    Only in the main thread, and alone: several processes would have to agree. Handlers of the process's own are left as
+    they are.
+    """
+
+    def __init__(self, alone: bool, say: Callable[[str], None]) -> None:
+        self.signal = 0
+        self._say = say
+        usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        catches = alone and threading.current_thread() is threading.main_thread()
+        self._usual = {
+            each: handler for each, handler in usual.items() if catches and signal.getsignal(each) == handler
+        }
+
+    def __enter__(self) -> None:
+        for each in self._usual:
+            signal.signal(each, self._ask)
+
+    def __exit__(self, *error: object) -> None:
+        for each, handler in self._usual.items():
+            signal.signal(each, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.signal = number
+        self.__exit__()
+        self._say(
+            "Interrupted: a checkpoint is written after the next step; interrupt again to stop at once."
+        )

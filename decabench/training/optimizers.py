@@ -22,7 +22,6 @@ __all__ = [
     "optimizer_state",
     "require_part",
     "restore_optimizer",
-    "trained_bytes",
 ]
 
 
@@ -47,20 +46,6 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
             )
         case _:
             return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
-
-
-def trained_bytes(config: TrainConfig, network: nn.Module, frozen: Iterable[tuple[str, ...]]) -> int:
-    """Return the bytes of a network's weights, and of the gradients and optimizer states of those that are trained.
-
-    `frozen` are the parts that each phase of the run leaves as they are.
-    """
-    states = {"adam": 2, "adagrad": 1}.get(config.optimizer, int(config.momentum > 0))
-    phases = list(frozen)
-    size = 0
-    for name, parameter in network.named_parameters():
-        trains = parameter.requires_grad and any(not (parts and is_within(name, parts)) for parts in phases)
-        size += parameter.numel() * parameter.element_size() * (2 + states if trains else 1)
-    return size
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:

@@ -33,6 +33,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_record, require_named_model, to_mapping, to_toml
+from decabench.training.data import TrainingData
 from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
@@ -76,7 +77,8 @@ def is_unstarted(output: Path) -> bool:
     A `config.toml` counts only if a run wrote it: with every setting, or, as another version has others, beside its log
     of steps. Any other is never overwritten.
     """
-    leftovers = {
+    found = names_in(output)
+    if not found <= {
         "config.toml",
         "train.csv",
         "validation.csv",
@@ -84,9 +86,9 @@ def is_unstarted(output: Path) -> bool:
         "checkpoints",
         TRACKED,
         LOCK,
-    }
-    found = names_in(output)
-    if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
+    }:
+        return False
+    if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
     if newest_checkpoint(output) is not None:  # whose pointers are missing
         return False
@@ -104,17 +106,13 @@ def is_unstarted(output: Path) -> bool:
 
 
 def describe_run(
-    config: TrainConfig,
-    data: Mapping[str, str],
-    words: WordTable,
-    outputs: Mapping[str, Output],
-    processes: int,
+    config: TrainConfig, data: TrainingData, words: WordTable, processes: int
 ) -> CheckpointRecord:
     """Record where a run's checkpoints come from: configuration, fingerprints of the data, vectors, versions."""
-    has_heads = find_family(config.model.name).has_heads
+    outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
         config=to_mapping(config),
-        data=dict(data),
+        data=dict(data.fingerprints),
         vectors=words.vectors.digest,
         step=0,
         dimension=words.dimension,
@@ -125,7 +123,7 @@ def describe_run(
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        outputs={task: output_record(output) for task, output in outputs.items()} if has_heads else None,
+        outputs=outputs if find_family(config.model.name).has_heads else None,
     )
 
 
@@ -252,26 +250,25 @@ def check_same_run(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
             f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."
         )
-    if (before := checkpoint.record.processes) != record.processes:
+    before = checkpoint.record
+    if before.processes != record.processes:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with {before} processes, not "
-            f"{record.processes}: resume with the same number, on which the position in the data depends."
+            f"{checkpoint.folder} was trained with {before.processes} processes, not {record.processes}: resume with "
+            "the same number, on which the position in the data depends."
         )
-    if checkpoint.record.data != record.data or checkpoint.lexicon().words != vocabulary:
-        raise DecabenchError(_describe_other_data(checkpoint, record.data))
-
-
-def _describe_other_data(checkpoint: Checkpoint, data: Mapping[str, str]) -> str:
-    """Say which splits are not those that a checkpoint was trained on."""
-    before, version = checkpoint.record.data, _version(checkpoint)
-    other = [split for split in {**before, **data} if before.get(split) != data.get(split)]
-    named = (f"{task} ({split})" for task, _, split in (name.rpartition(".") for name in other))
-    which = ", ".join(named) or "the vocabulary"
-    older = f", use {version}" if version not in ("", f"decabench {decabench.__version__}") else ""
-    return (
-        f"The prepared data is not the data that {checkpoint.folder} was trained on: {which} differs. Give the --home "
-        f"of before{older}, or start a new run."
-    )
+    if before.data != record.data or checkpoint.lexicon().words != vocabulary:
+        other = [
+            split
+            for split in {**before.data, **record.data}
+            if before.data.get(split) != record.data.get(split)
+        ]
+        named = (f"{task} ({split})" for task, _, split in (name.rpartition(".") for name in other))
+        version = _version(checkpoint)
+        older = f", use {version}" if version not in ("", f"decabench {decabench.__version__}") else ""
+        raise DecabenchError(
+            f"The prepared data is not the data that {checkpoint.folder} was trained on: "
+            f"{', '.join(named) or 'the vocabulary'} differs. Give the --home of before{older}, or start a new run."
+        )
 
 
 def _version(checkpoint: Checkpoint) -> str:

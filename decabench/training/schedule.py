@@ -138,7 +138,6 @@ class Schedule:
         self._config, self._scores = config, scores
         self.phases = plan_phases(config)
         self.stretches: list[Stretch] = []
-        self._seed = config.seed
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
         passes = dict.fromkeys(config.tasks, 0)
         # The next pass that nothing has begun: steps in another order may leave one unfinished.
@@ -146,7 +145,7 @@ class Schedule:
         epoch = 0
 
         def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
-            self._add(phase, steps, number, epoch, first, new_epoch)
+            self.stretches.append(Stretch(self.steps, steps, number, epoch, first, new_epoch, phase))
             for task in phase.tasks:  # more than enough: passes differ little in size
                 begun[task] += 2 * (steps // max(1, self._sizes[task])) + 2
 
@@ -160,7 +159,10 @@ class Schedule:
                     for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
                         own, whole = Phase((task,), epochs=1, freeze=phase.freeze), begun[task]
                         steps = count_batches(task, whole)
-                        self._add(own, steps, number, epoch, within == at == 0, at == 0, whole)
+                        first = within == at == 0
+                        self.stretches.append(
+                            Stretch(self.steps, steps, number, epoch, first, at == 0, own, whole)
+                        )
                         passes[task] = begun[task] = whole + 1
                     continue
                 counts = {task: count_batches(task, passes[task]) for task in distinct}
@@ -174,19 +176,8 @@ class Schedule:
         """Return the order in which tasks have their passes in an epoch."""
         if order == "sequence":
             return list(tasks)
-        return [tasks[at] for at in np.random.default_rng([self._seed, epoch, 2]).permutation(len(tasks))]
-
-    def _add(
-        self,
-        plan: Phase,
-        steps: int,
-        phase: int,
-        epoch: int,
-        first: bool,
-        new_epoch: bool,
-        whole_pass: int | None = None,
-    ) -> None:
-        self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan, whole_pass))
+        random = np.random.default_rng([self._config.seed, epoch, 2])
+        return [tasks[at] for at in random.permutation(len(tasks))]
 
     @property
     def steps(self) -> int:
@@ -206,7 +197,7 @@ class Schedule:
         if stretch.plan.together:
             return tuple(dict.fromkeys(tasks))
         if order in ("random", "size", "score"):
-            random = np.random.default_rng([self._seed, step, 1])
+            random = np.random.default_rng([self._config.seed, step, 1])
             shares = np.array([self._share(task, order) for task in tasks])
             return (tasks[int(random.choice(len(tasks), p=shares / shares.sum()))],)
         return (tasks[(step - stretch.start) % len(tasks)],)

@@ -119,25 +119,23 @@ class Validator:
         """Answer and score the examples. Raises DecabenchError if a metric fails or gives no number."""
         scores = {}
         for task, examples in self._tasks:
+
+            def fault(text: str, task: Task = task) -> DecabenchError:
+                return DecabenchError(
+                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation sample. There "
+                    "is a checkpoint of this step: fix the metric, and go on with --resume."
+                )
+
             replies = [reply.text for reply in model.answer(task, examples)]
-            fails = DecabenchError(_METRIC_FAULT.format(task=task, fault="fails"))
-            with unquoted("validation" in task.hidden, fails):
+            with unquoted("validation" in task.hidden, fault("fails")):
                 try:
                     found = score_task([task.metric], replies, examples, None)
                 except DecabenchError:
                     raise
                 except Exception as error:  # it may be anybody's code
-                    raise DecabenchError(
-                        _METRIC_FAULT.format(task=task, fault=f"fails ({error!r})")
-                    ) from error
+                    raise fault(f"fails ({error!r})") from error
             score = found.scores[found.headline]
             if not math.isfinite(score):
-                raise DecabenchError(_METRIC_FAULT.format(task=task, fault=f"gives {score}"))
+                raise fault(f"gives {score}")
             scores[task.name] = score
         return ValidationScores(scores)
-
-
-_METRIC_FAULT = (
-    "The metric {task.metric} of {task.name} {fault} for the answers to the validation sample. There is a checkpoint "
-    "of this step: fix the metric, and go on with --resume."
-)

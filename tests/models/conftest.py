@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
+from decabench.models.batches import Item, TextReader
 from decabench.models.checkpoint import TrainedModel
-from decabench.models.family import Item, TextReader
 from decabench.models.mqan import FAMILY, MQAN
 from decabench.models.mqan_batch import MQANBatch, MQANConfig, collate, encode
 from decabench.tasks import TASKS, Question

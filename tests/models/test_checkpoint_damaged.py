@@ -20,8 +20,9 @@ from decabench.models.checkpoint import Checkpoint
 from decabench.models.portable import export_checkpoint
 from decabench.models.tensors import load_tensors
 from decabench.tasks import TASKS, Store
-from decabench.training.loop import TrainingRun, run_training
-from decabench.training.resume import RunState, config_of, restore
+from decabench.training.loop import run_training
+from decabench.training.planning import TrainingRun
+from decabench.training.resume import RunState, restore
 from tests.training.conftest import TINY, change_record, flip
 
 EXAMPLES = (TASKS["sst"], TASKS["schema"])
@@ -232,14 +233,6 @@ def test_vocabularies(folder: Path, words: Any) -> None:
         Checkpoint.open(folder).load("cpu")
 
 
-def test_a_vocabulary_with_a_word_twice_is_told_by_its_file(folder: Path) -> None:
-    content = {"format": "decabench.vocabulary/1", "words": [" a ", " a "]}
-    (folder / "vocabulary.json").write_text(json.dumps(content))
-    change_record(folder, lambda record: record.pop("files", None))
-    with pytest.raises(DataError, match=r"vocabulary\.json has a word twice"):
-        Checkpoint.open(folder).load("cpu")
-
-
 @pytest.mark.parametrize("change", [{"step": -5}, {"config": {"cut_context": {"sst": -1}}}])
 def test_numbers_that_no_run_writes(folder: Path, change: dict[str, Any]) -> None:
     """A limit of -1 took the last word off each context."""
@@ -253,15 +246,6 @@ def test_numbers_that_no_run_writes(folder: Path, change: dict[str, Any]) -> Non
     change_record(folder, put)
     with pytest.raises(DataError, match=r"its (step|cut_context of sst) is -"):
         Checkpoint.open(folder)
-
-
-def test_settings_of_another_version_are_told_as_the_checkpoint_s(folder: Path) -> None:
-    """They looked like the user's own typing error."""
-    change_record(folder, lambda record: record["config"].update({"nosuch": 1}))
-    with pytest.raises(
-        DataError, match=r"has settings that this version of decabench does not take \(There is no"
-    ):
-        config_of(Checkpoint.open(folder))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from decabench.models import decoding
+from decabench.models.analyses import trace_answers
 from decabench.models.mqan import DecoderPast
-from decabench.models.mqan_analyses import trace_answers
 from decabench.models.mqan_batch import MODELS
 from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
@@ -130,28 +130,6 @@ def test_answers_are_the_same_however_seldom_one_looks(kit, every):
 
 
 @torch.no_grad()
-def test_a_device_is_waited_for_every_few_steps_only(kit, monkeypatch):
-    """Each look is one `int` of a tensor: a GPU has that many steps queued in between."""
-    made = kit("mqan")
-    batch = made.batch(MANY)
-    lively(made.model, batch)
-    looks = []
-    for name in ("__int__", "__bool__", "item", "tolist", "nonzero"):
-        plain = getattr(torch.Tensor, name)
-        monkeypatch.setattr(
-            torch.Tensor, name, lambda own, *rest, plain=plain: looks.append(own) or plain(own, *rest)
-        )
-    counts = {}
-    for every in (1, 4):
-        looks.clear()
-        past = DecoderPast(made.model, batch, 12)
-        decoding.greedy(past, len(batch), 12, torch.device("cpu"), keep_rows=True, look_every=every)
-        counts[every] = len(looks)
-    assert counts[1] >= 12
-    assert counts[4] <= 3 + 2  # and the copy of the answers
-
-
-@torch.no_grad()
 def test_it_stops_when_all_are_done(kit):
     made = kit("mqan")
     made.model.generate.weight.zero_()
@@ -164,17 +142,6 @@ def test_it_stops_when_all_are_done(kit):
     assert answers.finished == [True] * 4
     made.model.generate.bias[EOS] = -50
     assert greedy(made.model, made.batch(), limit=3).finished == [False] * 4
-
-
-@torch.no_grad()
-def test_a_trace_is_a_distribution(kit):
-    made = kit("mqan")
-    answers = trace_answers(made.model, made.batch(), limit=5)
-    torch.testing.assert_close(answers.weights.sum(-1), torch.ones(answers.weights.shape[:2]))
-    torch.testing.assert_close(answers.context_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
-    torch.testing.assert_close(answers.question_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
-    assert (answers.weights > 0).all()
-    assert trace_answers(kit("catt").model, kit("catt").batch(), limit=5).question_attention is None
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -11,7 +11,7 @@ import numpy as np
 from torch.nn import functional as F
 
 from decabench.errors import DataError
-from decabench.models.family import TextReader
+from decabench.models.batches import TextReader
 from decabench.models.heads import (
     CRF,
     TARGETS,

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import numpy as np
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError
-from decabench.models.family import TextReader, with_label_names
+from decabench.models.batches import TextReader
 from decabench.models.heads import part_name
 from decabench.models.joint_many_task import (
     FAMILY,
@@ -24,7 +24,7 @@ from decabench.models.joint_many_task import (
 )
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
 from decabench.training import resume
-from decabench.training.config import TrainConfig, from_mapping, with_settings
+from decabench.training.config import TrainConfig
 from decabench.vectors.tokenizer import UNKNOWN, Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
 from tests.models.differences import check_gradients
@@ -195,19 +195,6 @@ def test_an_example_alone_is_the_same_in_a_batch(name):
     assert model.answers(batch) == replies
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_padding_changes_nothing(name):
-    model = make().eval()
-    batch = make_batch(model, name)
-    wide = {
-        key: torch.nn.functional.pad(column, (0, 3)) if column.shape[1] > 1 else column
-        for key, column in batch.columns.items()
-    }
-    padded = replace(batch, columns=wide)
-    torch.testing.assert_close(total(model, padded), total(model, batch), rtol=1e-12, atol=0)
-    assert model.answers(padded) == model.answers(batch)
-
-
 @pytest.mark.parametrize("shortcuts, labels, vertical", list(product((True, False), repeat=3)))
 def test_every_parameter_is_used(shortcuts, labels, vertical):
     if not (shortcuts or vertical):
@@ -315,12 +302,6 @@ def test_weights_of_another_vocabulary_go_to_their_words():
         assert torch.equal(new.embed.ngrams[at], source)
 
 
-def test_words_only():
-    model = make(ngram_dimension=0)
-    assert model.embed.ngrams is None
-    assert total(model, make_batch(model, "pos")) > 0
-
-
 def test_levels():
     assert assign_levels(SMALL, OUTPUTS) == {"pos": 1, "chunk": 2, "dep": 3, "rel": 4, "ent": 5}
     shuffled = {name: OUTPUTS[name] for name in sorted(OUTPUTS)}
@@ -411,13 +392,6 @@ def test_a_step_goes_down_the_whole_objective(name):
         torch.testing.assert_close(value, expected[key], rtol=1e-10, atol=1e-12, msg=key)
 
 
-def test_without_successive_regularization_nothing_is_remembered():
-    model = make(successive=0.0, successive_classifier=0.0)
-    assert not [name for name in model.state_dict() if name.startswith("reference")]
-    before = sum(value.numel() for value in make().state_dict().values())
-    assert before > sum(value.numel() for value in model.state_dict().values())
-
-
 def test_sparse_gradients_are_the_same():
     found = []
     for sparse in (False, True):
@@ -476,31 +450,11 @@ def test_embeddings_begin_with_vectors():
 
 
 @pytest.mark.parametrize(
-    "settings, vectors, message",
-    [
-        (
-            {"word_dimension": 5},
-            (WordVectors(np.ones((1, 3), dtype=np.float32), {"a": 0}, "d"),),
-            "have 3 dimensions",
-        ),
-        (
-            {"ngram_dimension": 5},
-            (NoVectors(3), NgramVectors(np.ones((1, 3), dtype=np.float32), {"2gram-ab": 0}, "d")),
-            "have 3 dimensions",
-        ),
-    ],
-)
-def test_vectors_of_another_length_are_refused(settings, vectors, message):
-    with pytest.raises(DecabenchError, match=message):
-        JointManyTask(replace(SMALL, **settings), OUTPUTS, make_table(vectors))
-
-
-@pytest.mark.parametrize(
     "settings, message",
     [
         ({"hidden": 0}, r"model\.hidden is 0: give 1 or more"),
         ({"ratings": 1}, r"model\.ratings is 1: give 2 or more"),
-        ({"input_dropout": 1.0}, r"model\.input_dropout is 1\.0: give 0 or more, and less than 1"),
+        ({"input_dropout": 1.0}, r"model\.input_dropout is 1\.0: give at least 0 and below 1"),
         ({"successive": -1.0}, r"model\.successive is -1\.0"),
         ({"levels": {"pos": 0}}, r"model\.levels of pos is 0"),
         ({"shortcuts": False, "vertical": False}, "no layer above the first would read the words"),
@@ -632,19 +586,6 @@ def test_tasks_may_have_names_that_torch_uses(name):
     assert any(penalty.name.startswith(f"heads.{part_name(name)}.") for penalty in model.penalties["ent"])
 
 
-def test_one_mask_for_both_sentences_of_a_pair_wherever_its_layer_is():
-    """A task of tags above a pair's layer drops from sentences that have nothing to do with each other."""
-    model = make(tasks=("pos", "ent"), levels={"ent": 1, "pos": 2}, shared_masks=True, pair_input_dropout=0.5)
-    model.train()
-    model.losses(make_batch(model, "pos"))  # three sentences
-    masks = []
-    drop_input = model._drop_input
-    model._drop_input = lambda x, rate, is_pair: masks.append(is_pair) or drop_input(x, rate, is_pair)
-    model.losses(make_batch(model, "ent"))
-    model.losses(make_batch(model, "pos"))
-    assert masks[0] and not any(masks[1:])
-
-
 def test_tags_in_iobes():
     head = ChunkHead(3, Tags(scheme="IOB2", names=("B-NP", "B-VP", "I-NP", "O", "I-VP")))
     names, own = ("B-NP", "B-VP", "I-NP", "O", "I-VP"), head.softmax.names
@@ -687,25 +628,3 @@ def test_ratings():
     assert head.answers(torch.randn(2, 4), torch.tensor([1, 1])) == ["3.0000", "3.0000"]  # all alike at first
     half = RatingHead(4, Number(low=0, high=1), SMALL)
     torch.testing.assert_close(half.distribute(torch.tensor([0.625])), torch.tensor([[0, 0, 0.5, 0.5, 0]]))
-
-
-def test_shapes_are_known_without_values():
-    """As checkpoints are checked and bundles are measured, with vectors of any length in place of files."""
-    words = WordTable(make_table().lexicon, NoVectors(7))
-    words.lexicon.counts = np.zeros(0, dtype=np.int64)
-    with torch.device("meta"):
-        sketch = JointManyTask(SMALL, OUTPUTS, words)
-    expected = {name: value.shape for name, value in make().state_dict().items()}
-    assert {name: value.shape for name, value in sketch.state_dict().items()} == expected
-
-
-def test_labels_are_learned_in_any_order():
-    """Names found in data are in alphabetical order, with a chunk's inside tag that never occurs left out."""
-    output = with_label_names(Tags(scheme="IOB2"), ("B-NP", "B-VP", "I-NP", "O"))
-    assert ChunkHead(3, output).softmax.names[1:5] == ("B-NP", "I-NP", "E-NP", "S-NP")
-
-
-def test_levels_as_settings():
-    config = from_mapping({"model": {"name": "jmt"}})
-    made = with_settings(config, ['model.levels={"ud.dep"=3, conll2000=2}'])
-    assert made.model.levels == {"ud.dep": 3, "conll2000": 2}

@@ -31,23 +31,6 @@ def test_the_gradient_against_finite_differences(reads):
     assert torch.autograd.gradcheck(lambda *given: run(given, reads)[0], tensors)
 
 
-def test_a_segment_never_gets_much_of_the_attention():
-    """A cosine is at most 1: of 50 segments none gets more than e / (e + 49 / e), however well the key fits."""
-    from decabench.models.memory_cells import _Memory
-
-    initial = -torch.eye(50)[:1].repeat(50, 1)
-    initial[0] *= -1
-    memory = _Memory(MemoryWeights(initial[None], torch.zeros(1, 2, 150), torch.zeros(1, 1, 150)), 2, 1)
-    memory.contents[1].copy_(memory.contents[0])
-    memory.keys[1].copy_(initial[0])
-    memory.attend(0)
-    assert torch.equal(memory.attentions[1], torch.full((1, 1, 50), 1 / 50))
-    memory.attend(1)
-    e = torch.tensor(1.0).exp()
-    assert memory.attentions[2].max().item() == pytest.approx((e / (e + 49 / e)).item())
-    assert memory.attentions[2].max() < 0.132
-
-
 def test_a_memory_of_zeros_has_a_finite_gradient():
     tensors = make(2)
     for at in (5, 8):

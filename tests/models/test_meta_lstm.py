@@ -8,12 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.errors import DataError, DecabenchError
-from decabench.models.family import ColumnBatch, TextReader
+from decabench.errors import DataError
+from decabench.models.batches import ColumnBatch, TextReader
 from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode, reverse
 from decabench.tasks import TASKS, Label, Question, Tags
-from decabench.training.config import TrainConfig
-from decabench.training.optimizers import clip_gradients, make_optimizer
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
@@ -178,82 +176,6 @@ def test_gradients_against_finite_differences(name, outputs):
     check_gradients(model, loss)
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_every_parameter_is_used(name, bidirectional):
-    """By the losses of all tasks together; a task's own parameters only by its own."""
-    model = make(name, bidirectional=bidirectional)
-    own = {}
-    for task in TASKS_OF_TEST:
-        model.zero_grad()
-        sum(value for value, _ in model.losses(make_batch(model, task)[1]).values()).backward()
-        own[task] = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
-    everything = dict(model.named_parameters()).keys()
-    assert own["books"] | own["dvd.s"] == everything
-    assert own["books"] == {key for key in everything if not key.startswith("heads.dvd/s.")}
-    assert own["dvd.s"] == {key for key in everything if not key.startswith("heads.books.")}
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("outputs", [TASKS_OF_TEST, TAGGING], ids=["labels", "tags"])
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_padding_changes_nothing(name, outputs, bidirectional):
-    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
-    model = make(name, outputs, bidirectional=bidirectional).eval()
-    task = next(iter(outputs))
-    items, batch = make_batch(model, task, lengths=(2, 6, 1, 4))
-    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
-    alone = [ColumnBatch.of(task, [item], words, FAMILY.columns, vectors=False) for item in items]
-    key = "label" if outputs is TASKS_OF_TEST else "tags"
-    total = sum(model.losses(one)[key][0] for one in alone)
-    torch.testing.assert_close(model.losses(batch)[key][0], total, rtol=1e-10, atol=1e-12)
-    assert [reply.text for reply in model.answers(batch)] == [model.answers(one)[0].text for one in alone]
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_text_without_words_is_zero(name, bidirectional):
-    model = make(name, bidirectional=bidirectional)
-    _, batch = make_batch(model, lengths=(0, 3))
-    sum(value for value, _ in model.losses(batch).values()).backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    bias = model.heads["books"].output.score.bias
-    assert model.answers(batch)[0].text == ("bad", "good")[int(bias.argmax())]
-    assert [reply.read for reply in model.answers(batch)] == [0, 3]
-
-
-def test_a_word_that_no_training_text_has():
-    """It has its fixed vector, as in a table over all words of the data; without, it is <unk>, at first zero."""
-    words = WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(D),)))
-    (number,) = words.lexicon.number([" unseen "])
-    for unseen, expected in ((True, words[np.array([number])][0]), (False, np.zeros(D))):
-        config = MetaLSTMConfig(unseen_vectors=unseen)
-        assert FAMILY.has_fixed_vectors(config) is unseen
-        model = MetaLSTM(config, TASKS_OF_TEST, words)
-        batch = FAMILY.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], words, config)
-        np.testing.assert_array_equal(model.embed(batch, "text")[0, 0].detach().numpy(), expected)
-
-
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-@pytest.mark.parametrize("limit", [float("inf"), 0.5])
-def test_sparse_gradients_change_nothing(optimizer, limit):
-    config = TrainConfig(optimizer=optimizer)
-    models = [make("meta-lstm", sparse_gradients=sparse) for sparse in (False, True)]
-    optimizers = [make_optimizer(config, model) for model in models]
-    for task in ("books", "dvd.s", "books"):
-        norms = []
-        for model, own in zip(models, optimizers, strict=True):
-            own.param_groups[0]["lr"] = 0.1
-            own.zero_grad(set_to_none=True)
-            model.losses(make_batch(model, task)[1])["label"][0].backward()
-            norms.append(clip_gradients(model.parameters(), limit))
-            own.step()
-        assert models[1].embed.table.weight.grad.is_sparse
-        torch.testing.assert_close(*norms)
-    for one, two in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
-
-
 def test_weights_are_drawn_from_one_interval_on_request():
     words = WordTable(Lexicon([" a "]), JoinedVectors((NoVectors(20),)))
     for initial in (0.1, 0.0):
@@ -261,20 +183,6 @@ def test_weights_are_drawn_from_one_interval_on_request():
         largest = {name: p.abs().max().item() for name, p in model.named_parameters()}
         assert largest.pop("embed.table.weight") > 1
         assert (max(largest.values()) <= 0.1) is bool(initial)  # a forget bias is 1
-
-
-def test_the_penalty_is_on_everything_but_the_words():
-    model = make("meta-lstm", l2=0.5)
-    _, batch = make_batch(model)
-    model.losses(batch)["label"][0].backward()
-    before = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.adjust_gradients()
-    for name, parameter in model.named_parameters():
-        if name.startswith("heads.dvd/s."):  # not a task of this batch
-            assert parameter.grad is None
-        else:
-            decay = 0.0 if name.startswith("embed.") else 0.5
-            torch.testing.assert_close(parameter.grad, before[name] + decay * parameter.detach())
 
 
 def test_reversing_leaves_padding_at_the_end():
@@ -350,16 +258,3 @@ def test_tasks_whose_questions_differ_are_refused():
     tagging = replace(task, output=TAGGING["pos"], question_varies=True)
     with pytest.raises(DataError, match="several questions for tags"):
         encode(Question("4", "nouns?", "yes"), "V", tagging, reader)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"hidden": 0}, {"meta": -1}, {"rank": 0}, {"dropout": 1.0}, {"l2": -1.0}]
-)
-def test_sizes_that_cannot_be(changes):
-    with pytest.raises(DecabenchError, match=f"The ssp-mtl's model.{next(iter(changes))} is"):
-        MetaLSTMConfig(name="ssp-mtl", **changes)
-
-
-def test_unknown_models_are_refused():
-    with pytest.raises(DecabenchError, match="Did you mean asp-mtl"):
-        MetaLSTMConfig(name="asp-mlt")

@@ -234,9 +234,7 @@ def test_dropout_on_the_inputs_of_lstms_is_a_setting_of_its_own(kit):
 
 @pytest.mark.parametrize("rate", [-0.5, 1.0, float("nan")])
 def test_a_rate_of_dropout_that_is_none(rate):
-    with pytest.raises(
-        DecabenchError, match=r"lstm_dropout is .*: give a number of at least 0 and below 1, or -1"
-    ):
+    with pytest.raises(DecabenchError, match=r"lstm_dropout is .*: give at least 0 and below 1, or -1"):
         MQANConfig(lstm_dropout=rate)
 
 

@@ -25,7 +25,8 @@ from decabench.models.tensors import StoredWeights
 from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
 from decabench.tasks import TASKS, Question, Store
-from decabench.training.loop import TrainingRun, run_training
+from decabench.training.loop import run_training
+from decabench.training.planning import TrainingRun
 from decabench.vectors.skipgram import NgramTraining, train_ngrams
 from decabench.vectors.tokenizer import SPECIALS, Lexicon, tokenize
 from decabench.vectors.vector_files import (
@@ -343,13 +344,6 @@ def cut_short(folder):
     shards(folder)[0].write_bytes(shards(folder)[0].read_bytes()[:5000])
 
 
-def swap(folder):
-    one, *_, two = shards(folder)
-    held = one.read_bytes()
-    one.write_bytes(two.read_bytes())
-    two.write_bytes(held)
-
-
 def edit(key, value):
     def change(folder):
         path = folder / "model.safetensors.index.json"
@@ -370,7 +364,6 @@ def cut_index(folder):
     [
         (lose, r"lacks model-00002-of-\d+.safetensors, of the \d+ shards of its weights"),
         (cut_short, r"model-00001-of-\d+.safetensors cannot be read"),
-        (swap, "lacks '"),
         (cut_index, "is not an index of weights"),
         (edit("weight_map", []), "is not an index of weights"),
         (edit("weight_map", {}), "is not an index of weights"),
@@ -378,10 +371,8 @@ def cut_index(folder):
         (edit("weight_map", {"x": 3}), "other files than shards"),
         (edit("metadata", None), "is not an index of weights"),
         (edit("metadata", {"slices": {"generate.weight": 10**9}}), "not counted"),
-        (edit("metadata", {"slices": {"generate.weight": 3}}), "lacks a slice"),
+        (edit("metadata", {"slices": {"generate.weight": 3}}), "do not fit each other"),
         (edit("metadata", {"slices": {}}), "The weights beside .* lack 'encoder"),
-        (edit("weight_map", lambda own: {**own, "more": min(own.values())}), "lacks 'more'"),
-        (edit("weight_map", lambda own: dict(list(own.items())[1:])), "should not have"),
     ],
 )
 def test_damaged_shards(sharded, damage, reason, tmp_path):
@@ -392,11 +383,6 @@ def test_damaged_shards(sharded, damage, reason, tmp_path):
     forget_digests(folder)
     with pytest.raises(DecabenchError, match=reason):
         Checkpoint.open(folder).load("cpu")
-
-
-def test_too_small_shards(saved, tmp_path):
-    with pytest.raises(DecabenchError, match="give 100,000 or more"):
-        export_checkpoint(saved, tmp_path / "out", shard=1000)
 
 
 def test_what_is_recorded_matches_the_published_files(large, sharded):
@@ -470,29 +456,3 @@ def test_a_small_network_with_wide_vectors_loads(make_run, glove):
     run = make_run("wide", steps=1, tasks=("sst",), vectors=(str(wide),))
     run_training(run)
     assert len(Checkpoint.open(run.output).load("cpu").answer(TASK, ASKED)) == len(ASKED)
-
-
-def test_many_shards_are_checked_in_linear_time(tmp_path):
-    """The index was walked once a shard: 4,000 shards took 16 million steps."""
-    count = 4_000
-    homes = {}
-    for number in range(1, count + 1):
-        homes[f"t{number}"] = f"model-{number:05}-of-{count:05}.safetensors"
-        (tmp_path / homes[f"t{number}"]).touch()
-    walked = 0
-
-    class Index(dict):
-        def items(self):
-            nonlocal walked
-            for item in super().items():
-                walked += 1
-                yield item
-
-    (tmp_path / "model.safetensors.index.json").write_text(
-        json.dumps({"metadata": {"total_size": 0}, "weight_map": homes})
-    )
-    found = replace(StoredWeights.find(tmp_path), homes=Index(homes))
-    for name, home in homes.items():
-        (tmp_path / home).write_bytes(save({name: torch.zeros(1)}))
-    assert len(found.shapes()) == count
-    assert walked <= 2 * count

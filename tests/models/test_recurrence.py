@@ -5,8 +5,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from decabench.models.loop_graphs import LoopGraphs, round_up
-from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance
+from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance, round_up
 
 B, N, D, L = 3, 5, 4, 6
 
@@ -72,30 +71,6 @@ def test_padded_to_a_few_sizes_it_says_the_same():
     for one, two in zip(*found, strict=True):
         assert one.shape == two.shape
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-
-
-def test_loops_are_given_a_few_sizes():
-    seen = set()
-
-    class Seen(LoopGraphs):
-        def run(self, name, loop, tensors):
-            seen.add((name, *(tuple(tensor.shape) for tensor in tensors)))
-            return super().run(name, loop, tensors)
-
-    _, _, _, weights = inputs()
-    how = StepFunctions()._replace(graphs=Seen())
-    for examples in (13, 14, 16):
-        for steps in (17, 19, 20):
-            for tokens in (33, 40, 48):
-                given = torch.zeros(examples, steps, 4 * D).double()
-                state, memory = torch.zeros(examples, D).double(), torch.zeros(examples, tokens, D).double()
-                closed, kept = (
-                    torch.zeros(examples, tokens, 1).double(),
-                    torch.ones(steps, examples, D).double(),
-                )
-                made = Recurrence.apply(how, given, state, state, memory, closed, kept, *weights)
-                sum(output.sum() for output in made).backward()
-    assert len(seen) == 2  # a forward and a backward loop
 
 
 def test_sizes_to_pad_to():

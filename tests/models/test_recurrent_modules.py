@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.errors import DecabenchError
 from decabench.models import recurrent_modules
-from decabench.models.family import ColumnBatch
+from decabench.models.batches import ColumnBatch
 from decabench.models.recurrent_modules import (
     ENCODERS,
     EXTENSIONS,
@@ -211,16 +210,6 @@ def test_the_temperature_is_halved_at_each_epoch():
     assert "shared.router.temperature" in by_steps.state_dict()  # so that a resumed run has it
 
 
-def test_noise_comes_from_the_seed_of_the_step():
-    model, batch = make("girnet", "rmn"), make_batch()[1]
-    drawn = []
-    for seed in (1, 2, 1):
-        torch.manual_seed(seed)
-        drawn.append(model.represent(batch).encoder.chosen)
-    assert torch.equal(drawn[0], drawn[2])
-    assert not torch.equal(drawn[0], drawn[1])
-
-
 @pytest.mark.parametrize("bias, likely", [(2.0, 1.0), (-2.0, 0.0)])
 def test_the_first_gates_follow_the_bias(bias, likely):
     torch.manual_seed(0)
@@ -272,47 +261,6 @@ def test_the_interleaved_recurrence_against_autograd():
     assert torch.autograd.gradcheck(InterleavedRecurrence.apply, tensors)
 
 
-@pytest.mark.parametrize("name, extension", EACH)
-def test_every_parameter_is_used(name, extension):
-    """By the losses of all tasks together; a head's last layer only by its own task."""
-    model, used = make(name, extension, mean_penalty=True), set()
-    for task in TAGGING:
-        model.zero_grad()
-        torch.manual_seed(0)
-        loss_of(model, make_batch(TAGGING, task)[1]).backward()
-        own = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
-        assert {key.split(".")[1] for key in own if ".output." in key} == {task.replace(".", "/")}
-        used |= own
-    assert used == dict(model.named_parameters()).keys()
-
-
-@pytest.mark.parametrize("name, extension", EACH)
-@pytest.mark.parametrize("outputs", [LABELS, TAGGING], ids=["labels", "tags"])
-@pytest.mark.parametrize("task", ["hien.pos", "en"])
-def test_padding_changes_nothing(name, extension, outputs, task):
-    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
-    model = make(name, extension, outputs).eval()
-    items, batch = make_batch(outputs, task, lengths=(2, 6, 1, 4))
-    alone = [collate(task, [item]) for item in items]
-    whole = model.losses(batch)
-    for key in whole.keys() - {"orthogonality"}:
-        total = sum(model.losses(one)[key][0] for one in alone)
-        torch.testing.assert_close(whole[key][0], total, rtol=1e-10, atol=1e-12)
-    assert [reply.text for reply in model.answers(batch)] == [model.answers(one)[0].text for one in alone]
-
-
-@pytest.mark.parametrize("name, extension", EACH)
-def test_a_text_without_words(name, extension):
-    for outputs in (LABELS, TAGGING):
-        model = make(name, extension, outputs)
-        _, batch = make_batch(outputs, lengths=(0, 3))
-        loss_of(model, batch).backward()
-        assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-        assert [reply.read for reply in model.eval().answers(batch)] == [0, 3]
-        alone = collate("hien.pos", [{**make_batch(outputs, lengths=(0,))[0][0]}])
-        assert model.answers(alone)[0].text == model.answers(batch)[0].text
-
-
 # Controls
 
 
@@ -360,15 +308,6 @@ def test_gates_that_are_noise_are_drawn_at_each_word_and_answers_have_none():
     assert not any("polic" in key or "transform" in key for key, _ in model.named_parameters())
 
 
-def test_messages_are_the_states_of_the_others():
-    """A task's loss trains the networks of all that it hears, with two tasks too."""
-    outputs = {name: TAGGING[name] for name in ("hi", "en")}
-    model = make("ns-mtl", "direct", outputs, primary="")
-    loss_of(model, make_batch(outputs, "hi")[1]).backward()
-    for task in outputs:
-        assert all(p.grad is not None and p.grad.any() for p in model.heads[task].lstms.parameters())
-
-
 def test_closed_gates_give_zeros():
     model = make("ns-mtl", "rmn", gates="random", encoder_open=0.0, decoder_open=0.0).eval()
     found = model.represent(make_batch(lengths=(2,))[1])
@@ -385,20 +324,6 @@ def test_cross_stitch_with_everything_to_itself_is_separate():
     separate.load_state_dict({k: v for k, v in stitched.state_dict().items() if not k.startswith("encoder.")})
     batch = make_batch()[1]
     torch.testing.assert_close(stitched.losses(batch)["tags"], separate.losses(batch)["tags"])
-
-
-@pytest.mark.parametrize("name", ["cross-stitch", "sluice"])
-def test_first_mixtures(name):
-    config = RecurrentModulesConfig(name=name, **{**SIZES, "stitch": 0.8})
-    model = RecurrentModules(config, TAGGING, table())
-    stitches = model.encoder.stitches
-    size = 3 if name == "cross-stitch" else 6
-    assert stitches.shape == (2, size, size)
-    torch.testing.assert_close(stitches.sum(2), torch.ones(2, size))
-    assert (stitches.diagonal(dim1=1, dim2=2) == 0.8).all()
-    alone = RecurrentModules(replace(config, primary=""), {"hi": TAGGING["hi"]}, table())
-    if name == "cross-stitch":
-        assert alone.encoder.stitches.tolist() == [[[1.0]], [[1.0]]]
 
 
 def test_girnet_that_reads_one_cell_is_that_cell():
@@ -437,27 +362,6 @@ def test_parameter_counts():
     assert sizes["girnet", "rmn"] - sizes["girnet", "none"] == more
     assert 400_000 < more < 520_000
     assert sizes["ns-mtl", "rmn"] - sizes["ns-mtl", "rrn"] == 3 * (sub_network + policy)
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"hidden": 0}, "hidden is 0"),
-        ({"depth": 1}, "depth is 1: give 2"),
-        ({"name": "sluice", "hidden": 5}, "give an even number"),
-        ({"encoder_sparsity": -1.0}, "encoder_sparsity is -1"),
-        ({"decoder_open": 1.5}, "decoder_open is 1.5: give 0 to 1"),
-        ({"temperature": 0.0}, "temperature is 0.0: give more"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"extension": "rmm"}, "Did you mean rmn"),
-        ({"gates": "opem"}, "Did you mean open"),
-        ({"policy_reads": "sum"}, "input of a policy"),
-        ({"name": "girnett"}, "Did you mean girnet"),
-    ],
-)
-def test_settings_that_cannot_be(changes, message):
-    with pytest.raises(DecabenchError, match=message):
-        RecurrentModulesConfig(**changes)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.errors import DecabenchError
-from decabench.models.family import ColumnBatch, find_family
+from decabench.models.batches import ColumnBatch
 from decabench.models.memory_cells import MEMORY_READS
 from decabench.models.shared_memory import FAMILY, MODELS, SharedMemoryConfig, build
 from decabench.tasks import Label
-from decabench.training.config import TrainConfig
-from decabench.training.optimizers import clip_gradients, make_optimizer
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
@@ -150,59 +148,6 @@ def test_states_and_fusion_gates_of_every_word(name, bidirectional):
     assert not gates.requires_grad
 
 
-@every_variant
-def test_tasks_together_are_what_each_is_by_itself(name, settings):
-    """Also the gradients, where tasks differ in the number of texts and in their lengths."""
-    batches = [make_batch("books", (5, 3, 1))[1], make_batch("dvd.s", (2, 7), seed=1)[1]]
-    found = []
-    for together in (True, False):
-        model = make(name, **settings)
-        losses = model(*batches) if together else [model.losses(batch) for batch in batches]
-        sum(own["label"][0] for own in losses).backward()
-        found.append([own["label"][0] for own in losses] + [p.grad for p in model.parameters()])
-        assert [own["label"][1] for own in losses] == [3, 2]
-    for one, two in zip(*found, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-11)
-
-
-@every_variant
-def test_every_parameter_is_used(name, settings):
-    """By the losses of all tasks together; a task's own parameters only by its own."""
-    model = make(name, **settings)
-    own = {}
-    for task in TASKS_OF_TEST:
-        model.zero_grad()
-        model.losses(make_batch(task)[1])["label"][0].backward()
-        own[task] = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
-    everything = dict(model.named_parameters()).keys()
-    assert own["books"] | own["dvd.s"] == everything
-    assert own["books"] == {key for key in everything if not key.startswith("heads.dvd/s.")}
-    assert own["dvd.s"] == {key for key in everything if not key.startswith("heads.books.")}
-
-
-@every_variant
-def test_padding_changes_nothing(name, settings):
-    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
-    model = make(name, **settings).eval()
-    items, batch = make_batch(lengths=(2, 6, 1, 4))
-    alone = [ColumnBatch.of("books", [item], make_words(), FAMILY.columns, vectors=False) for item in items]
-    total = sum(model.losses(one)["label"][0] for one in alone)
-    torch.testing.assert_close(model.losses(batch)["label"][0], total, rtol=1e-10, atol=1e-12)
-    assert [reply.text for reply in model.answers(batch)] == [model.answers(one)[0].text for one in alone]
-
-
-@every_variant
-def test_a_text_without_words_is_zero(name, settings):
-    model = make(name, **settings)
-    _, batch = make_batch(lengths=(0, 3))
-    model.losses(batch)["label"][0].backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    if name != "mt-dnn":  # which has biases below
-        bias = model.heads["books"].output.score.bias
-        assert model.answers(batch)[0].text == ("bad", "good")[int(bias.argmax())]
-    assert [reply.read for reply in model.answers(batch)] == [0, 3]
-
-
 @pytest.mark.parametrize("name", RECURRENT)
 def test_a_text_leaves_nothing_in_the_memory(name):
     """Every text begins with the content that was learned."""
@@ -268,53 +213,6 @@ def test_weights_are_drawn_as_in_the_paper(name):
             )
 
 
-def test_a_word_that_no_training_text_has():
-    """It has its fixed vector, both halves of it in MT-CNN; without, it is <unk>, at first zero."""
-    words = WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(M),)))
-    (number,) = words.lexicon.number([" unseen "])
-    for unseen, expected in ((True, words[np.array([number])][0]), (False, np.zeros(M))):
-        config = SharedMemoryConfig(name="mt-cnn", unseen_vectors=unseen)
-        assert FAMILY.has_fixed_vectors(config) is unseen
-        model = build(config, TASKS_OF_TEST, words)
-        batch = FAMILY.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], words, config)
-        halves = [embed(batch, "text")[0, 0] for embed in (model.embed, model.heads["books"].embed)]
-        np.testing.assert_array_equal(torch.cat(halves).detach().numpy(), expected)
-
-
-@pytest.mark.parametrize("name", ["arc-ii", "mt-cnn"])
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-def test_sparse_gradients_change_nothing(name, optimizer):
-    config = TrainConfig(optimizer=optimizer)
-    models = [make(name, sparse_gradients=sparse) for sparse in (False, True)]
-    optimizers = [make_optimizer(config, model) for model in models]
-    for task in ("books", "dvd.s", "books"):
-        norms = []
-        for model, own in zip(models, optimizers, strict=True):
-            own.param_groups[0]["lr"] = 0.1
-            own.zero_grad(set_to_none=True)
-            model.losses(make_batch(task)[1])["label"][0].backward()
-            norms.append(clip_gradients(model.parameters(), 0.5))
-            own.step()
-        assert models[1].embed.table.weight.grad.is_sparse
-        torch.testing.assert_close(*norms)
-    for one, two in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["arc-ii", "mt-cnn"])
-def test_the_penalty_is_on_everything_but_the_words(name):
-    model = make(name, l2=0.5)
-    model.losses(make_batch()[1])["label"][0].backward()
-    before = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.adjust_gradients()
-    for key, parameter in model.named_parameters():
-        if key.startswith("heads.dvd/s."):  # not a task of this batch
-            assert parameter.grad is None
-        else:
-            decay = 0.0 if "embed" in key.split(".") else 0.5
-            torch.testing.assert_close(parameter.grad, before[key] + decay * parameter.detach())
-
-
 def test_what_is_shared_has_no_name_of_a_task():
     """`--init` copies it to other tasks."""
     shared = {
@@ -332,53 +230,6 @@ def test_what_is_shared_has_no_name_of_a_task():
     }
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"name": "arc"}, "arc-i"),
-        ({"reads": "local"}, "both"),
-        ({"fusion": "none"}, "own"),
-        ({"bag": "max"}, "mean"),
-        ({"segments": 0}, "segments is 0: give 1 or more"),
-        ({"segment_width": 0}, "segment_width is 0"),
-        ({"l2": -1.0}, "l2 is -1.0: give 0 or more"),
-        ({"initial": float("nan")}, "initial is nan"),
-        ({"dropout": 1.0}, "below 1"),
-    ],
-)
-def test_settings_are_checked(settings, message):
-    with pytest.raises(DecabenchError, match=message):
-        SharedMemoryConfig(**settings)
-
-
 def test_vectors_of_one_number_cannot_be_split():
     with pytest.raises(DecabenchError, match="only one number"):
         build(SharedMemoryConfig(name="mt-cnn"), TASKS_OF_TEST, make_words(1))
-
-
-def test_the_family_has_all_models():
-    assert all(find_family(name) is FAMILY for name in MODELS)
-
-
-def test_the_bag_of_a_long_text_does_not_saturate_the_hidden_layer():
-    """As a sum, the vectors of reviews left 89 % of the units of mt-dnn saturated, and its accuracy at chance."""
-    torch.manual_seed(0)
-    vectors = torch.nn.functional.normalize(torch.randn(150, 300) + 0.2, dim=1) * 5.4
-    layer = torch.nn.Linear(300, 300)
-    torch.nn.init.uniform_(layer.weight, -0.1, 0.1)
-    shares = {
-        how: (layer(getattr(vectors, how)(0)).tanh().abs() > 0.99).double().mean().item()
-        for how in ("sum", "mean")
-    }
-    assert shares["sum"] > 0.8 and shares["mean"] < 0.01
-    assert SharedMemoryConfig(name="mt-dnn").is_mean
-    assert not SharedMemoryConfig(name="nbow").is_mean, "the paper: the sum"
-    assert not SharedMemoryConfig(name="mt-dnn", bag="sum").is_mean
-
-
-def test_rows_of_words_are_found_by_the_names_of_parameters():
-    """A task whose name torch has another use for, such as `type`, has another in parameters."""
-    label = Label(names=("bad", "good"))
-    model = build(SharedMemoryConfig(name="mt-cnn"), {"type": label, "dvd.s": label}, make_words())
-    names = {name.removesuffix(".weight") for name, _ in model.named_parameters()}
-    assert set(model.vocabulary_rows) <= names and len(model.vocabulary_rows) == 3

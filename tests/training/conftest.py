@@ -17,7 +17,7 @@ from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
 from decabench.training.encoding import encode_tasks
-from decabench.training.loop import TrainingRun
+from decabench.training.planning import TrainingRun
 
 TINY = TrainConfig(
     model=MQANConfig(dimension=8, hidden=6, heads=2, layers=1, dropout=0.2, max_answer_tokens=8),

@@ -19,7 +19,7 @@ from decabench.training.config import (
     to_toml,
     with_settings,
 )
-from decabench.training.loop import plan_training
+from decabench.training.planning import TrainingRequest, plan_training
 from decabench.training.schedule import plan_phases
 from tests.sources import ROOT
 from tests.training.conftest import TINY
@@ -124,12 +124,12 @@ def test_a_file_that_is_no_toml(tmp_path):
         ("epoch_steps=5", "epoch_steps is 5, but the run is counted in steps: set epochs, or leave it out"),
         ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
         ("clip=-0.1", "clip is -0.1: give 0 or more"),
-        ("beta1=2.0", "beta1 is 2.0: give a number of at least 0 and below 1"),
-        ("learning_rate=-0.1", "learning_rate is -0.1: give a finite number of 0 or more"),
-        ("learning_rate=nan", "learning_rate is nan: give a finite number of 0 or more"),
+        ("beta1=2.0", "beta1 is 2.0: give at least 0 and below 1"),
+        ("learning_rate=-0.1", "learning_rate is -0.1: give 0 or more"),
+        ("learning_rate=nan", "learning_rate is nan: give 0 or more"),
         ("cooldown=200000", "cooldown is 200000: give 0 to 100000, the number of steps"),
-        ("cooldown=-5", "cooldown is -5: give a number of steps, 0 or more"),
-        ("cut_context.sst=-3", "cut_context of sst is -3: give 1 or more tokens"),
+        ("cooldown=-5", "cooldown is -5: give 0 or more"),
+        ("cut_context.sst=-3", "cut_context of sst is -3: give 1 or more"),
         ("weights.ssst=2", "ssst"),
         ("iterations.ssst=3", "ssst"),
     ],
@@ -280,7 +280,7 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "settings.toml"
     path.write_text('tasks = ["sst"]\n[model]\nname = "brought_along:FAMILY"\n')
-    for read in (read_config, lambda path: plan_training(tmp_path / "run", config=path)):
+    for read in (read_config, lambda path: plan_training(TrainingRequest(tmp_path / "run", config=path))):
         with pytest.raises(
             DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, and a file may not"
         ):
@@ -291,7 +291,7 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     with pytest.raises(
         UnknownNameError, match=r"brought_along \(.*\) has no 'FAMILY'"
     ):  # the user names it too
-        plan_training(tmp_path / "run", model="brought_along:FAMILY", config=path)
+        plan_training(TrainingRequest(tmp_path / "run", model="brought_along:FAMILY", config=path))
     assert (tmp_path / "ran").exists()
     sys.modules.pop("brought_along", None)
 

@@ -71,21 +71,20 @@ def test_the_rule_of_the_authors_code(encoded, budget):
         assert np.mean(fills) > 0.6 * budget
 
 
-def test_the_rule_is_a_setting(encoded):
-    data = encoded[1]["squad"]
-    found = [next(stream(data, batch_tokens=500, batch_rule=rule)).tolist() for rule in ("sum", "padded")]
-    expected = [batches_of(data, 500, 0, 0, rule)[0].tolist() for rule in ("sum", "padded")]
-    assert found == expected
-
-
-def test_whether_marks_count_is_a_setting(encoded):
+@pytest.mark.parametrize(
+    "settings",
+    [{"batch_rule": "sum"}, {"batch_rule": "padded"}, {"count_marks": True}, {"grouping": "none"}],
+)
+def test_the_rule_is_of_the_settings(encoded, settings):
     data = encoded[1]["woz.en"]
-    found = [next(stream(data, batch_tokens=500, count_marks=each)).tolist() for each in (False, True)]
-    assert found == [
-        cut_batches(data, FAMILY, BatchRule(500, count_marks=each), 0, 0)[0].tolist()
-        for each in (False, True)
-    ]
-    assert len(found[0]) > len(found[1])
+    rule = BatchRule(
+        500,
+        settings.get("batch_rule", "sum"),
+        settings.get("grouping", "lengths"),
+        settings.get("count_marks", False),
+    )
+    expected = cut_batches(data, FAMILY, rule, 0, 0)[0]
+    assert next(stream(data, batch_tokens=500, **settings)).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("grouping", "most"), [("answers", 0.12), ("lengths", 0.17)])
@@ -162,15 +161,6 @@ def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
         return shares.var() / np.mean([is_none.mean() * (1 - is_none.mean()) / len(rows) for rows in batches])
 
     assert spread("answers") > 10 and spread("lengths") < 2 and spread("none") < 2
-
-
-def test_the_grouping_is_a_setting(encoded):
-    data = encoded[1]["woz.en"]
-    found = [next(stream(data, batch_tokens=500, grouping=each)).tolist() for each in GROUPINGS]
-    assert found == [
-        cut_batches(data, FAMILY, BatchRule(500, grouping=each), 0, 0)[0].tolist() for each in GROUPINGS
-    ]
-    assert len(set(map(str, found))) == 3
 
 
 def test_like_lengths_go_together(home):

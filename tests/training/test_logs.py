@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError, StorageError
+from decabench.errors import DataError
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves, read_rows
 
 
@@ -124,11 +124,4 @@ def test_what_is_no_log_is_told_by_its_name(tmp_path, content, why):
     path = tmp_path / "train.csv"
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(DataError, match=f"train.csv is not the log of a run .*{why}.*: move it away"):
-        TrainingLog(tmp_path, 1)
-
-
-def test_a_file_in_the_place_of_tensorboards_folder(tmp_path):
-    pytest.importorskip("tensorboard")
-    (tmp_path / "tensorboard").write_text("")
-    with pytest.raises(StorageError, match="tensorboard cannot be a folder of logs"):
         TrainingLog(tmp_path, 1)

@@ -27,7 +27,8 @@ from decabench.models.heads import TARGETS
 from decabench.tasks import TASKS, Label, Number, Store, Tags, Tree, known_tasks
 from decabench.training.config import TrainConfig
 from decabench.training.logs import read_rows
-from decabench.training.loop import TrainingRun, run_training
+from decabench.training.loop import run_training
+from decabench.training.planning import TrainingRun
 from decabench.training.validator import check_best_by, check_scores_rise
 from tests.training.test_loop import same, weights
 

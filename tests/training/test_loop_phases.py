@@ -259,13 +259,6 @@ def test_a_gradient_is_clipped_by_task(make_run):
     assert float(read_rows(make_run("after").output / "train.csv")[0]["gradient_norm"]) > 0.01
 
 
-def test_fixed_vectors_have_no_table_and_trained_ones_do(make_run):
-    for name, trained in (("fixed", False), ("trained", True)):
-        run = make_run(name, model=ClassifierConfig(dimension=8, train_embeddings=trained), tasks=("sst",))
-        run_training(run)
-        assert ("embed.table.weight" in weights(run.output)) is trained
-
-
 def test_tasks_that_train_together_are_clipped_at_the_lower_of_their_limits(make_run):
     together = {"model": SMALL, "tasks": TWO, "phases": (Phase(steps=1, together=True),)}
     together |= {"optimizer": "sgd", "warmup": 1}

@@ -12,8 +12,9 @@ from decabench.errors import DecabenchError
 from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.training.config import TrainConfig
-from decabench.training.loop import check_run, run_training
+from decabench.training.loop import run_training
 from decabench.training.optimizers import clip_gradients, learning_rate
+from decabench.training.planning import check_run
 
 
 def backward(sparse):

@@ -230,8 +230,8 @@ def test_tasks_far_below_their_targets_are_chosen_more_often():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"temperature": 0.0}, "temperature is 0.0: give a number above 0"),
-        ({"targets": {"a": 0.0}}, "targets of a is 0.0: give a score above 0"),
+        ({"temperature": 0.0}, "temperature is 0.0: give more than 0"),
+        ({"targets": {"a": 0.0}}, "targets of a is 0.0: give more than 0"),
         ({"targets": {"c": 50.0}}, r"task \(targets\)"),
     ],
 )

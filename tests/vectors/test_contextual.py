@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -150,17 +149,6 @@ def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"Missing \[UNK\] token"):
         open_contextual(f"contextual:{folder}")
-
-
-def test_threads_may_share_them(encoder, monkeypatch):
-    monkeypatch.setattr("decabench.vectors.contextual._KEPT_BYTES", 400)
-    vectors = open_contextual(f"contextual:{encoder}")
-    texts = [["good", *["a"] * number, "film"] for number in range(6)]
-    wanted = [vectors.rows(text) for text in texts]
-    with ThreadPoolExecutor(4) as pool:
-        found = [*pool.map(vectors.rows, texts * 50)]
-    assert all(np.array_equal(one, other) for one, other in zip(found, wanted * 50, strict=True))
-    assert vectors._bytes == sum(rows.nbytes for rows in vectors._kept.values()) <= 400
 
 
 def test_their_digest_is_that_of_the_files(encoder, tmp_path):

@@ -1,0 +1,198 @@
+"""What is asked of a training run, and what can be checked of it before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decabench.errors import DecabenchError, require_name
+from decabench.files import Paths
+from decabench.models import (
+    FAMILIES,
+    Checkpoint,
+    check_size,
+    find_family,
+    latest_checkpoint,
+    with_label_names,
+)
+from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
+from decabench.training.config import TrainConfig, combine_settings, named_model
+from decabench.training.encoding import check_target_forms
+from decabench.training.optimizers import apply_freezes, fixed_parameters
+from decabench.training.resume import is_unstarted
+from decabench.training.schedule import plan_phases
+from decabench.training.validator import check_best_by, check_scores_rise
+from decabench.vectors import Lexicon, WordTable, is_contextual, join_vectors
+
+if TYPE_CHECKING:
+    from decabench.exchange import Trackers
+
+__all__ = ["TrainingRequest", "TrainingRun", "check_run", "plan_training"]
+
+_USUAL_DIMENSION = 300
+"""The dimension of word vectors where only the size of a network matters: opening files of vectors takes long."""
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """The arguments of `train`, as given."""
+
+    output: str | Path
+    """The folder to write to."""
+    tasks: str | Iterable[str] | None = None
+    """The tasks to train on; None for those of the configuration, or else the decathlon's."""
+    model: str = ""
+    """A family's name, or `package.module:object`."""
+    settings: Mapping[str, Any] | Sequence[str] = ()
+    """Settings by name, or as `KEY=VALUE`; they override those of `config`."""
+    config: str | Path | None = None
+    """A TOML file of settings."""
+    init: str | Path = ""
+    """A checkpoint, or a run's folder, whose weights to start from."""
+    home: str | Path | None = None
+    """The home folder with the prepared data."""
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, ..."""
+    resume: bool = False
+    """Whether to resume from the folder's latest checkpoint, if there is one."""
+    include: Paths = ()
+    """Files that define tasks."""
+    report: Callable[[str], None] = print
+    """Called with each progress message."""
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training run with everything that decides it."""
+
+    config: TrainConfig
+    """The settings, which decide the weights."""
+    tasks: Mapping[str, Task]
+    """The tasks to train on, by name."""
+    store: Store
+    """The store with the prepared data."""
+    output: Path
+    """The folder to write to."""
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, ..."""
+    resume: bool = False
+    """Whether to resume from the folder's latest checkpoint, if there is one."""
+    report: Callable[[str], None] = print
+    """Called with each progress message."""
+    bar: bool = False
+    """Whether to show a progress bar instead of printing a line a minute."""
+    stop_after: float = 0.0
+    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
+    trackers: Trackers | None = None
+    """Trackers to send losses and scores to, not started."""
+
+
+def plan_training(request: TrainingRequest) -> TrainingRun:
+    """Make a run of what is asked for. Raises DecabenchError, UnknownNameError."""
+    folder, path = Path(request.output), Path(request.config) if request.config else None
+    if ":" in (named := named_model(request.settings, request.model)):
+        find_family(named)  # imported before a file names it, which may not choose what is run
+    _check_folder(folder, request.resume)
+    known = known_tasks(request.include)
+    made = TrainConfig(
+        skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
+    )
+    if request.init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
+        begun = (latest_checkpoint(folder) if request.resume else None) or Checkpoint.open(request.init)
+        made = replace(made, init=str(request.init), model=begun.config, vectors=begun.vectors)
+    tasks = request.tasks
+    chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
+    made, left_out = combine_settings(made, path, request.settings, request.model, chosen, str(request.init))
+    made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
+    for key in ("skip_context", "cut_context"):  # for any task that there is, as the defaults are
+        for task in getattr(made, key):
+            require_name(task, {*known, *made.tasks}, f"task ({key})")
+    _report_oddities(made, left_out, request)
+    return TrainingRun(
+        config=made,
+        tasks={name: get_task(name, known) for name in made.tasks},
+        store=Store(home_folder(request.home)),
+        output=folder,
+        device=request.device,
+        resume=request.resume,
+        report=request.report,
+    )
+
+
+def _check_folder(folder: Path, resume: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise DecabenchError(f"{folder} is a file: name a folder for the run.")
+    if folder.exists() and not is_unstarted(folder):
+        if latest_checkpoint(folder) is None:
+            raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
+        if not resume:
+            raise DecabenchError(
+                f"{folder} is not empty: name another folder, or continue its run with --resume."
+            )
+
+
+def _report_oddities(config: TrainConfig, left_out: Sequence[str], request: TrainingRequest) -> None:
+    """Report settings that do nothing."""
+    if left_out:
+        request.report(
+            f"{request.config} has settings of another model, which {config.model.name} does not have: "
+            f"{', '.join(left_out)} {'are' if len(left_out) > 1 else 'is'} left out."
+        )
+    for key in getattr(config.model, "without_effect", ()):
+        request.report(f"model.{key} has no effect: {config.model.name} has no such part.")
+    if config.schedule.endswith("curriculum") and not config.phases and config.first_steps >= config.steps:
+        request.report(
+            f"The first phase takes all {config.steps:,} steps, so that no other tasks are trained: set first_steps "
+            f"(now {config.first_steps:,}) to less."
+        )
+
+
+def check_run(run: TrainingRun) -> None:
+    """Check everything that can be checked without data. Raises DecabenchError."""
+    config, name = run.config, run.config.model.name
+    if config.init_parts and not config.init:
+        raise DecabenchError(
+            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy them from: name it with "
+            "--init, or leave init_parts out."
+        )
+    family = find_family(name)
+    phases = plan_phases(config)
+    family.check_tasks(name, run.tasks.values())
+    check_best_by(config, run.tasks)
+    check_target_forms(config, run.tasks)
+    if config.needs_scores:
+        check_scores_rise(run.tasks)
+    for loss in config.loss_weights:
+        weighted = [each for each in family.losses if each not in family.measures]
+        require_name(loss, weighted, f"loss of the model {name}")
+    if config.compile and "compile" not in family.abilities:
+        raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if config.graphs and "graphs" not in family.abilities:
+        raise DecabenchError(f"The model {name} has no loop to record as CUDA graphs: leave graphs out.")
+    if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
+        raise DecabenchError(
+            f"The model {name} reads no contextual vectors: leave contextual:FOLDER out of vectors."
+        )
+    if getattr(config.model, "sparse_gradients", False) and (
+        config.optimizer == "adam" or config.momentum or config.weight_decay
+    ):
+        raise DecabenchError(
+            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
+            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+        )
+    # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
+    outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
+    # Another family may read files as it is built; and the sizes of a checkpoint are compared with its weights.
+    if name in FAMILIES and not config.init:
+        none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
+        check_size(lambda: family.build(config.model, outputs, none))
+    if config.freeze or any(phase.freeze for phase in phases):
+        words = WordTable(Lexicon(), join_vectors(config.vectors))
+        build = partial(family.build, config.model, outputs, words)
+        network = check_size(build) or build()
+        fixed = fixed_parameters(network)
+        for phase in phases:
+            apply_freezes(network, (*config.freeze, *phase.freeze), fixed)

@@ -1,0 +1,249 @@
+"""What holds for every family with a head for each task, in all of its models and variants."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from decabench.errors import DecabenchError
+from decabench.models import recurrent_modules, shared_memory
+from decabench.models.batches import ColumnBatch
+from decabench.models.family import find_family
+from decabench.models.heads import part_name
+from decabench.models.memory_cells import MEMORY_READS
+from decabench.models.meta_lstm import MODELS as META_MODELS
+from decabench.tasks import Label, Tags
+from decabench.training.config import TrainConfig
+from decabench.training.optimizers import clip_gradients, make_optimizer
+from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable
+
+LABELS = {
+    "books": Label(names=("bad", "good")),
+    "dvd.s": Label(names=("bad", "so", "good")),
+    "en": Label(names=("a", "b")),
+}
+TAGS = {
+    "books": Tags(names=("N", "V", "X")),
+    "dvd.s": Tags(names=("B", "O")),
+    "en": Tags(names=("X", "Y", "Z")),
+}
+SIZES = {
+    "classifier": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
+    "tagger": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
+    "meta_lstm": {"hidden": 3, "meta": 3, "rank": 2, "hyper": 3, "hyper_embedding": 2},
+    "shared_memory": {
+        "hidden": 3,
+        "segments": 5,
+        "segment_width": 2,
+        "shared_layer": 3,
+        "own_layer": 2,
+    },
+    "recurrent_modules": {
+        "hidden": 4,
+        "layers": 2,
+        "gate_size": 3,
+        "cells": 2,
+        "modules": 3,
+        "module_size": 3,
+        "policy_size": 5,
+        "primary": "books",
+        "orthogonality": 0.3,
+    },
+}
+MEMORIES = ("arc-i", "arc-ii", "me-lstm")
+CASES = [
+    ("classifier", LABELS, {}),
+    *(("tagger", TAGS, {"crf": crf}) for crf in (True, False)),
+    *((name, LABELS, {"bidirectional": way}) for name in META_MODELS for way in (False, True)),
+    *((name, TAGS, {"bidirectional": True}) for name in META_MODELS),
+    *((name, LABELS, {}) for name in shared_memory.MODELS),
+    *((name, LABELS, own) for name in MEMORIES for own in ({"bidirectional": True}, {"fusion": "shared"})),
+    *(("arc-ii", LABELS, {"reads": reads}) for reads in MEMORY_READS if reads != "both"),
+    ("nbow", LABELS, {"bag": "mean"}),
+    ("mt-dnn", LABELS, {"bag": "sum"}),
+    *(
+        (name, outputs, {"extension": extension})
+        for name in recurrent_modules.ENCODERS
+        for extension in recurrent_modules.EXTENSIONS
+        for outputs in (LABELS, TAGS)
+    ),
+]
+IDS = [
+    "-".join([name, "labels" if outputs is LABELS else "tags", *map(str, own.values())])
+    for name, outputs, own in CASES
+]
+every_case = pytest.mark.parametrize(("name", "outputs", "settings"), CASES, ids=IDS)
+
+
+def words():
+    return WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(4),)))
+
+
+def make(name, outputs, **settings):
+    """A small network in double precision, with weights of a size that shows a wrong term."""
+    family = find_family(name)
+    sizes = SIZES[family.config.__module__.rpartition(".")[2]]
+    torch.manual_seed(0)
+    model = family.build(family.config(name=name, **{**sizes, **settings}), outputs, words()).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+def make_items(name, outputs, task="books", lengths=(5, 3, 1), seed=0):
+    random = np.random.default_rng(seed)
+    output = outputs[task]
+    column = "tokens" if name == "tagger" else "text"
+    items = []
+    for n in lengths:
+        text = random.integers(4, 13, n).astype(np.int32)
+        labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
+        kind = "tags" if isinstance(output, Tags) else "label"
+        items.append({column: text, kind: labels.astype(np.int32)})
+    return items
+
+
+def collate(name, items, task="books"):
+    return ColumnBatch.of(task, items, words(), find_family(name).columns, vectors=False)
+
+
+def loss_of(name, losses):
+    """The sum of the losses, without what is only measured."""
+    return sum(value for key, (value, _) in losses.items() if key not in find_family(name).measures)
+
+
+@every_case
+def test_padding_changes_nothing(name, outputs, settings):
+    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
+    model = make(name, outputs, **settings).eval()
+    items = make_items(name, outputs, lengths=(2, 6, 1, 4))
+    whole, alone = collate(name, items), [collate(name, [item]) for item in items]
+    losses = model.losses(whole)
+    for key in losses.keys() - {"orthogonality"}:
+        total = sum(model.losses(one)[key][0] for one in alone)
+        torch.testing.assert_close(losses[key][0], total, rtol=1e-10, atol=1e-12)
+    assert [reply.text for reply in model.answers(whole)] == [model.answers(one)[0].text for one in alone]
+
+
+@every_case
+def test_every_parameter_is_used(name, outputs, settings):
+    """By the losses of all tasks together; the output layer of a task only by its own."""
+    model, used = make(name, outputs, **settings), set()
+    for task in outputs:
+        model.zero_grad()
+        torch.manual_seed(0)
+        loss_of(name, model.losses(collate(name, make_items(name, outputs, task), task))).backward()
+        own = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
+        scores = {key.split(".")[1] for key in own if key.startswith("heads.") and ".score." in key}
+        assert scores - {part_name(task)} == set() or "direct" in settings.values()
+        used |= own
+    assert used == dict(model.named_parameters()).keys()
+
+
+@every_case
+def test_a_text_without_words(name, outputs, settings):
+    model = make(name, outputs, **settings)
+    batch = collate(name, make_items(name, outputs, lengths=(0, 3)))
+    loss_of(name, model.losses(batch)).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    replies = model.eval().answers(batch)
+    assert [reply.read for reply in replies] == [0, 3]
+    alone = collate(name, make_items(name, outputs, lengths=(0,)))
+    assert model.answers(alone)[0].text == replies[0].text
+
+
+@every_case
+def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
+    """Also the gradients, where tasks differ in the number of texts and in their lengths."""
+    parts = {"books": (5, 3, 1), "dvd.s": (2, 7)}
+    batches = [
+        collate(name, make_items(name, outputs, task, lengths), task) for task, lengths in parts.items()
+    ]
+    found = []
+    for together in (True, False):
+        model = make(name, outputs, **settings).eval()
+        losses = model(*batches) if together else [model.losses(batch) for batch in batches]
+        sum(loss_of(name, own) for own in losses).backward()
+        found.append([loss_of(name, own) for own in losses] + [p.grad for p in model.parameters()])
+    for one, two in zip(*found, strict=True):
+        assert (one is None) == (two is None)
+        if one is not None:
+            torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["meta-lstm", "arc-ii", "mt-cnn", "ns-mtl"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+def test_sparse_gradients_change_nothing(name, optimizer):
+    config = TrainConfig(optimizer=optimizer)
+    models = [make(name, LABELS, sparse_gradients=sparse) for sparse in (False, True)]
+    optimizers = [make_optimizer(config, model) for model in models]
+    for task in ("books", "dvd.s", "books"):
+        norms = []
+        for model, own in zip(models, optimizers, strict=True):
+            own.param_groups[0]["lr"] = 0.1
+            own.zero_grad(set_to_none=True)
+            loss_of(name, model.losses(collate(name, make_items(name, LABELS, task), task))).backward()
+            norms.append(clip_gradients(model.parameters(), 0.5))
+            own.step()
+        assert models[1].embed.table.weight.grad.is_sparse
+        torch.testing.assert_close(*norms)
+    for one, two in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["meta-lstm", "arc-ii", "mt-cnn", "ns-mtl"])
+def test_the_penalty_is_on_everything_but_the_words(name):
+    model = make(name, LABELS, l2=0.5)
+    loss_of(name, model.losses(collate(name, make_items(name, LABELS)))).backward()
+    before = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
+    model.adjust_gradients()
+    for key, parameter in model.named_parameters():
+        if key in before:
+            decay = 0.0 if "embed" in key.split(".") else 0.5
+            torch.testing.assert_close(parameter.grad, before[key] + decay * parameter.detach())
+        else:  # of a task that this batch has nothing of
+            assert parameter.grad is None
+
+
+@pytest.mark.parametrize("name", ["meta-lstm", "mt-cnn", "ns-mtl"])
+def test_a_word_that_no_training_text_has(name):
+    """It has its fixed vector, both halves of it in MT-CNN; without, it is <unk>, at first zero."""
+    family, table = find_family(name), WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(4),)))
+    (number,) = table.lexicon.number([" unseen "])
+    for unseen, expected in ((True, table[np.array([number])][0]), (False, np.zeros(4))):
+        config = family.config(name=name, unseen_vectors=unseen)
+        assert family.has_fixed_vectors(config) is unseen
+        model = family.build(config, LABELS, table)
+        batch = family.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], table, config)
+        embeddings = [model.embed, *([model.heads["books"].embed] if name == "mt-cnn" else [])]
+        found = torch.cat([embed(batch, "text")[0, 0] for embed in embeddings])
+        np.testing.assert_array_equal(found.detach().numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        *(("ssp-mtl", {key: 0}, f"{key} is 0: give 1 or more") for key in ("hidden", "meta", "rank")),
+        *(
+            (name, {"dropout": 1.0}, "dropout is 1.0: give at least 0")
+            for name in ("asp-mtl", "nbow", "sluice")
+        ),
+        *((name, {"l2": -1.0}, "l2 is -1.0: give 0 or more") for name in ("lstm", "arc-i", "girnet")),
+        ("arc-ii", {"reads": "local"}, "both"),
+        ("arc-ii", {"fusion": "none"}, "own"),
+        ("nbow", {"bag": "max"}, "mean"),
+        ("arc-i", {"initial": float("nan")}, "initial is nan"),
+        ("arc-i", {"segments": 0}, "segments is 0"),
+        ("ns-mtl", {"depth": 1}, "depth is 1: give 2"),
+        ("sluice", {"hidden": 5}, "give an even number"),
+        ("ns-mtl", {"decoder_open": 1.5}, "decoder_open is 1.5: give 0 to 1"),
+        ("ns-mtl", {"temperature": 0.0}, "temperature is 0.0: give more"),
+        ("ns-mtl", {"extension": "rmm"}, "Did you mean rmn"),
+        ("ns-mtl", {"gates": "opem"}, "Did you mean open"),
+        ("ns-mtl", {"policy_reads": "sum"}, "input of a policy"),
+        ("lstm", {"name": "lstmm"}, "Did you mean lstm"),
+    ],
+)
+def test_settings_that_cannot_be(name, settings, message):
+    with pytest.raises(DecabenchError, match=message):
+        find_family(name).config(**{"name": name, **settings})
