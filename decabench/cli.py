@@ -94,47 +94,46 @@ def _first_sentence(help_text: str) -> str:
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
+_SHARED_OPTIONS = {
+    "json": "Print the result as JSON, and errors too (see docs/json.md).",
+    "quiet": "Print only the result and errors: no progress, no advice.",
+    "verbose": "Also print settings, time, memory and the causes of errors.",
+    "no-color": "Print no colours or other styles, like NO_COLOR=1.",
+    "debug": "Show the traceback of an error.",
+}
+"""Options of every command, which work before its name and after it."""
+
+
 def _shared_options() -> list[click.Option]:
-    """Make the options of every command, which work before its name and after it.
-
-    What they say is in the context's `meta`, where `decabench.commands._console` finds it.
-    """
-
-    def flag(name: str, text: str, callback: Callable[..., None] = _set) -> click.Option:
-        return click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=callback, help=text)
-
     return [
-        flag("json", "Print the result as JSON, and errors too (see docs/json.md).", _set_json),
-        flag("quiet", "Print only the result and errors: no progress, no advice."),
-        flag("verbose", "Also print settings, time, memory and the causes of errors."),
-        flag("no-color", "Print no colours or other styles, like NO_COLOR=1.", _set_no_color),
-        flag("debug", "Show the traceback of an error.", _set_debug),
+        click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=_set, help=text)
+        for name, text in _SHARED_OPTIONS.items()
     ]
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.meta[f"decabench.{parameter.name}"] = True
+    """Keep an option in the context's `meta`, where `decabench.commands._console` finds it."""
+    if not value:
+        return
+    match parameter.name:
+        case "debug":
+            os.environ["DECABENCH_DEBUG"] = "1"  # worker processes inherit it
+        case "json":
+            _set_json(context)
+        case "no_color":
+            context.meta["decabench.color"] = False
+        case name:
+            context.meta[f"decabench.{name}"] = True
     if context.meta.get("decabench.quiet") and context.meta.get("decabench.verbose"):
         raise click.UsageError("--quiet and --verbose cannot be combined: give one.")
 
 
-def _set_no_color(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.meta["decabench.color"] = False
-
-
-def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        os.environ["DECABENCH_DEBUG"] = "1"  # worker processes inherit it
-
-
-def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+def _set_json(context: click.Context) -> None:
     """Keep standard output for the JSON, and send all else that is printed there to standard error.
 
     What programs and libraries write past Python is included, where standard output is a file of the system.
     """
-    if not value or "decabench.stdout" in context.meta:
+    if "decabench.stdout" in context.meta:
         return
     whole = sys.stdout
     whole.flush()
@@ -213,37 +212,32 @@ class _Cli(click.Group):
 
 def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     """Exit with an error that click did not raise."""
-    is_output = isinstance(error, BrokenPipeError) or getattr(error, "filename", "") == _OUTPUT
-    if is_output:  # keeps Python from complaining when it flushes the stream on exit
+    is_output = isinstance(error, OSError) and error.filename == _OUTPUT
+    if is_output or isinstance(
+        error, BrokenPipeError
+    ):  # keeps Python from complaining when it flushes the stream on exit
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), (meta.get("decabench.stdout") or sys.stdout).fileno())
     if isinstance(error, BrokenPipeError):  # the reader closed the pipe; exit code 1 is reserved for faults
         raise click.exceptions.Exit(_PIPE_CLOSED)
-    sentence, code = _describe_failure(error)
+    from decabench.errors import DecabenchError, StorageError
+    from decabench.files import explain_refusal
+
+    code = StorageError.exit_code
+    if isinstance(error, DecabenchError):
+        sentence, code = str(error), error.exit_code
+    elif isinstance(error, MemoryError):
+        sentence = f"There is not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
+    elif isinstance(error, OSError) and is_output:
+        sentence = f"Standard output cannot be written ({error.strerror}): redirect it elsewhere."
+    elif isinstance(error, OSError) and error.errno:
+        sentence = explain_refusal(error)
+    else:
+        sentence, code = f"Unexpected {type(error).__name__}: {error}. {_REPORT}", _BUG
     _fail(sentence, code, meta, error)
 
 
-def _describe_failure(error: Exception) -> tuple[str, int]:
-    """Return a sentence about an error, and the exit code."""
-    from decabench.errors import DecabenchError, StorageError
-
-    if isinstance(error, DecabenchError):
-        return str(error), error.exit_code
-    if isinstance(error, MemoryError):
-        sentence = f"There is not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
-        return sentence, StorageError.exit_code
-    if isinstance(error, OSError) and error.errno:
-        from decabench.files import explain_refusal
-
-        if error.filename == _OUTPUT:
-            sentence = f"Standard output cannot be written ({error.strerror}): redirect it elsewhere."
-        else:
-            sentence = explain_refusal(error)
-        return sentence, StorageError.exit_code
-    bug = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report the traceback."
-    return bug, _BUG
-
-
+_REPORT = "Run again with --debug and report the traceback."
 _LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or a machine with more memory"
 
 
@@ -366,7 +360,7 @@ def _advice(error: click.ClickException) -> str:
 
 
 def _with_place(error: click.ClickException, group: click.Group, args: Sequence[str]) -> click.ClickException:
-    """Say of an option before the name of the command that has it, that it belongs after it."""
+    """Say that an option belongs after the name of the command that has it."""
     name = next((each for each in args if each in _COMMANDS), "")
     if not name or not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error

@@ -28,7 +28,7 @@ class TomlTable:
         self.title = title
         """Prefix of its faults, such as `[prompt]`; empty for the top level."""
         self.faults: list[str] = [] if faults is None else faults
-        """What is wrong, one sentence each."""
+        """The faults, one sentence each."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.content

@@ -76,7 +76,7 @@ def printable(text: str) -> str:
 
 
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal acts on (escape sequences, bells, carriage returns, tabs, directions) or UTF-8 cannot represent."""
+"""Characters that a terminal acts on (escapes, bells, carriage returns, tabs, directions) or UTF-8 cannot represent."""
 
 _SHORT = {"\t": r"\t", "\r": r"\r"}
 

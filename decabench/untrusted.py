@@ -241,7 +241,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class BrokenCsvError(ValueError):
-    """What is not CSV, and the lines of the row in which it stands."""
+    """A row that is not CSV, with its first and last line."""
 
     def __init__(self, reason: str, first: int, last: int) -> None:
         super().__init__(reason)

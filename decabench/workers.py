@@ -1,4 +1,4 @@
-"""Processes beside this one: pools that leave Ctrl-C to their parent, and a watcher for the code of others."""
+"""Other processes: pools that leave Ctrl-C to their parent, and a watcher for the code of others."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def _print_lists(
 
 
 def print_field(out: Console, label: str, text: str) -> None:
-    """Print a text beside its label. On a terminal, long lines break between words and go on below the text."""
+    """Print a text next to its label. On a terminal, long lines break between words and go on below the text."""
     for number, line in enumerate(text.split("\n")):
         head = f"{'' if number else label:<10} "
         if out.is_terminal:

@@ -27,12 +27,12 @@ class ErrorFields(Part, frozen=True):
     """An error."""
 
     kind: str  #: The class of the error, such as UsageError, MissingDataError or SubmissionError.
-    message: str  #: What was wrong, what was given and what to do.
+    message: str  #: The sentence that is on standard error.
     exit_code: int
 
 
 class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
-    """The reason why a command has no result. Any command may print it; the exit status says of which kind it is."""
+    """The reason why a command has no result. Any command may print it; the exit status says which kind."""
 
     error: ErrorFields
 

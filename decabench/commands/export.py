@@ -149,7 +149,7 @@ def tasks(
 ) -> None:
     """Write tasks for another harness, with these data, prompts and scorers.
 
-    The folder's README.md says how to run it. decabench must be installed beside the harness, which gives the same
+    The folder's README.md says how to run it. decabench must be installed next to the harness, which gives the same
     scores as decabench evaluate on the same answers.
     """
     from decabench.exchange import export_tasks

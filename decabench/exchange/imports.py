@@ -270,7 +270,7 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
 
 
 def _occupant(folder: Path, name: str) -> SubmissionInfo:
-    """Return what a folder's submission says of itself, or that of a new one. Raises SubmissionError."""
+    """Return the metadata of a folder's submission, or of a new one. Raises SubmissionError."""
     if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
         raise SubmissionError(f"{folder} is neither empty nor a submission: give another folder.")
     if folder.exists() and not folder.is_dir():

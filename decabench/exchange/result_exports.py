@@ -61,7 +61,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 
 def _require_comparable(results: Sequence[Results]) -> None:
-    """Raise DataError with every reason why results may not stand beside each other."""
+    """Raise DataError with every reason why results do not belong in one table."""
     first, faults = results[0], []
     scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which the others must equal
     for other in results:
