@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -59,3 +60,14 @@ def in_terminal(command: Sequence[object], columns: int, folder: Path, **variabl
             written += block
     os.close(terminal)
     return process.wait(), written
+
+
+def with_decabench(folder: Path) -> dict[str, str]:
+    """Return an environment in which `decabench`, `python` and `python3` are those of the tests."""
+    (folder / "bin").mkdir()
+    for name, module in (("python", ""), ("python3", ""), ("decabench", "-m decabench")):
+        shim = folder / "bin" / name
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        shim.chmod(0o755)
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}

@@ -21,6 +21,7 @@ import pytest
 from decabench.exchange import FORMATS, HARNESSES, TRACKERS
 from decabench.exchange.result_exports import TABLES
 from decabench.tasks.taskfile import _KEYS
+from tests.processes import with_decabench
 from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
 
@@ -56,11 +57,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
     """Do what a page says in an empty folder: save its files, run its commands in one shell, then its Python."""
-    (folder / "bin").mkdir()
-    for name, module in (("python3", ""), ("decabench", "-m decabench")):
-        shim = folder / "bin" / name
-        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
-        shim.chmod(0o755)
+    environment = with_decabench(folder)
     work = folder / "work"
     work.mkdir()
     (work / "examples").symlink_to(ROOT / "examples")
@@ -76,12 +73,7 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
     done = subprocess.run(
         ["sh", "-eu", "-c", script],
         cwd=work,
-        env={
-            **os.environ,
-            "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            **variables,
-        },
+        env={**environment, **variables},
         capture_output=True,
         text=True,
     )
@@ -176,18 +168,10 @@ def test_the_notebook_gives_what_it_shows(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install 'decabench[pandas]'")
     cells = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = [cell for cell in cells if cell["cell_type"] == "code"]
-    shim = tmp_path / "decabench"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench "$@"\n')
-    shim.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", RUN_CELLS],
         input=json.dumps(["".join(cell["source"]) for cell in shown]),
-        env={
-            **os.environ,
-            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "TMPDIR": str(tmp_path),
-        },
+        env={**with_decabench(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.processes import with_decabench
 from tests.sources import ROOT
 
 yaml = pytest.importorskip("yaml")
@@ -24,29 +24,20 @@ def read(name: str) -> Any:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A folder with `decabench` on the path, which prepares the sample."""
-    shim = tmp_path / "bin" / "decabench"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench "$@"\n')
-    shim.chmod(0o755)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `decabench` on the path."""
+    for name, value in with_decabench(tmp_path).items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "repository").mkdir()
     return tmp_path / "repository"
 
 
 def run(repository: Path, script: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a script as GitHub Actions runs one: bash that stops at the first error."""
-    path = f"{repository.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=repository,
-        env={
-            **os.environ,
-            "PATH": path,
-            "PYTHONPATH": str(ROOT),
-            "DECABENCH_PREPARE_SAMPLE": "1",
-            **variables,
-        },
+        env={**os.environ, "DECABENCH_PREPARE_SAMPLE": "1", **variables},
         capture_output=True,
         text=True,
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.processes import in_terminal
+from tests.processes import in_terminal, with_decabench
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.slow
@@ -22,11 +21,7 @@ ANSWERS = ROOT / "examples" / "demo-model" / "answers"
 @pytest.fixture
 def demo(tmp_path: Path) -> Callable[[str], str]:
     """Run the demo in an empty folder and in a terminal of 80 columns; returns what it printed."""
-    (tmp_path / "bin").mkdir()
-    for name, module in (("python", ""), ("decabench", "-m decabench")):
-        shim = tmp_path / "bin" / name
-        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
-        shim.chmod(0o755)
+    path = with_decabench(tmp_path)["PATH"]
     for name in ("examples", "tools"):
         (tmp_path / name).symlink_to(ROOT / name)
 
@@ -35,7 +30,7 @@ def demo(tmp_path: Path) -> Callable[[str], str]:
             ["sh", "tools/demo.sh"],
             80,
             tmp_path,
-            PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            PATH=path,
             PYTHONPATH=f"{first_on_path}{os.pathsep}{ROOT}",
         )
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r\n", "\n")
