@@ -15,13 +15,11 @@ __all__ = [
     "KINDS",
     "PROMPT_KEYS",
     "AnswerForm",
-    "Exactly",
     "Kind",
-    "Matched",
     "PromptTemplate",
+    "Rewording",
     "Rewrite",
     "Variant",
-    "Wrapped",
     "default_form",
     "fixed",
     "matched",
@@ -268,66 +266,34 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Exactly:
-    """Replaces the single question that a task asks about every context."""
-
-    question: str
-    """The dataset's question."""
-    instead: str
-    """The question to ask instead."""
-
-    def __call__(self, question: str) -> str:
-        if question != self.question:
-            raise ValueError(f"The question is {question!r:.200}, not {self.question!r}.")
-        return self.instead
-
-
-@dataclass(frozen=True)
-class Wrapped:
-    """Puts words around any question."""
-
-    template: str
-    """The new question, which contains `{question}`."""
-
-    def __call__(self, question: str) -> str:
-        if not question.strip():
-            raise ValueError("The question is empty.")
-        return _filled(self.template, {"question": question})
-
-
-@dataclass(frozen=True)
-class Matched:
+class Rewording:
     """Takes a question apart and rearranges its parts."""
 
     pattern: str
     """A regular expression for the whole question, with named groups."""
     template: str
-    """The new question, with the groups' names in braces."""
+    """The new question, with the groups' names in braces; other braces, and those in a question, are plain text."""
 
     def __call__(self, question: str) -> str:
         found = re.fullmatch(self.pattern, question, re.DOTALL)
         if found is None:
             raise ValueError(f"The question {question!r:.200} does not match {self.pattern}.")
-        return _filled(self.template, found.groupdict())
-
-
-def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """Fill in the braces of the template; braces in a question are plain text."""
-    return _PART.sub(lambda match: parts[match[1]], template)
+        parts = found.groupdict()
+        return _PART.sub(lambda match: parts.get(match[1], match[0]), self.template)
 
 
 def fixed(
     name: str, question: str, instead: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
 ) -> Variant:
     """Make a variant for a task that asks the same question about every context."""
-    return Variant(name, Exactly(question, instead), labels or {}, retired)
+    return Variant(name, Rewording(re.escape(question), instead), labels or {}, retired)
 
 
 def wrapped(name: str, template: str) -> Variant:
     """Make a variant with words around each question. Raises ValueError for a template without `{question}`."""
     if set(_PART.findall(template)) != {"question"}:
         raise ValueError(f"The template {template!r} must have {{question}} in it, and no other braces.")
-    return Variant(name, Wrapped(template))
+    return Variant(name, Rewording(r"(?P<question>.*\S.*)", template))
 
 
 def matched(
@@ -339,4 +305,4 @@ def matched(
         raise ValueError(
             f"The template {template!r} must use the parts {', '.join(sorted(groups))}, and no other."
         )
-    return Variant(name, Matched(pattern, template), labels or {}, retired)
+    return Variant(name, Rewording(pattern, template), labels or {}, retired)

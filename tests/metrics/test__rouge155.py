@@ -5,13 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decabench.metrics import _rouge155
 from decabench.metrics._rouge155 import (
     _find_places,
     _mark,
     base_form,
-    count,
-    count_in_python,
     lcs_hits,
     overlap,
     precision_recall_f1,
@@ -107,25 +104,3 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 100  # MB; a row for each word of the answer took 2,700
-
-
-def test_words_that_nobody_uses_again_are_forgotten(monkeypatch):
-    """An answer may hold millions of different words, and one process may score many such answers."""
-    monkeypatch.setattr(_rouge155, "_MOST_WORDS", 500)
-    for number in range(20):
-        text = " ".join(f"word{number}x{index}" for index in range(200)) + " running runs"
-        expected = count_in_python(text, ["he runs . word0x1"], ".")
-        assert count(text, ["he runs . word0x1"], ".") == expected
-    assert len(_rouge155._numbers) <= 500 + 202 + 3
-    assert _rouge155._known_form.cache_info().maxsize == 200_000
-
-
-def test_long_words_are_not_remembered():
-    """An answer may be a word of a megabyte, and one process may score thousands of them."""
-    word = "internationalisation" * 10
-    for number in range(50):
-        text = f"a {word}{number}ings of {word}{number}ings"
-        references = [f"{word}{number}ings . a {word}", f"{word}{number}ing"]
-        assert count(text, references, ".") == count_in_python(text, references, ".")
-    sizes = [len(key) for known in (_rouge155._numbers, _rouge155._numbers._forms) for key in known]
-    assert max(sizes) <= 71

@@ -10,11 +10,9 @@ from decabench.metrics.base import (
     Item,
     Metric,
     MetricError,
-    UnknownNameError,
     evaluate,
     items,
     near_matches,
-    require_name,
     score_rows,
 )
 from decabench.metrics.nf1 import NF1
@@ -129,30 +127,8 @@ def test_a_metric_is_a_frozen_value():
     assert math.isclose(NF1.range[1], 100.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "near"),
-    [
-        ("sqaud", ["squad", "sst"], ["squad"]),
-        ("SQuAD", ["squad", "sst"], ["squad"]),
-        ("schema", ["Schema"], ["Schema"]),
-        ("x", ["squad", "sst"], []),
-        ("s", [], []),
-    ],
-)
-def test_near_matches(name, known, near):
-    assert near_matches(name, known) == near
-
-
 def test_near_matches_are_counted_and_sorted():
     assert near_matches("rouge", ["rouge_perl", "rouge_x", "rogue", "other"], 2) == ["rouge_x", "rogue"]
-
-
-def test_require_name():
-    assert require_name("sst", iter(["squad", "sst"]), "task") == "sst"
-    with pytest.raises(UnknownNameError) as caught:
-        require_name("sqaud", ["squad", "sst"], "task")
-    assert str(caught.value) == "There is no task 'sqaud'. Did you mean squad? Known: squad, sst."
-    assert isinstance(caught.value, ValueError) and caught.value.exit_code == 2
 
 
 def test_statistics_of_one_example_at_a_time_pickle():

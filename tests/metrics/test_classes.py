@@ -18,7 +18,6 @@ from decabench.metrics import (
     tag_accuracy,
     tag_macro_f1,
 )
-from decabench.scoring.statistics import stored_metric, write_rows
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 HIEN = SHARED / "mirror" / "hien.pos"
@@ -79,18 +78,6 @@ def test_resamples_agree_with_scikit_learn(name):
             assert score == pytest.approx(wanted, abs=1e-9)
         elif name == "macro_f1":
             assert score == pytest.approx(official_f1(ours, theirs, "macro"), abs=1e-9)
-
-
-def test_columns_follow_from_gold_answers_never_from_predictions():
-    references = items(["A", "b", "B  c"])
-    metric = METRICS["macro_f1"].for_data(references)
-    classes = [f"{kind}:{label}" for label in ("a", "b", "b c") for kind in ("gold", "predicted", "right")]
-    assert metric.columns == ("n", "right", *classes)
-    for predictions in (["a", "b", "b c"], ["x", "y", "z"], ["", "", ""]):
-        assert {len(row) for row in metric.statistics(predictions, references)} == {len(metric.columns)}
-    assert METRICS["macro_f1"].for_columns(["unit_1", *metric.columns]).columns == metric.columns
-    assert metric.for_data(items(["x"])) is metric
-    assert METRICS["nf1"].for_columns(["n"]) is METRICS["nf1"]
 
 
 @pytest.mark.parametrize(
@@ -192,13 +179,3 @@ def test_too_many_classes_are_refused_before_rows_are_made(metric):
     assert float(metric(gold[:1_000], gold[:1_000])) == 100
     with pytest.raises(MetricError, match=r"1,001 different (labels|tags).*at most 1,000: use accuracy"):
         metric(gold, gold)
-
-
-def test_what_is_evaluated_can_be_read_again(tmp_path):
-    """Every table of statistics that `evaluate` writes is one that `stored_metric` reads."""
-    gold = [f"label{number}" for number in range(1_000)]
-    metric = METRICS["macro_f1"].for_data(items(gold))
-    rows = np.asarray(metric.statistics(gold, items(gold)))
-    columns = dict(zip(metric.columns, rows.T, strict=True))
-    write_rows(tmp_path / "rows.parquet", "macro_f1", metric.signature, columns, [(text,) for text in gold])
-    assert stored_metric(METRICS["macro_f1"], tmp_path / "rows.parquet").columns == metric.columns

@@ -7,8 +7,8 @@ import numpy
 import pytest
 
 import decabench.metrics as package
-from decabench.metrics import METRICS, require_name
-from decabench.metrics.base import Item, UnknownNameError
+from decabench.metrics import METRICS
+from decabench.metrics.base import Item
 
 NUMBERS = ([" 3.5", "2", "no", "4.25", "1", "2.5"], ["3.6", "2.5", "4", "4.1", "1.5", "2"])
 TAGS = (
@@ -100,12 +100,6 @@ def test_score_of_arrays_is_the_score_of_each(name):
         totals = {column: float(sums[place][index]) for index, column in enumerate(metric.columns)}
         for score, value in metric.score(totals).items():
             assert scores[score][place] == pytest.approx(value, rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.parametrize(("name", "near"), [("rogue", "rouge"), ("nf", "nf1"), ("corpus-f1", "corpus_f1")])
-def test_unknown_name_gets_near_matches_and_the_list(name, near):
-    with pytest.raises(UnknownNameError, match=f"no metric '{name}'.*Did you mean .*{near}.*Known: nf1, em"):
-        require_name(name, METRICS, "metric")
 
 
 def test_everything_exported_is_there_and_listed():

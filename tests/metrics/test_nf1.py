@@ -1,6 +1,6 @@
 import pytest
 
-from decabench.metrics import em, nem, nf1
+from decabench.metrics import nf1
 from decabench.metrics.nf1 import normalize
 
 
@@ -22,18 +22,6 @@ from decabench.metrics.nf1 import normalize
 def test_nf1(prediction, answers, expected):
     details = nf1([prediction], [answers]).details
     assert tuple(details[name] for name in ("nf1", "nf1_empty_match", "em", "nem")) == pytest.approx(expected)
-
-
-def test_mean_over_examples_and_headlines():
-    predictions, references = ["the x", "y", ""], ["x", ["y z", "q"], "x"]
-    assert float(nf1(predictions, references)) == pytest.approx((100 + 200 / 3) / 3)
-    assert float(nem(predictions, references)) == pytest.approx(100 / 3)
-    assert float(em(predictions, references)) == 0
-    assert [score.name for score in (nf1(["a"], ["a"]), em(["a"], ["a"]), nem(["a"], ["a"]))] == [
-        "nf1",
-        "em",
-        "nem",
-    ]
 
 
 @pytest.mark.parametrize(

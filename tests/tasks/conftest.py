@@ -19,6 +19,8 @@ from decabench.tasks.task import Task
 from tests.tasks.commands import ROOT, Run, prepare_command
 from tests.tasks.fixtures import FolderFiles, read_sample, write_lines
 
+Requests = Callable[..., Request]
+
 
 @dataclass(frozen=True)
 class Prepared:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,13 +93,6 @@ def test_against_several_splits_but_never_the_split_itself(store: Store, add: Ca
     assert counts(both) == {("sst", "validation", "sst"): (1, 1, 2), ("sst", "test", "sst"): (2, 2, 3)}
 
 
-def test_texts_without_words(store: Store, add: Callable[..., None]) -> None:
-    """An empty text is not compared, and one of punctuation only as it is."""
-    add("sst", "train", ["", "!!!", "..."])
-    add("sst", "test", ["", "!!!", "?"])
-    assert counts(find_overlap(store, ["sst"])) == {("sst", "test", "sst"): (1, 1, 3)}
-
-
 def test_questions_with_their_contexts(store: Store, add: Callable[..., None]) -> None:
     add("squad", "train", ["a", "b"], "Who?")
     add("squad", "validation", ["a", "b"], "Where?")
@@ -110,31 +102,6 @@ def test_questions_with_their_contexts(store: Store, add: Callable[..., None]) -
         ("squad", "validation", "squad"): (0, 0, 2),
         ("squad", "validation", "schema"): (0, 1, 2),
     }
-
-
-def test_tokens_of_a_task_of_tags(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    root = Path(__file__).parents[2] / "examples" / "tagging"
-    home = tmp_path / "home"
-    assert command("prepare", "pos", "--include", root / "pos.toml", "--home", home).exit_code == 0
-    (own,) = find_overlap(Store(home), ["pos"], ("validation",))
-    assert (own.task, own.source, own.exact) == ("pos", "pos", ())
-
-
-def test_memory_is_flat(store: Store, add: Callable[..., None]) -> None:
-    """16 bytes a text are kept, and as many while they are compared, but not the texts, of 500 characters each."""
-    import tracemalloc
-
-    def peak(number: int) -> int:
-        for split in ("train", "test"):
-            add("sst", split, (f"{split} {at} {'x' * 500}" for at in range(number)))
-        tracemalloc.start()
-        list(find_overlap(store, ["sst"]))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    peak(10)  # pyarrow and numpy are loaded
-    assert (peak(20_000) - peak(5_000)) / 30_000 < 100
 
 
 @pytest.mark.mirror
@@ -151,23 +118,3 @@ def test_known_figures(prepared_suites: PreparedSuites) -> None:
     alike = [films["sst.fine", split, "subj"][1] for split in everywhere]
     assert alike == [2_604, 336, 701]
     assert films["sst.fine", "test", "mr"][1] == 1_780
-
-
-@pytest.mark.mirror
-@pytest.mark.heavy
-def test_no_text_of_products_is_in_two_splits(prepared_suites: PreparedSuites) -> None:
-    names = [name for name in prepared_suites.names if name.startswith("products.")]
-    found = [one for one in find_overlap(prepared_suites.store, names) if one.task == one.source]
-    assert [len(one.exact) for one in found] == [0] * 8
-
-
-@pytest.mark.mirror
-def test_sentences_of_a_treebank(shared: Path, tmp_path: Path) -> None:
-    """94 of EWT's test sentences stand in its training split, token by token."""
-    from decabench.tasks import TASKS, Request, prepare_all
-
-    request = Request(tmp_path, mirror=str(shared / "mirror"), progress=False)
-    prepare_all([TASKS["ud.pos"]], request, 1)
-    assert counts(find_overlap(Store(tmp_path), ["ud.pos"], ("test",))) == {
-        ("ud.pos", "test", "ud.pos"): (94, 135, 2_077)
-    }

@@ -10,30 +10,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import wait_for_lock
+from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Output, Text
 from decabench.tasks.preparation import (
     Request,
-    available_splits,
     is_prepared,
-    prepare,
     prepare_all,
     prepare_task,
-    requested_splits,
-    sample_sources,
 )
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.tasks.task import Files, RemoteFile, Task
+from decabench.tasks.task import Files, Task
 from tests.tasks.commands import ROOT
 from tests.tasks.fixtures import lines_task, write_jsonl, write_lines
 
@@ -50,29 +44,6 @@ def stamps(request: Request, task: Task = TASK) -> dict[str, tuple[int, int]]:
 
 def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
     return [example.answers[0] for example in Store(request.home).examples(task.name, split)]
-
-
-def test_sample_of_every_task(request_for: Requests) -> None:
-    request = request_for(sample=True)
-    for task in TASKS.values():
-        if task.files_folder not in sample_sources():
-            with pytest.raises(MissingDataError, match="bundled sample does not include"):
-                prepare_task(task, request)
-            continue
-        records = prepare_task(task, request)
-        assert tuple(records) == available_splits(task)
-        for split, record in records.items():
-            assert len(Store(request.home).ids(task.name, split)) == record.rows > 0
-            assert record.origin == "sample"
-            assert record.verified == (task.name == "schema")  # the only whole file of the sample
-        raw = request.home / "raw" / task.files_folder
-        assert not raw.exists() or list(raw.iterdir()) == []  # nothing extracted is left
-
-
-@pytest.mark.parametrize("name", ["iwslt.en.de", "cnn_dailymail"])
-def test_a_stand_in_says_so(request_for: Requests, name: str) -> None:
-    record = prepare_task(TASKS[name], request_for(sample=True, split="validation"))["validation"]
-    assert record.note.startswith("A stand-in: ")
 
 
 def test_record(request_for: Requests, words: Path) -> None:
@@ -140,14 +111,6 @@ def test_a_second_run_does_nothing(request_for: Requests, words: Path) -> None:
     assert stamps(request) == before
 
 
-def test_force(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    prepare_task(TASK, request)
-    before = stamps(request)
-    prepare_task(TASK, replace(request, force=True))
-    assert all(stamps(request)[name] != stamp for name, stamp in before.items())
-
-
 def test_a_split_at_a_time(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     assert list(prepare_task(TASK, replace(request, split="validation"))) == ["validation"]
@@ -187,14 +150,6 @@ def test_from_sample_to_mirror(request_for: Requests, tmp_path: Path) -> None:
     assert not is_prepared(SST, sample)
 
 
-def test_a_mirror_by_another_name_is_the_same(
-    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare_task(TASK, request_for(mirror=str(words)))
-    monkeypatch.chdir(words.parent)
-    assert is_prepared(TASK, request_for(mirror="mirror/"))
-
-
 def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     prepare_task(TASK, request)
@@ -203,14 +158,6 @@ def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> Non
     prepare_task(TASK, request)
     assert answers(request, "test") == ["test new", "test two"]
     assert answers(request, "train") == ["train one", "train two"]
-
-
-def test_a_newer_adapter(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    prepare_task(TASK, request)
-    newer = replace(TASK, version=2)
-    assert not is_prepared(newer, request)
-    assert prepare_task(newer, request)["test"].version == 2
 
 
 @pytest.mark.parametrize("name", ["test.parquet", "task.json", "inputs.json"])
@@ -325,35 +272,6 @@ def test_a_mirror_on_record_that_is_gone_is_named_and_stops_no_other(
     assert contents(request) == before
 
 
-@pytest.mark.parametrize("end", ["killed", "unreadable", "file gone"])
-def test_a_mirror_stays_on_record_if_making_a_split_again_ends_early(
-    request_for: Requests, words: Path, end: str
-) -> None:
-    faults: list[type[BaseException]] = []
-
-    def read(files: Files, split: str) -> Iterator[Example]:
-        files.path(f"{split}.txt")
-        yield Example(split, "q", "c", ("x",), ("g",))
-        if faults:
-            raise faults.pop()
-
-    task, request, file = lines_task(read=read), request_for(), words / "lines" / "test.txt"
-    prepare_task(task, request_for(mirror=str(words)))
-    before = contents(request)
-    Store(request.home).path(TASK.name, "test").write_bytes(b"no parquet")
-    if end == "file gone":
-        file.rename(words / "elsewhere")
-        with pytest.raises(DataError, match=r"no test\.txt.* mirror on record for test.*--force"):
-            prepare_task(task, request)
-        (words / "elsewhere").rename(file)
-    else:
-        faults.append(KeyboardInterrupt if end == "killed" else RuntimeError)
-        with pytest.raises(faults[0]):
-            prepare_task(task, request)
-    prepare_task(task, request)
-    assert contents(request) == before
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [
@@ -391,22 +309,6 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
     ]
 
 
-def test_splits_of_a_task(request_for: Requests) -> None:
-    squad = TASKS["squad"]
-    assert available_splits(squad) == ("train", "validation")
-    assert requested_splits(squad, request_for()) == ("train", "validation")
-    assert requested_splits(squad, request_for(split="validation")) == ("validation",)
-    assert requested_splits(squad, request_for(split="test")) == ()
-
-
-@pytest.mark.parametrize(("name", "split"), [("squad", "test"), ("multinli.in.out", "test"), ("sst", "dev")])
-def test_a_split_that_is_not_public(request_for: Requests, name: str, split: str) -> None:
-    with pytest.raises(
-        MissingDataError, match=f"{name} has no public {split} split.*It has train, validation"
-    ):
-        prepare_task(TASKS[name], request_for(sample=True, split=split))
-
-
 def test_a_mirror_without_the_files(request_for: Requests, tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"lines.*no train\.txt, validation\.txt, test\.txt"):
         prepare_task(TASK, request_for(mirror=str(tmp_path)))
@@ -438,62 +340,11 @@ def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> 
     assert not is_prepared(TASK, request)
 
 
-def test_a_split_that_the_only_source_lacks(request_for: Requests, words: Path) -> None:
-    source = TASK.sources[0]
-    partial = {split: files for split, files in source.files.items() if split != "train"}
-    absent = {split: (RemoteFile("absent.txt"),) for split in source.files}
-    task = replace(TASK, sources=(replace(source, files=absent), replace(source, name="few", files=partial)))
-    request = request_for(mirror=str(words))
-    sentence = (
-        r"^lines: few is the only source that works, and it has no split train; the others are prepared\.$"
-    )
-    with pytest.raises(MissingDataError, match=sentence):
-        prepare_task(task, request)
-    assert answers(request, "test") == ["test one", "test two"]
-    assert is_prepared(task, replace(request, split="test"))
-    with pytest.raises(MissingDataError, match=r"'few': it has no split train"):
-        prepare_task(task, request)
-
-
 def refuse(number: int) -> Callable[..., Any]:
     def refused(*_: Any, **__: Any) -> Any:
         raise OSError(number, os.strerror(number))
 
     return refused
-
-
-@pytest.mark.parametrize(
-    ("function", "number", "sentence"),
-    [
-        ("tempfile.mkstemp", errno.EROFS, "cannot be written"),
-        ("pathlib.Path.mkdir", errno.EACCES, "cannot be written"),
-        ("os.fsync", errno.ENOSPC, "No space left to write"),
-        ("os.replace", errno.EDQUOT, "No space left to write"),
-    ],
-)
-def test_a_home_that_takes_no_files(
-    request_for: Requests,
-    words: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    function: str,
-    number: int,
-    sentence: str,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(function, refuse(number))
-        with pytest.raises(StorageError, match=sentence) as caught:
-            prepare_task(TASK, request_for(mirror=str(words)))
-    assert str(request_for().home) in str(caught.value)
-    assert prepare_task(TASK, request_for(mirror=str(words)))["test"].rows == 2
-
-
-def test_a_home_that_takes_no_files_and_needs_none(
-    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = request_for(mirror=str(words))
-    first = prepare_task(TASK, request)
-    monkeypatch.setattr("os.open", refuse(errno.EROFS))
-    assert prepare_task(TASK, request) == first
 
 
 def test_a_full_disk_in_the_middle(
@@ -514,30 +365,10 @@ def test_a_full_disk_in_the_middle(
     assert Store(request.home).records("lines") == first
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_read_only_home(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    request.home.mkdir(mode=0o500)
-    with pytest.raises(StorageError, match="cannot be written"):
-        prepare_task(TASK, request)
-
-
-def test_one_process_waits_for_another(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    home = Store(request.home).folder("lines").parent
-    home.mkdir(parents=True)
-    with ThreadPoolExecutor() as pool:
-        with wait_for_lock(home / "lines", ""):
-            waiting = pool.submit(prepare_task, TASK, request)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=0.3)
-            assert stamps(request) == {}
-        assert len(waiting.result(timeout=30)) == 3
-
-
 _TWO = """
 import sys
 from pathlib import Path
+from typing import Any
 from decabench.tasks import TASKS
 from decabench.tasks.preparation import Request, prepare_task
 request = Request(Path(sys.argv[1]), sample=True, progress=False, force="force" in sys.argv)
@@ -606,51 +437,6 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path, form: str) -> None:
     assert peaks[1] < 1.3 * peaks[0]
 
 
-def make_earlier(home: Path, task: str) -> None:
-    """Turns prepared data into that of the layout with one `group`."""
-    import pyarrow.parquet as pq
-
-    path = home / "tasks" / task / "task.json"
-    content = json.loads(path.read_text())
-    for split, record in content["splits"].items():
-        del record["units_digest"]
-        file = path.with_name(f"{split}.parquet")
-        table = pq.read_table(file)
-        groups = [units[-1] for units in table["units"].to_pylist()]
-        table = table.set_column(table.column_names.index("units"), "group", [groups])
-        pq.write_table(table, file)
-    path.write_text(json.dumps({**content, "format": "decabench.task/1"}))
-
-
-def test_data_of_an_earlier_layout_is_recognised_and_prepared_again(
-    words: Path, request_for: Requests
-) -> None:
-    task, request = lines_task(), request_for(mirror=str(words))
-    before = prepare_task(task, request)
-    make_earlier(request.home, task.name)
-    store = Store(request.home)
-    with pytest.raises(
-        DataError, match=r"lines in .* was prepared by an earlier version .*run decabench prepare"
-    ):
-        list(store.examples(task.name, "validation"))
-    assert not is_prepared(task, request)
-    assert prepare_task(task, request) == before
-    assert [example.units for example in store.examples(task.name, "test")] == [
-        ("lines.test.0",),
-        ("lines.test.1",),
-    ]
-
-
-def test_the_sample_does_not_replace_data_of_an_earlier_layout(home: Path, tmp_path: Path) -> None:
-    task, request = TASKS["sst"], Request(tmp_path / "home", sample=True, progress=False)
-    shutil.copytree(home / "tasks" / "sst", request.home / "tasks" / "sst")
-    make_earlier(request.home, "sst")
-    path = request.home / "tasks" / "sst" / "task.json"
-    path.write_text(path.read_text().replace('"sample"', '"mirror"'))
-    with pytest.raises(DecabenchError, match="sst is prepared from mirror"):
-        prepare_task(task, request)
-
-
 def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_for: Requests) -> None:
     task = replace(lines_task(), unit_names=("article", "paragraph"))
     with pytest.raises(
@@ -666,19 +452,3 @@ def test_who_names_no_place_keeps_what_a_mirror_gave(request_for: Requests, word
     assert prepare_task(TASK, request_for()) == first
     assert not is_prepared(TASK, request_for(force=True))
     assert not is_prepared(replace(TASK, version=2), request_for())
-
-
-@pytest.mark.parametrize(
-    ("place", "words"),
-    [
-        ({"mirror": ".", "sample": True}, "--mirror and --sample cannot be combined"),
-        ({"mirror": "/nowhere"}, "there is no folder /nowhere"),
-    ],
-)
-def test_places_that_cannot_be_are_refused_in_python_too(
-    tmp_path: Path, place: dict[str, Any], words: str
-) -> None:
-    """Only the command refused them: in Python the sample won, and a missing mirror was an error of each task."""
-    with pytest.raises(DecabenchError, match=words):
-        prepare("sst", home=tmp_path / "home", **place)
-    assert not (tmp_path / "home").exists()

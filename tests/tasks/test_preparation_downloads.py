@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -68,17 +66,6 @@ def test_what_cannot_be_read_is_downloaded_again(request_for: Requests) -> None:
     assert sum(b".csv" in head for head in server.requests) == 3
 
 
-def test_a_damaged_cache_is_downloaded_again_in_the_same_run(request_for: Requests) -> None:
-    """It was kept by a version that did not know that it is unreadable."""
-    with serve(CUT, ROWS, length=True) as server:
-        request = request_for(mirror=server.url, split="validation")
-        prepare_task(TASKS["sst"], request)
-        strict = replace(
-            TASKS["sst"], sources=(replace(TASKS["sst"].sources[0], read=_refuse_cut),), version=2
-        )
-        assert prepare_task(strict, request)["validation"].rows == 32
-
-
 def _refuse_cut(files, split):  # type: ignore[no-untyped-def]
     examples = list(TASKS["sst"].sources[0].read(files, split))
     if len(examples) < 32:
@@ -123,41 +110,3 @@ def test_what_is_missing_is_said() -> None:
     assert describe_missing(sst, "validation", record(873, status="verified")) == (
         "validation has 873 examples, 1 more than published (dev.csv)"
     )
-
-
-def test_a_form_that_has_fewer_examples_than_published_is_said() -> None:
-    """The mirror's file of electronics has 1,998 reviews, so 1,398 are left to train on and not the paper's 1,400."""
-    task = TASKS["products.electronics"]
-    of_mirror = SplitRecord(1_398, "sha256:", "mirror", "text files", False, (), 1)
-    assert describe_missing(task, "train", of_mirror) == (
-        "train has 1,398 of the 1,400 published examples, all that this form has"
-    )
-    assert describe_missing(task, "validation", replace(of_mirror, rows=200)) == ""
-
-
-def test_a_subset_in_a_folder_is_used_and_said(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    options = ("--mirror", SAMPLE_FOLDER, "--home", tmp_path / "home", "--split", "validation")
-    done = command("prepare", "sst", *options)
-    assert done.exit_code == 0
-    said = re.sub(r"\s+", " ", done.stdout)
-    assert (
-        "sst: validation has 32 of the 872 published examples (dev_binary_sent.csv is not the published file)"
-        in said
-    )
-
-
-def test_leftovers_in_the_downloads_are_swept(request_for: Requests) -> None:
-    request = request_for(mirror=str(SAMPLE_FOLDER))
-    raw = request.home / "raw" / "wikisql"
-    scratch = raw / ".extract-0123456789ab" / "data.tar.bz2"
-    scratch.mkdir(parents=True)
-    (scratch / ".decabench-dev.jsonl.abc123_x.tmp").write_bytes(b"half")
-    (raw / "mirror-12345678").mkdir()
-    (raw / "mirror-12345678" / ".decabench-data.tar.bz2.json.abc123_x.tmp").write_bytes(b"half")
-    part = raw / ".incoming" / "data.tar.bz2.part"
-    part.parent.mkdir()
-    part.write_bytes(b"resumed by the next run")
-    (raw / "kept.txt").write_bytes(b"not ours")
-    prepare_task(TASKS["wikisql"], request)
-    assert sorted(path.name for path in raw.rglob("*") if path.is_file()) == ["data.tar.bz2.part", "kept.txt"]
-    assert not list(raw.glob(".extract-*"))

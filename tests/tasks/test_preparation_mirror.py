@@ -1,11 +1,10 @@
-"""The real data of the decathlon: its counts, its ids, and answers that equal those of the official scorers' cases."""
+"""The real data of the decathlon: its answers equal those of the official scorers' cases."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,11 @@ from decabench.scoring import prove_task
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suites.decathlon import DECATHLON
-from tests.tasks.commands import ROOT, prepare_command
+from tests.tasks.commands import prepare_command
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import in_form
 
 pytestmark = pytest.mark.mirror
-
-ROWS = {  # of mirror/MIRROR.md
-    "squad": {"train": 87_599, "validation": 10_570},
-    "iwslt.en.de": {"train": 5_585, "validation": 993, "test": 1_305},
-    "cnn_dailymail": {"train": 9_000, "validation": 1_000, "test": 1_490},
-    "multinli.in.out": {"train": 9_999, "validation": 9_815 + 1_000},
-    "sst": {"train": 6_920, "validation": 872, "test": 1_821},
-    "srl": {"train": 6_414, "validation": 2_183, "test": 2_201},
-    "zre": {"train": 11_185, "validation": 600, "test": 2_814},
-    "woz.en": {"train": 2_536, "validation": 830, "test": 1_646},
-    "wikisql": {"train": 56_164, "validation": 8_421, "test": 15_878},
-    "schema": {"train": 80, "validation": 82, "test": 100},
-}
-IDS = {
-    "squad": r"[0-9a-f]{24}|recon-train-.+-\d+-\d+",
-    "cnn_dailymail": r"see2017-\d{6}",
-    "multinli.in.out": r"(train|matched|mismatched)-\d+",
-    "woz.en": r"en_\d+_\d+",
-}
-"""Where upstream has ids; else they are `<task>.<split>.<index>`."""
-VERIFIED = {"sst", "srl", "woz.en", "schema"}
-"""Whole, with upstream's own bytes."""
 
 
 def examples(prepared: Prepared, task: str, split: str = "validation") -> list[Example]:
@@ -69,70 +46,6 @@ def test_a_second_run_does_nothing(prepared: Prepared) -> None:
     assert again.output.count("was ready") == len(DECATHLON.tasks)
 
 
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_counts(prepared: Prepared, task: str) -> None:
-    records = prepared.store.records(task)
-    assert {split: record.rows for split, record in records.items()} == ROWS[task]
-    assert {record.origin for record in records.values()} == {"mirror"}
-    verified = {record.verified for record in records.values()}
-    assert verified == {task in VERIFIED}
-
-
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_ids(prepared: Prepared, task: str) -> None:
-    for split, rows in ROWS[task].items():
-        ids = prepared.store.ids(task, split)
-        assert len(set(ids)) == len(ids) == rows
-        if task in IDS:
-            assert all(re.fullmatch(IDS[task], id) for id in ids)
-        else:
-            assert ids == [f"{task}.{split}.{index}" for index in range(rows)]
-
-
-@pytest.mark.parametrize(
-    "task", sorted(set(DECATHLON.tasks) - {"zre", "wikisql", "multinli.in.out"})
-)  # theirs come again
-def test_units_stand_together(prepared: Prepared, task: str) -> None:
-    for split in ROWS[task]:
-        units = [tuple(row["units"]) for row in prepared.store.read(task, split, ("units",))]
-        for level in range(len(units[0])):
-            names = [unit[: level + 1] for unit in units]
-            changes = sum(one != other for one, other in pairwise(names))
-            assert changes + 1 == len(set(names)), (split, level)
-
-
-UNITS = {
-    "squad": (48, 2_067),
-    "iwslt.en.de": (16,),
-    "cnn_dailymail": (1_000,),
-    "multinli.in.out": (4_245, 10_815),
-    "sst": (872,),
-    "srl": (392,),
-    "zre": (6, 550),
-    "woz.en": (200,),
-    "wikisql": (2_630,),
-    "schema": (41,),
-}
-
-
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_number_of_units(prepared: Prepared, task: str) -> None:
-    units = [tuple(row["units"]) for row in prepared.store.read(task, "validation", ("units",))]
-    levels = range(1, len(TASKS[task].unit_names) + 1)
-    assert tuple(len({unit[:level] for unit in units}) for level in levels) == UNITS[task]
-    assert {len(unit) for unit in units} == {len(levels)}
-
-
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_units_move_no_fingerprint_of_a_submission(prepared: Prepared, task: str) -> None:
-    """The fingerprints recorded when an example had one group are those of today."""
-    recorded = {
-        json.loads(path.read_text(encoding="utf-8"))["tasks"].get(task, {}).get("data", {}).get("fingerprint")
-        for path in ROOT.glob("submissions/*/results/validation/results.json")
-    }
-    assert recorded - {None} == {prepared.store.record(task, "validation").fingerprint}
-
-
 @pytest.mark.parametrize("task", ["srl", "sst", "schema", "zre", "iwslt.en.de"])
 def test_answers_of_the_official_cases(prepared: Prepared, shared: Path, task: str) -> None:
     references = [answers if isinstance(answers, list) else [answers] for answers in gold(shared, task)]
@@ -155,35 +68,6 @@ def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path)
     ]
     cases = [case for (case,) in gold(shared, "wikisql")]
     assert found == [(case["answer"], case["sql"], case["header"]) for case in cases]
-
-
-@pytest.mark.parametrize(
-    ("split", "rows"),
-    [("train", [50_592, 50_593, 50_594]), ("validation", []), ("test", [8_862, 8_865, 8_866])],
-)
-def test_whitespace_of_wikisql_decides_six_answers(prepared: Prepared, split: str, rows: list[int]) -> None:
-    found = examples(prepared, "wikisql", split)
-    assert all(" ".join(example.answers[0].split()) == example.answers[0] for example in found)
-    strange = [
-        number
-        for number, example in enumerate(found)
-        if any(
-            text != " ".join(text.split())
-            for sql in [example.meta["sql"]]
-            for text in [
-                *(str(value) for *_, value in sql["conds"]),
-                *(
-                    example.meta["header"][at]
-                    for at in [sql["sel"], *(column for column, *_ in sql["conds"])]
-                ),
-            ]
-        )
-    ]
-    assert strange == rows
-    if split == "test":
-        assert found[8_865].answers == (
-            "SELECT L2-Cache FROM table WHERE Frequency = 1333 mhz AND Model Number = c3 1.3a",
-        )
 
 
 Slots = set[tuple[str, str, str]]
@@ -301,7 +185,11 @@ def read_schema_as_in_2018(path: Path) -> list[tuple[str, str, str]]:
 
 def test_eight_rows_of_schema_differ_from_2018(prepared: Prepared) -> None:
     before = read_schema_as_in_2018(prepared.mirror / "schema" / "schema.txt")
-    found = [example for split in ROWS["schema"] for example in examples(prepared, "schema", split)]
+    found = [
+        example
+        for split in ("train", "validation", "test")
+        for example in examples(prepared, "schema", split)
+    ]
     assert len(before) == len(found) == 262
     differing = [
         found[at].id
@@ -318,133 +206,6 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
     differing = [(one, other) for one, other in zip(found, references, strict=True) if one != other]
     assert [one for one, _ in differing] == [(f"{other}.",) for _, (other,) in differing]
     assert len(differing) == 2  # two end with a percent sign, to which a period is added
-
-
-@pytest.mark.parametrize(
-    ("task", "first"),
-    [
-        (
-            "srl",
-            Example(
-                "srl.validation.0",
-                "what might be oxygenated?",
-                "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have "
-                "been proposed by the University of Gothenburg and Inocean AB.",
-                ("areas of the Baltic that have experienced eutrophication",),
-                ("srl.validation.sentence.0",),
-            ),
-        ),
-        (
-            "iwslt.en.de",
-            Example(
-                "iwslt.en.de.validation.0",
-                "Translate from English to German",
-                "When I was 11, I remember waking up one morning to the sound of joy in my house.",
-                ("Als ich 11 Jahre alt war, wurde ich eines Morgens von den Klängen heller Freude geweckt.",),
-                ("iwslt.en.de.validation.talk.1666",),
-            ),
-        ),
-        (
-            "zre",
-            Example(
-                "zre.validation.0",
-                "By which body of water is Virginia located?",
-                "In 1607 the London Company established the Colony of Virginia as the first permanent New World "
-                "English colony.",
-                ("unanswerable",),
-                ("located next to body of water", "7fc59484c6c93ca3"),
-            ),
-        ),
-        (
-            "woz.en",
-            Example(
-                "en_0_0",
-                "What is the change in state?",
-                "I'm looking for an expensive restaurant in the south part of town.",
-                ("price range: expensive, area: south;",),
-                ("en_0",),
-            ),
-        ),
-        (
-            "schema",
-            Example(
-                "schema.validation.0",
-                "Who is hurt? Bob or Charlie?",
-                "Bob paid for Charlie's college education, but now Charlie acts as though it never happened. "
-                "He is very hurt.",
-                ("Bob",),
-                ("schema.40",),
-            ),
-        ),
-    ],
-)
-def test_first_example(prepared: Prepared, task: str, first: Example) -> None:
-    assert next(prepared.store.examples(task, "validation")) == first
-
-
-def test_first_turns_of_woz(prepared: Prepared) -> None:
-    answers = {example.id: example.answers[0] for example in examples(prepared, "woz.en")}
-    assert [answers[f"en_{turn}"] for turn in ("0_1", "0_2", "2_0")] == [
-        "; phone, address",
-        "None",
-        "food: spanish, area: centre; phone, address",
-    ]
-
-
-def test_acts_stand_before_the_users_words(prepared: Prepared) -> None:
-    contexts = [example.context for example in examples(prepared, "woz.en", "train")]
-    acted = [context for context in contexts if " -- " in context]
-    assert len(acted) == 518
-    assert any(re.match(r"[a-z ]+: [^,]+, [a-z ]+ -- \S", context) for context in acted)
-
-
-def test_relations_of_zre_are_answered_or_not(prepared: Prepared) -> None:
-    found = examples(prepared, "zre")
-    assert not any("XXX" in example.question or "\n" in example.context for example in found)
-    unanswerable = sum(example.answers == ("unanswerable",) for example in found)
-    assert 0 < unanswerable < len(found)
-
-
-def test_schema_with_two_alternatives(prepared: Prepared) -> None:
-    found = [
-        example for example in examples(prepared, "schema", "test") if "Emma's mother" in example.context
-    ]
-    assert [(example.question, example.answers) for example in found] == [
-        ("Whose place had been taken? mother's or Emma's?", ("mother's",)),
-        ("Whose education had been managed? mother's or Emma's?", ("Emma's",)),
-    ]
-
-
-def test_misquoted_answers_of_srl(prepared: Prepared) -> None:
-    answers = {
-        answer
-        for split in ROWS["srl"]
-        for example in prepared.store.examples("srl", split)
-        for answer in example.answers
-    }
-    assert {
-        "an electronic sender",
-        "the US Army",
-        "plan to work with the E Street Band again in the future",
-        "rather die than name the cause of his disease to his father",
-    } <= answers
-
-
-def test_srl_answers_are_words_of_their_sentence(prepared: Prepared) -> None:
-    for split in ROWS["srl"]:
-        for example in prepared.store.examples("srl", split):
-            assert all(answer and answer in example.context for answer in example.answers)
-
-
-def test_a_row_without_a_gold_label_is_left_out(prepared: Prepared) -> None:
-    labels = Counter(example.answers[0] for example in examples(prepared, "multinli.in.out"))
-    assert set(labels) == {"entailment", "neutral", "contradiction"}
-
-
-def test_all_references_of_squad(prepared: Prepared) -> None:
-    numbers = Counter(len(example.answers) for example in examples(prepared, "squad"))
-    assert max(numbers) > 3
-    assert numbers[3] > 5_000
 
 
 def test_queries_that_are_not_read_as_their_form(prepared: Prepared) -> None:

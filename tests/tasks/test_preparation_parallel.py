@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from decabench.tasks.example import Example
 from decabench.tasks.preparation import Preparation, Request, prepare_all
 from decabench.tasks.registry import TASKS, load_included
-from decabench.tasks.task import Files
-from tests.tasks.fixtures import lines_task, write_lines
+from tests.tasks.fixtures import write_lines
 
 NAMES = ("sst", "woz.en", "schema", "srl")
 Requests = Callable[..., Request]
@@ -59,34 +57,6 @@ def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path,
     assert {outcome.exit_code for outcome in (srl, woz, wikisql)} == {3}
     assert (sst.error, sst.exit_code, sst.records["validation"].rows) == ("", 0, 1)
     assert sorted(reports, key=str) == sorted(outcomes, key=str)
-
-
-def test_what_is_ready_is_reported(request_for: Requests) -> None:
-    sst, woz = TASKS["sst"], TASKS["woz.en"]
-    request = request_for(sample=True)
-    prepare_all([sst], request, 1)
-    reports: list[str] = []
-    outcomes = prepare_all([woz, sst], request, 2, report=lambda ended: reports.append(ended.task))
-    assert [(outcome.task, outcome.was_ready) for outcome in outcomes] == [("woz.en", False), ("sst", True)]
-    assert reports == ["sst", "woz.en"]
-    assert [len(outcome.records) for outcome in outcomes] == [3, 3]
-
-
-def test_an_unexpected_error_shows_its_traceback_on_request(
-    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def read(files: Files, split: str) -> Iterator[Example]:
-        raise ZeroDivisionError("by zero")
-        yield
-
-    monkeypatch.delenv("DECABENCH_DEBUG", raising=False)
-    task, request = lines_task(read=read), request_for(mirror=str(words))
-    (outcome,) = prepare_all([task], request, 1)
-    assert outcome.error.startswith("lines could not be read (ZeroDivisionError: by zero)")
-    assert "--debug" in outcome.error
-    monkeypatch.setenv("DECABENCH_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
-        prepare_all([task], request, 1)
 
 
 _TWO_TASKS = """

@@ -9,23 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from decabench.errors import UnknownNameError, require_name
-from decabench.metrics import METRICS
-from decabench.tasks import DECATHLON, SPLITS, TASKS, get_task
+from decabench.tasks import TASKS, get_task
 from decabench.tasks.datasets.iwslt import _DIGESTS
 from decabench.tasks.task import RemoteFile, Task
 
-COUNTS = {  # train, validation, test of the paper; MultiNLI's validation rows with a gold label
-    "squad": ("nf1", 87_599, 10_570, 9_616),
-    "iwslt.en.de": ("bleu", 196_884, 993, 1_305),
-    "cnn_dailymail": ("rouge", 287_227, 13_368, 11_490),
-    "multinli.in.out": ("em", 392_702, 19_647, 20_000),
-    "sst": ("em", 6_920, 872, 1_821),
-    "srl": ("nf1", 6_414, 2_183, 2_201),
-    "zre": ("corpus_f1", 840_000, 600, 12_000),
-    "woz.en": ("joint_goal_em", 2_536, 830, 1_646),
-    "wikisql": ("lfem", 56_355, 8_421, 15_878),
-    "schema": ("em", 80, 82, 100),
-}
 PLAIN_HTTP = {"nlp.cs.washington.edu"}  # has no https
 EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -40,27 +27,6 @@ PINNED = {
     for file in remote_files(task)
     if file.sha256 or file.md5 or file.git_blob
 }
-
-
-def test_names_in_the_order_of_the_paper() -> None:
-    assert DECATHLON.tasks == tuple(COUNTS) == tuple(TASKS)[: len(COUNTS)]
-
-
-@EVERY_TASK
-def test_metric_and_counts(task: Task) -> None:
-    assert TASKS[task.name] is task
-    if task.name in COUNTS:
-        assert (task.metric, *task.counts.values()) == COUNTS[task.name]
-        assert tuple(task.counts) == ("train", "validation", "test")
-    assert [split for split in SPLITS if split in task.counts] == list(task.counts)
-    assert {task.metric, *task.secondary, *filter(None, [task.gold_score.split("_")[0]])} <= set(METRICS)
-
-
-@EVERY_TASK
-def test_only_the_hidden_splits_have_no_source(task: Task) -> None:
-    public = {split for source in task.sources for split in source.files}
-    assert public == set(task.counts) - set(task.hidden)
-    assert task.hidden == (("test",) if task.name in ("squad", "squad2", "multinli.in.out") else ())
 
 
 @EVERY_TASK

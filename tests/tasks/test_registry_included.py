@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import pytest
 
-from decabench.errors import DataError, UnknownNameError
+from decabench.errors import UnknownNameError
 from decabench.tasks.registry import SUITES, TASKS, known_suites, known_tasks, load_included
 from decabench.tasks.suites.decathlon import DECATHLON
 from tests.tasks.fixtures import write_lines
@@ -82,20 +81,6 @@ def test_a_file_is_run_once_and_again_if_it_changes(tmp_path: Path, monkeypatch:
         assert task.folder == tmp_path / folder
 
 
-def test_python_file_with_a_dataclass_of_its_own(tmp_path: Path) -> None:
-    text = (
-        "from __future__ import annotations\n"
-        "from dataclasses import dataclass, replace\n"
-        "from decabench.tasks import TASKS\n"
-        "@dataclass(frozen=True)\n"
-        "class Row:\n"
-        "    word: str\n"
-        "ONE = replace(TASKS['sst'], name=Row('one').word)\n"
-    )
-    path = write_lines(tmp_path / "mine.py", [text])
-    assert [task.name for task in load_included(path)] == ["one"]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
@@ -113,12 +98,6 @@ def test_files_that_bring_no_task(tmp_path: Path, name: str, text: str | None, s
         write_python(tmp_path, text, name)
     with pytest.raises(UnknownNameError, match=sentence):
         known_tasks([tmp_path / name])
-
-
-def test_a_mistake_in_a_toml_file_is_told(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "capitals.toml", TOML[:-1])
-    with pytest.raises(DataError, match=r"\[files\] must name a file"):
-        known_tasks([path])
 
 
 def test_two_tasks_of_one_name(tmp_path: Path) -> None:
@@ -172,14 +151,6 @@ def test_a_broken_entry_point_stops_no_other(
     assert known["sst"] is TASKS["sst"]
 
 
-def test_a_broken_package_warns_without_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, monkeypatch, ["broken = outside_raises:X"], "raise OSError('no')", "outside_raises")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        assert known_tasks() == TASKS
-    assert "outside_raises:X cannot be loaded (no)" in str(told[0].message)
-
-
 SUITE = ['format = "decabench.suite/1"', 'name = "mine"', 'tasks = ["capitals", "sst"]']
 
 
@@ -198,49 +169,6 @@ def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="Suite 'mine' names tasks that are not known: capitals"):
         known_suites([suite])
     assert list(known_tasks([suite])) == list(TASKS)
-
-
-def test_a_python_file_may_define_both(tmp_path: Path) -> None:
-    path = write_python(
-        tmp_path,
-        "from decabench.tasks import DECATHLON, Suite\n"
-        "ONE = replace(TASKS['sst'], name='one')\n"
-        "MINE = Suite('mine', 'Mine', ('one',), 'sum')\n",
-    )
-    assert [item.name for item in load_included(path)] == ["one", "mine"]
-    assert known_suites([path])["mine"].title == "Mine"
-    assert list(known_tasks([path])) == [*TASKS, "one"]
-
-
-def test_two_suites_of_one_name(tmp_path: Path) -> None:
-    own = write_lines(tmp_path / "own.toml", [SUITE[0], 'name = "decathlon"', 'tasks = ["sst"]'])
-    with pytest.raises(UnknownNameError, match="There are two suites named 'decathlon': rename yours"):
-        known_suites([own])
-
-
-def test_suites_of_installed_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [
-        "[decabench.suites]",
-        "good = outside_suites:GOOD",
-        "bad = outside_suites:BAD",
-        "no = outside_suites:NO",
-    ]
-    code = (
-        "from decabench.tasks import Suite\n"
-        "GOOD = Suite('good', 'Good', ('one', 'sst'), 'mean')\n"
-        "BAD = Suite('bad', 'Bad', ('two',))\n"
-        "NO = 3\n"
-        "ONE = replace(TASKS['sst'], name='one')\n"
-    )
-    install(tmp_path, monkeypatch, ["one = outside_suites:ONE", *points], code, "outside_suites")
-    with pytest.warns(UserWarning) as told:
-        known = known_suites()
-    assert list(known) == [*SUITES, "good"]
-    assert known["good"].origin == "user"
-    assert {str(warning.message).partition(" 'two'")[0] for warning in told} == {
-        "The entry point no = outside_suites:NO is not a decabench.tasks.Suite.",
-        "Suite 'bad' names tasks that are not known: two. For tasks of your own, give their files with --include too.",
-    }
 
 
 def test_a_toml_file_of_another_format(tmp_path: Path) -> None:

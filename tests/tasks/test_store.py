@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS, known_tasks
-from decabench.tasks.store import FORMAT, SplitRecord, Store, home_folder
+from decabench.tasks.store import SplitRecord, Store
 
 RECORD = SplitRecord(
     rows=2,
@@ -56,28 +54,6 @@ def names(store: Store) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_round_trip(store: Store) -> None:
-    write(store)
-    assert list(store.examples("sst", "test")) == EXAMPLES
-    assert store.ids("sst", "test") == ["a", "b"]
-    assert next(store.read("sst", "test", ("answers",))) == {"answers": ["ja", "", "nein\n"]}
-
-
-def test_many_examples_keep_their_order(store: Store) -> None:
-    examples = [Example(f"id{number}", "q", str(number), ("a",), ("g",)) for number in range(2_500)]
-    write(store, examples)
-    assert list(store.examples("sst", "test")) == examples
-
-
-def test_columns_on_disk(store: Store) -> None:
-    import pyarrow.parquet as pq
-
-    write(store)
-    table = pq.read_table(store.path("sst", "test"))
-    assert table.column_names == ["id", "question", "context", "answers", "units", "meta"]
-    assert json.loads(table["meta"][1].as_py()) == EXAMPLES[1].meta
-
-
 def test_fingerprint_is_the_digest_of_the_triples(store: Store) -> None:
     examples = [
         Example("a", "q", "", ("x", "y"), ("g",), {"z": 1, "a": "ü"}),
@@ -112,18 +88,6 @@ def test_fingerprints_are_those_of_single_lines(store: Store, monkeypatch: pytes
     assert units == f"sha256:{names_of_units.hexdigest()}"
 
 
-def test_the_same_examples_give_the_same_bytes(store: Store, tmp_path: Path) -> None:
-    other = Store(tmp_path / "other")
-    assert write(store) == write(other)
-    assert store.path("sst", "test").read_bytes() == other.path("sst", "test").read_bytes()
-
-
-def test_fingerprint_knows_no_order_of_keys(store: Store) -> None:
-    one = Example("a", "q", "c", ("x",), ("g",), {"a": 1, "b": {"c": 2, "d": 3}})
-    other = Example("a", "q", "c", ("x",), ("g",), {"b": {"d": 3, "c": 2}, "a": 1})
-    assert write(store, [one]) == write(store, [other])
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -140,10 +104,6 @@ def test_fingerprint_knows_no_order_of_keys(store: Store) -> None:
 def test_fingerprint_sees_every_field(store: Store, change: dict[str, Any]) -> None:
     example = Example("a", "q", "c", ("x", "x", "y"), ("g",), {"a": 1})
     assert write(store, [example]) != write(store, [replace(example, **change)])
-
-
-def test_fingerprint_sees_the_order_of_rows(store: Store) -> None:
-    assert write(store, EXAMPLES) != write(store, EXAMPLES[::-1])
 
 
 def test_fingerprint_sees_where_a_field_ends(store: Store) -> None:
@@ -221,15 +181,6 @@ def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
     assert list(store.examples("sst", "test")) == EXAMPLES
 
 
-def test_records_round_trip(store: Store) -> None:
-    store.write_records(TASKS["sst"], {"test": RECORD, "train": replace(RECORD, rows=9)})
-    assert store.records("sst") == {"test": RECORD, "train": replace(RECORD, rows=9)}
-    content = json.loads((store.folder("sst") / "task.json").read_text(encoding="utf-8"))
-    assert content["format"] == FORMAT
-    assert content["task"] == "sst"
-    assert content["published_counts"] == {"train": 6_920, "validation": 872, "test": 1_821}
-
-
 def test_what_is_not_prepared_names_the_command(store: Store) -> None:
     assert store.records("sst") == {}
     with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
@@ -255,77 +206,6 @@ def row(**changes: Any) -> dict[str, Any]:
     """A table of one row, as it is stored."""
     plain = {"id": "a", "question": "q", "context": "", "answers": ["x"], "units": ["a"], "meta": "{}"}
     return {name: [value] for name, value in {**plain, **changes}.items() if value is not ...}
-
-
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        (row(id=...), "it has no column 'id'"),
-        (row(id=3), "its column 'id' holds int64, not string"),
-        (row(id=None), "its column 'id' holds null, not string"),
-        (row(answers="x"), "its column 'answers' holds string, not list of strings"),
-        (row(answers=[1]), "not list of strings"),
-        (row(answers=[]) | {"answers": pa.array([[]], pa.list_(pa.string()))}, "'a' has no answers"),
-        (row(answers=["x", None]), "its column 'answers' has a row without a value"),
-        (row(meta="["), "Expecting value at column 2"),
-        (row(meta="[]"), "a meta is not a JSON object"),
-        (row(meta='{"a":' * 900 + "1" + "}" * 900), "its brackets are nested too deeply"),
-        (row(context=pa.array([b"\xff"]).view(pa.string())[0]), "it is not a complete parquet file"),
-    ],
-)
-def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], reason: str) -> None:
-    write(store)
-    pq.write_table(pa.table(columns), store.path("sst", "test"))
-    with pytest.raises(
-        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and with --force if"
-    ) as caught:
-        list(store.examples("sst", "test"))
-    assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "null",
-        "[]",
-        "{}",
-        '{"format": "decabench.task/0", "splits": {}}',
-        '{"format": "decabench.task/2"}',
-        '{"format": "decabench.task/2", "splits": []}',
-        '{"format": "decabench.task/2", "splits": {"test": 3}}',
-        '{"format": "decabench.task/2", "splits": {"test": {"files": []}}}',
-        '{"format": "decabench.task/2", "splits": {"test": {"files": 3}}}',
-        "\xff",
-        '{"format": "decabench.task/2", "splits": {"test": ' + "[" * 900 + "]" * 900 + "}}",
-        '{"format": "decabench.task/2", "splits": {"test": ' + '{"a":' * 2000 + "1" + "}" * 2002,
-        '{"format": "decabench.task/2", "format": "decabench.task/2", "splits": {}}',
-        '{"format": "decabench.task/2", "splits": {"test": {"rows": "two", "fingerprint": "sha256:0", '
-        '"origin": "mirror", "source": "s", "verified": true, "files": [], "version": 1}}}',
-        '{"format": "decabench.task/2", "splits": {"test": {"rows": 2, "fingerprint": "sha256:0", '
-        '"origin": "mirror", "source": "s", "verified": true, "files": [3], "version": 1}}}',
-        '{"format": "decabench.task/2", "splits": {"test": {"rows": ' + "9" * 10_000 + "}}}",
-    ],
-)
-def test_damaged_record_names_the_command(store: Store, text: str) -> None:
-    write(store)
-    (store.folder("sst") / "task.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=r"task\.json .*: run decabench prepare sst again, with the --mirror"):
-        store.ids("sst", "test")
-
-
-def test_the_home_that_is_given_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "variable"))
-    assert home_folder(tmp_path / "given") == tmp_path / "given"
-    assert home_folder() == tmp_path / "variable"
-
-
-def test_the_home_in_the_user_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("DECABENCH_HOME", raising=False)
-    assert home_folder("~/data") == tmp_path / "data"
-    assert home_folder().name == "decabench"
 
 
 def test_advice_for_what_is_not_prepared(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import decabench
-from decabench.errors import DataError, MissingDataError, StorageError, UnknownNameError
+from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.tasks import TASKS, load
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.store import Store
@@ -30,22 +30,8 @@ def test_load(copied, monkeypatch):
     assert [{**row, "meta": json.loads(row["meta"])} for row in found] == rows
 
 
-def test_it_is_memory_mapped(copied):
-    found = load("sst", "train", copied)
-    (file,) = found.cache_files
-    assert file["filename"].endswith(".arrow") and str(copied) in file["filename"]
-    assert found.data.nbytes > 0
-
-
 def test_validation_is_the_default(copied):
     assert load("sst", home=copied)["id"][0] == "sst.validation.0"
-
-
-def test_a_second_load_writes_nothing(copied):
-    load("sst", "test", copied)
-    before = {path: path.stat().st_mtime_ns for path in (copied / "arrow").iterdir()}
-    load("sst", "test", copied)
-    assert {path: path.stat().st_mtime_ns for path in (copied / "arrow").iterdir()} == before
 
 
 def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
@@ -79,12 +65,6 @@ def test_damaged_data(copied):
     assert not list(copied.glob("arrow/*"))
 
 
-def test_a_home_that_takes_no_files(copied):
-    (copied / "arrow").touch()
-    with pytest.raises(StorageError, match="cannot be written"):
-        load("sst", "validation", copied)
-
-
 def test_every_task_of_the_sample_loads(home, tmp_path):
     shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
     for name in TASKS:
@@ -92,17 +72,3 @@ def test_every_task_of_the_sample_loads(home, tmp_path):
         assert {split: len(load(name, split, tmp_path / "home")) for split in records} == {
             split: record.rows for split, record in records.items()
         }
-
-
-def test_data_whose_units_changed_is_loaded_anew(own_task, tmp_path):
-    from decabench.tasks.registry import load_included
-
-    path = own_task(["one", "two"])
-    text = path.read_text().replace("[files]", 'id = "number"\nunits = ["UNIT", "number"]\n[files]')
-    for column in ("number", "answer"):
-        path.write_text(text.replace("UNIT", column) if column != "number" else text.replace('"UNIT", ', ""))
-        prepare_task(load_included(path)[0], Request(tmp_path / "home", progress=False))
-        units = load("own", "validation", tmp_path / "home")["units"]
-        assert list(units) == ([["0"], ["1"]] if column == "number" else [["one", "0"], ["two", "1"]])
-    records = Store(tmp_path / "home").records("own")
-    assert records["validation"].fingerprint == records["train"].fingerprint

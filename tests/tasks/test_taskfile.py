@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,12 +83,6 @@ def test_tables(request_for: Requests, tmp_path: Path, suffix: str) -> None:
     assert (ivory_coast.question, ivory_coast.context) == ("What is the capital of Côte d'Ivoire?", "Note: ")
 
 
-def test_ids_and_groups_of_ones_own(request_for: Requests, tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "data.jsonl", [{**row, "number": index} for index, row in enumerate(ROWS)])
-    examples = prepared(write_toml(tmp_path, id='"key"', group='"number"'), request_for())
-    assert [(example.id, example.units) for example in examples] == [("no", ("0",)), ("ci", ("1",))]
-
-
 @pytest.mark.parametrize(
     ("answer", "answers"),
     [("Oslo", ("Oslo",)), (["Oslo", "Kristiania"], ("Oslo", "Kristiania")), (7, ("7",)), (2.5, ("2.5",))],
@@ -99,23 +92,10 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
     assert prepared(write_toml(tmp_path), request_for())[0].answers == answers
 
 
-def test_a_csv_with_a_byte_order_mark(request_for: Requests, tmp_path: Path) -> None:
-    (tmp_path / "data.csv").write_bytes("\ufeffcountry,capital,note\nNorway,Oslo,\n".encode())
-    path = write_toml(tmp_path, files='{ validation = "data.csv" }')
-    assert prepared(path, request_for())[0].question == "What is the capital of Norway?"
-
-
 def test_a_cell_larger_than_pythons_limit(request_for: Requests, tmp_path: Path) -> None:
     write_csv(tmp_path / "data.csv", [("country", "capital", "note"), ("Norway", "Oslo", "x" * 200_000)])
     path = write_toml(tmp_path, files='{ validation = "data.csv" }')
     assert len(prepared(path, request_for())[0].context) == 200_006
-
-
-def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
-    task = load_task(write_toml(tmp_path, title='"Capitals"', licence='"CC0"', notes='"Two rows"'))
-    assert (task.name, task.title, task.dataset, task.metric) == ("capitals", "Capitals", "capitals", "em")
-    assert (task.licence, task.notes, task.origin) == ("CC0", "Two rows", "user")
-    assert task.folder == tmp_path.resolve()
 
 
 @pytest.mark.parametrize(
@@ -234,31 +214,6 @@ def test_rows_that_do_not_fit(request_for: Requests, tmp_path: Path, row: Any, s
         prepared(write_toml(tmp_path), request_for())
 
 
-def test_every_fault_of_a_table_is_told_at_once(request_for: Requests, tmp_path: Path) -> None:
-    short = [{"country": "Norway", "note": ""}] * 3
-    other = [ROWS[0], {"capital": "Oslo", "note": ""}, {**ROWS[0], "capital": []}]
-    write_jsonl(tmp_path / "data.jsonl", [ROWS[0], *short, *other])
-    with pytest.raises(DataError) as error:
-        prepared(write_toml(tmp_path), request_for())
-    assert str(error.value).endswith(
-        "data.jsonl has faults:\n- line 2: It has no 'capital'; it has country, note. The same in 2 more rows.\n"
-        "- line 6: It has no 'country'; it has capital, note.\n- line 7: It has no answer in 'capital'."
-    )
-    write_jsonl(tmp_path / "data.jsonl", [[number] for number in range(50)])
-    with pytest.raises(DataError) as error:
-        prepared(write_toml(tmp_path), request_for())
-    assert str(error.value).count("\n- line") == 20 and str(error.value).endswith("\n- and others")
-
-
-def test_a_short_csv_row(request_for: Requests, tmp_path: Path) -> None:
-    write_lines(tmp_path / "data.csv", ["country,note,capital", "Norway,cold,Oslo,more", "Ghana"])
-    path = write_toml(tmp_path, files='{ validation = "data.csv" }')
-    with pytest.raises(DataError, match=r"data\.csv has faults") as told:
-        prepared(path, request_for())
-    assert "- line 2: It has 4 cells, but the first line names 3 columns" in str(told.value)
-    assert "- line 3: It has 1 of the 3 cells that the first line names" in str(told.value)
-
-
 def test_a_file_that_is_not_there(request_for: Requests, tmp_path: Path) -> None:
     with pytest.raises(
         MissingDataError, match=r"does not contain the files for capitals: .* no data\.jsonl; add them\."
@@ -276,12 +231,6 @@ def test_templates_reach_columns_only(request_for: Requests, tmp_path: Path, tem
         prepared(write_toml(tmp_path, question=f'"{template}"'), request_for())
 
 
-def test_a_filled_in_text_is_no_template(request_for: Requests, tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "data.jsonl", [{**ROWS[0], "country": "{capital} {} {missing}"}])
-    example = prepared(write_toml(tmp_path), request_for())[0]
-    assert example.question == "What is the capital of {capital} {} {missing}?"
-
-
 def test_a_changed_template_prepares_again(request_for: Requests, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "data.jsonl", ROWS)
     path = write_toml(tmp_path)
@@ -290,17 +239,6 @@ def test_a_changed_template_prepares_again(request_for: Requests, tmp_path: Path
     write_toml(tmp_path, question='"Capital of {country}?"')
     assert not is_prepared(load_task(path), request_for())
     assert prepared(path, request_for())[0].question == "Capital of Norway?"
-
-
-def test_the_record_names_the_description(request_for: Requests, tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "data.jsonl", ROWS)
-    path = tmp_path / "link" / "other.toml"
-    path.parent.mkdir()
-    path.symlink_to(write_toml(tmp_path))
-    prepared(path, request_for())
-    record = Store(request_for().home).record("capitals", "validation")
-    assert [file["name"] for file in record.files] == ["data.jsonl", "task.toml"]
-    assert (record.origin, record.verified) == ("user", False)
 
 
 def with_variants(path: Path, *tables: str) -> Path:
@@ -318,12 +256,6 @@ def test_other_wordings(tmp_path: Path) -> None:
     please, labels = load_task(path).variants
     assert (please.name, please.rewrite("Which?")) == ("please", "Please: Which?")
     assert (labels.rewrite("Which?"), labels.relabel(" a ")) == ("Which? A or B?", "Oslo")
-
-
-def test_a_question_that_all_examples_ask_may_be_replaced(tmp_path: Path) -> None:
-    path = write_toml(tmp_path, question='"Happy or sad?"')
-    (other,) = load_task(with_variants(path, 'name = "o"\nquestion = "Sad or happy?"')).variants
-    assert other.rewrite("Happy or sad?") == "Sad or happy?"
 
 
 @pytest.mark.parametrize(
@@ -423,14 +355,6 @@ def test_what_else_a_file_may_say(tmp_path: Path) -> None:
     assert (task.secondary, task.unit_names) == (("accuracy", "nf1"), ("country",))
 
 
-@pytest.mark.parametrize("given", [{"group": '"key"'}, {"units": '["key"]'}])
-def test_a_unit(request_for: Requests, tmp_path: Path, given: dict[str, str]) -> None:
-    write_table(tmp_path / "data.csv")
-    path = write_toml(tmp_path, files='{ validation = "data.csv" }', **given)
-    assert load_task(path).unit_names == ("key",)
-    assert [example.units for example in prepared(path, request_for())] == [("no",), ("ci",)]
-
-
 def test_units_within_units(request_for: Requests, tmp_path: Path) -> None:
     write_table(tmp_path / "data.csv")
     path = write_toml(tmp_path, files='{ validation = "data.csv" }', units='["capital", "key"]')
@@ -439,14 +363,6 @@ def test_units_within_units(request_for: Requests, tmp_path: Path) -> None:
         ("Oslo", "no"),
         (ROWS[1]["capital"], "ci"),
     ]
-
-
-def test_what_a_file_need_not_say(tmp_path: Path) -> None:
-    task = load_task(write_toml(tmp_path))
-    assert (task.output, task.prompt, task.variants, task.unit_names) == (Text(), None, (), ())
-    assert (task.redistributable, task.withhold_texts) == (True, False)
-    assert (task.secondary, task.context_limit, task.licence) == (("nf1",), None, "not stated")
-    assert task.answer_form == AnswerForm("span", unquote=True)
 
 
 def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Path:
@@ -688,25 +604,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     store.require_current(task, "validation")
     (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
     store.require_current(task, "validation")
-
-
-def test_two_task_files_of_one_name_are_two_tasks(request_for: Requests, tmp_path: Path) -> None:
-    """Found by a reader: with equal sizes and times, the second was `ready` with the data of the first."""
-    request = request_for()
-    for name, answer in (("p", "yes"), ("q", "nop")):
-        (tmp_path / name).mkdir()
-        path = table_of(tmp_path / name, "d.jsonl", json.dumps({"q": "q1", "c": "c1", "a": answer}))
-        for file in (path, tmp_path / name / "d.jsonl"):
-            os.utime(file, (1_700_000_000, 1_700_000_000))
-        assert [example.answers for example in prepared(path, request)] == [(answer,)]
-
-
-def test_keys_of_a_prompt_that_its_form_does_not_read(tmp_path: Path) -> None:
-    prompt = '{ form = "sql", labels = ["x"], labels_from_question = true, unquote = true }'
-    with pytest.raises(DataError) as told:
-        load_task(write_toml(tmp_path, prompt=prompt))
-    for key in ("labels", "labels_from_question", "unquote"):
-        assert f"'{key}' has no effect with form = 'sql'" in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -29,15 +29,6 @@ def highlights_as_read(files: FolderFiles, highlights: str) -> str:
     return example.answers[0]
 
 
-@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
-    examples = sample(CNN_DAILYMAIL, split)
-    assert len({example.id for example in examples}) == len(examples) == rows
-    assert {example.question for example in examples} == {QUESTION}
-    assert all(len(example.answers) == 1 and "\n" not in example.answers[0] for example in examples)
-    assert all(len(example.answers[0]) < len(example.context) for example in examples)
-
-
 def test_sample_starts_with_its_first_row(sample: Callable[[Task, str], list[Example]]) -> None:
     first = sample(CNN_DAILYMAIL, "validation")[0]
     assert (first.id, first.units) == ("wiki-064", ("wiki-064",))

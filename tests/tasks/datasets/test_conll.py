@@ -9,31 +9,12 @@ import pytest
 
 from decabench.errors import DataError
 from decabench.tasks.datasets.conll import CONLL2000, CONLL2003, CONLL2003_ENTITIES, EN_POS
-from decabench.tasks.example import Example
 from tests.tasks.conftest import shared
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
 __all__ = ["shared"]
 
 SENTENCES = [[f"w{number} NN B-NP", "# # I-NP", ""] for number in range(20)]
-
-
-def test_the_last_tenth_is_held_out(files: FolderFiles) -> None:
-    write_lines(files.folder / "train.txt", [line for sentence in SENTENCES for line in sentence])
-    train, validation = (
-        read_form(CONLL2000, "upstream text", split, files) for split in ("train", "validation")
-    )
-    assert [example.context for example in train] == [f"w{number} #" for number in range(18)]
-    assert [example.context for example in validation] == ["w18 #", "w19 #"]
-    assert validation[0] == Example(
-        "conll2000.validation.0",
-        "What are the chunk tags?",
-        "w18 #",
-        ("B-NP I-NP",),
-        ("conll2000.validation.0",),
-        {"pos": "NN #"},
-    )
-    assert read_form(EN_POS, "upstream text", "validation", files)[0].answers == ("NN #",)
 
 
 def test_the_zip_gives_the_same(files: FolderFiles) -> None:

@@ -6,7 +6,6 @@ import hashlib
 
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets.fdu import FDU, PRODUCTS
 from decabench.tasks.datasets.reviews import text_units
 from decabench.tasks.example import Example
@@ -57,33 +56,6 @@ def test_the_file_of_sentences_is_named_in_capitals(domain: FolderFiles) -> None
     assert read(domain, "test", "fdu.mr")[0].id == "fdu.mr.test.0"
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"1\tcaf\xe9", "caf\u00e9"),  # Windows-1252
-        (b"1\ta\x97b", "a\u2014b"),
-        ("1\tcaf\u00e9".encode(), "caf\u00e9"),
-        (b"1\tone\x85two\x0bthree", "one\u2026two\x0bthree"),
-        ("1\tone\x85two".encode(), "one\x85two"),  # a line ends at a line feed only
-        (b"1\ta\r", "a"),
-        (b"1\t", ""),  # one training text is empty
-        (b"0\ttabs\tstay", "tabs\tstay"),
-    ],
-)
-def test_bytes(domain: FolderFiles, raw: bytes, text: str) -> None:
-    (domain.folder / "books.task.test").write_bytes(raw + b"\n")
-    assert [example.context for example in read(domain, "test")] == [text]
-
-
-@pytest.mark.parametrize("line", ["2\ttext", "text", "", "1 text", " 1\ttext"])
-def test_a_line_of_another_form(domain: FolderFiles, line: str) -> None:
-    write_lines(domain.folder / "books.task.test", ["1\tgood", line])
-    with pytest.raises(
-        DataError, match=r"^books\.task\.test, line 2: it must be 0 or 1, a tab and a review\.$"
-    ):
-        read(domain, "test")
-
-
 def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFiles) -> None:
     train, validation, test = (
         read(domain, split, "products.books") for split in ("train", "validation", "test")
@@ -97,14 +69,6 @@ def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFil
     )
     assert not {example.context for example in test} & {example.context for example in train}
     assert everything[0].id == "products.books.train.0"
-
-
-def test_the_split_of_products_is_the_same_everywhere(domain: FolderFiles) -> None:
-    """Sorted by the sha256 of the seed, a line feed and the text."""
-    contexts = [example.context for example in read(domain, "test", "products.books")]
-    assert contexts == sorted(
-        contexts, key=lambda text: hashlib.sha256(f"products\n{text}".encode()).hexdigest()
-    )
 
 
 def test_a_review_that_stands_there_twice_is_one_unit(files: FolderFiles) -> None:

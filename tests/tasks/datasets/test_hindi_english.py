@@ -40,19 +40,6 @@ def test_a_post_that_nothing_ends_is_left_out(files: FolderFiles) -> None:
     assert (first.units, first.meta) == (("facebook", first.id), {"languages": "hi univ"})
 
 
-def test_line_ends_of_windows_change_nothing(files: FolderFiles, tmp_path: Path) -> None:
-    windows = FolderFiles(tmp_path / "windows")
-    for folder in (files.folder, windows.folder):
-        folder.mkdir(parents=True)
-    for name, ended in zip(NAMES, (False, True, True), strict=True):
-        content = posts(26 if ended else 27, ended)
-        (files.folder / name).write_bytes(content)
-        (windows.folder / name).write_bytes(content.replace(b"\n", b"\r\n"))
-    for split in HIEN_POS.counts:
-        examples = read_form(HIEN_POS, "upstream text", split, windows)
-        assert examples == read_form(HIEN_POS, "upstream text", split, files)
-
-
 @pytest.mark.mirror
 def test_the_posts_of_the_mirror_are_rebuilt(shared: Path) -> None:
     files = FolderFiles(shared / "mirror" / "hien.pos")

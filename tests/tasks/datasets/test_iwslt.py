@@ -90,24 +90,6 @@ def test_sample_is_the_declaration(sample: Callable[[Task, str], list[Example]])
     )
 
 
-def test_tags(files: FolderFiles) -> None:
-    examples = read_train(
-        files, tags([" One & a < b. ", "Two."], ["Three"]), tags([" Eins & a < b. ", "Zwei."], ["Drei"])
-    )
-    assert examples == expected(
-        "train", ("0", "One & a < b.", "Eins & a < b."), ("0", "Two.", "Zwei."), ("1", "Three", "Drei")
-    )
-
-
-def test_xml(files: FolderFiles) -> None:
-    examples = read_xml(
-        files, xml(["Bob &amp; I.", "So"], ["Go"]), xml(["Bob &amp; ich.", "Also"], ["Geh &lt;"])
-    )
-    assert examples == expected(
-        "validation", ("10", "Bob & I.", "Bob & ich."), ("10", "So", "Also"), ("11", "Go", "Geh <")
-    )
-
-
 def test_a_pair_with_an_empty_side_is_left_out(files: FolderFiles) -> None:
     english, german = ["One", " ", "Three", "Four"], ["Eins", "Zwei", "", "Vier"]
     rows = (("0", "One", "Eins"), ("0", "Four", "Vier"))
@@ -190,30 +172,6 @@ def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: 
     before = [("no", "nein")] * iwslt._SLICES[split][0]
     write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
     assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
-
-
-@pytest.mark.parametrize(
-    ("rows", "english", "german", "language"),
-    [
-        ((0, 2), ["One", "Other"], ["Eins", "Zwei"], "English"),
-        ((0, 2), ["One", "Two"], ["Eins", "Anders"], "German"),
-        ((1, 2), ["One"], ["Eins"], "English"),
-        ((5, 7), ["One", "Two"], ["Eins", "Zwei"], "English"),
-    ],
-    ids=["english", "german", "shifted", "too short a file"],
-)
-def test_hub_text_that_differs(
-    files: FolderFiles,
-    monkeypatch: pytest.MonkeyPatch,
-    rows: tuple[int, int],
-    english: list[str],
-    german: list[str],
-    language: str,
-) -> None:
-    write_hub(files, [("One", "Eins"), ("Two", "Zwei")])
-    pin(monkeypatch, rows, english, german)
-    with pytest.raises(DataError, match=f"The {language} text of tst2013 on the hub has sha256"):
-        read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
 
 
 def test_slices_have_the_published_lengths() -> None:

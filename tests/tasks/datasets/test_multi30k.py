@@ -35,20 +35,6 @@ def test_pairs(files: FolderFiles) -> None:
     assert (second.context, second.answers) == ("Two\u2028dogs .", ("Zwei Hunde ä .",))
 
 
-@pytest.mark.parametrize(
-    ("english", "german", "sentence"),
-    [
-        (b"a\nb\n", b"a\n", "line 2: a side has no text"),
-        (b"a\n \n", b"a\nb\n", "line 2: a side has no text"),
-        (b"a\n\xff\n", b"a\nb\n", "val.en.gz is damaged"),
-    ],
-)
-def test_sides_that_do_not_fit(files: FolderFiles, english: bytes, german: bytes, sentence: str) -> None:
-    write(files, english, german)
-    with pytest.raises(DataError, match=sentence):
-        read(files)
-
-
 def test_a_file_that_was_cut_off(files: FolderFiles) -> None:
     write(files, b"a\n" * 999, b"a\n" * 999)
     path = files.folder / "val.de.gz"

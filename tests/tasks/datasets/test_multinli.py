@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-
 from decabench.tasks.datasets.multinli import MULTINLI
-from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_jsonl, write_parquet
 
 ROWS = {
@@ -21,36 +16,6 @@ ROWS = {
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "-": -1}
 
 
-def digest(premise: str) -> str:
-    return hashlib.sha256(premise.encode()).hexdigest()[:16]
-
-
-RAN = digest("He ran .")
-EXPECTED = [
-    Example(
-        "1a",
-        'Hypothesis: "He "moved"." -- entailment, neutral, or contradiction?',
-        'Premise: "He ran ."',
-        ("entailment",),
-        (RAN, "7"),
-    ),
-    Example(
-        "2b",
-        'Hypothesis: "He  sat." -- entailment, neutral, or contradiction?',
-        'Premise: "He ran ."',
-        ("contradiction",),
-        (RAN, "7"),
-    ),
-    Example(
-        "4d",
-        'Hypothesis: "no one knows" -- entailment, neutral, or contradiction?',
-        'Premise: "Über alles"',
-        ("neutral",),
-        (digest("Über alles"), "9"),
-    ),
-]
-
-
 def write_zip(files: FolderFiles, part: str, rows: list[dict[str, object]]) -> None:
     write_jsonl(files.folder / "multinli_1.0.zip" / "multinli_1.0" / f"multinli_1.0_{part}.jsonl", rows)
 
@@ -60,32 +25,15 @@ def raw(part: str) -> list[dict[str, object]]:
     return [dict(zip(keys, row, strict=True)) for row in ROWS[part]]
 
 
-def test_sample(sample: Callable[[Task, str], list[Example]]) -> None:
-    train, validation = sample(MULTINLI, "train"), sample(MULTINLI, "validation")
-    assert [len(train), len(validation)] == [64, 32]
-    assert {example.answers[0] for example in train} == {"entailment", "neutral", "contradiction"}
-    assert [example.id.split("-")[0] for example in validation] == ["matched"] * 16 + ["mismatched"] * 16
-    assert validation[0] == Example(
-        "matched-0",
-        'Hypothesis: "Everyone really likes the newest benefits" -- entailment, neutral, or contradiction?',
-        'Premise: "The new rights are nice enough"',
-        ("neutral",),
-        (digest("The new rights are nice enough"), "matched-0"),
-    )
-
-
-def test_zip(files: FolderFiles) -> None:
-    for part in ROWS:
-        write_zip(files, f"dev_{part}", raw(part))
-    assert read_form(MULTINLI, "upstream zip", "validation", files) == EXPECTED
-
-
 def test_parquet_is_like_the_zip(files: FolderFiles) -> None:
     for part, rows in ROWS.items():
+        write_zip(files, f"dev_{part}", raw(part))
         columns = ("pairID", "promptID", "premise", "hypothesis", "label")
         table = [dict(zip(columns, (*row[:4], LABELS[row[4]]), strict=True)) for row in rows]
         write_parquet(files.folder / "data" / f"validation_{part}-00000-of-00001.parquet", table)
-    assert read_form(MULTINLI, "hub parquet", "validation", files) == EXPECTED
+    found = read_form(MULTINLI, "hub parquet", "validation", files)
+    assert found == read_form(MULTINLI, "upstream zip", "validation", files)
+    assert [example.answers[0] for example in found] == ["entailment", "contradiction", "neutral"]
 
 
 def test_ids_that_end_in_a_label_are_numbers(files: FolderFiles) -> None:
@@ -110,12 +58,3 @@ def test_ids_that_end_in_a_label_are_numbers(files: FolderFiles) -> None:
 def test_train_is_one_part(files: FolderFiles) -> None:
     write_zip(files, "train", raw("matched"))
     assert [example.id for example in read_form(MULTINLI, "upstream zip", "train", files)] == ["1a", "2b"]
-
-
-def test_a_row_without_a_prompt_is_its_own_group(files: FolderFiles) -> None:
-    rows = [{key: value for key, value in row.items() if key != "promptID"} for row in raw("matched")]
-    write_zip(files, "train", rows)
-    assert [example.units for example in read_form(MULTINLI, "upstream zip", "train", files)] == [
-        (RAN, "1a"),
-        (RAN, "2b"),
-    ]

@@ -66,25 +66,6 @@ def test_trees(files: FolderFiles, form: str) -> None:
     assert len(read_form(PTB_DEP, form, "train", files)) == 2 * 20
 
 
-@pytest.mark.parametrize(
-    ("heads", "fault"),
-    [
-        ([HEADS[0], "3:num 0:root"], r"wsj_23\.heads, line 2: it has 2 heads for 3 words"),
-        (HEADS[:1], r"wsj_23\.heads must have one line for each sentence"),
-        ([*HEADS, "0:root"], r"wsj_23\.heads must have one line for each sentence"),
-        (
-            ["2:det 3:nsubj root 5:aux 3:xcomp 3:punct", HEADS[1]],
-            r"wsj_23\.0: each item must be head:relation",
-        ),
-    ],
-)
-def test_heads_that_do_not_fit(files: FolderFiles, heads: list[str], fault: str) -> None:
-    write(files, range(23, 24))
-    write_lines(files.folder / "wsj_23.heads", heads)
-    with pytest.raises(DataError, match=fault):
-        read_form(PTB_DEP, "brackets and heads", "test", files)
-
-
 def test_columns_without_heads(files: FolderFiles) -> None:
     write_lines(files.folder / "wsj_23.conllu", ["1\tNo\t_\tRB\tRB\t_\t_\t_\t_\t_"])
     with pytest.raises(DataError, match=r"wsj_23\.0: each item must be head:relation.* not '_:_'"):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets.sick import SICK_ENTAILMENT, SICK_RELATEDNESS
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
@@ -62,21 +61,6 @@ def test_the_archive(files: FolderFiles) -> None:
         ("1", ("4.5",), ("The dog",)),
         ("3", ("2",), ("The dog",)),
     ]
-
-
-@pytest.mark.parametrize(
-    ("row", "fault"),
-    [
-        ("5\ta\tb\t5.5\tNEUTRAL", "'relatedness_score' must be a number from 1 to 5, not '5.5'"),
-        ("5\ta\tb\tnan\tNEUTRAL", "'relatedness_score' must be a number from 1 to 5, not 'nan'"),
-        ("5\ta\tb\t4\tMAYBE", "'entailment_judgment' must be 'ENTAILMENT' or 'NEUTRAL' or 'CONTRADICTION'"),
-        ("5\ta\tb\t4", "it has 4 cells, but the header has 5"),
-    ],
-)
-def test_faults_name_the_line(files: FolderFiles, row: str, fault: str) -> None:
-    write(files.folder / "SICK_trial.txt", [HEADER, ROWS[0], row])
-    with pytest.raises(DataError, match=rf"SICK_trial\.txt, line 3: {fault}"):
-        read_form(SICK_ENTAILMENT, "semeval files", "validation", files)
 
 
 @pytest.mark.parametrize("task", [SICK_RELATEDNESS, SICK_ENTAILMENT], ids=lambda task: task.name)

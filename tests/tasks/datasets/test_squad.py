@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from decabench.errors import DataError
 from decabench.prompts import extract
 from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.example import Example
@@ -18,19 +17,6 @@ ARTICLES = [
     ("Oslo", [("Oslo is a city.", ["q1", "q2"]), ("It  lies by the sea. ", ["q3"])]),
     ("Bergen", [("Bergen is wet.", ["q4"])]),
 ]
-
-
-def test_sample(sample: Callable[[Task, str], list[Example]]) -> None:
-    train, validation = sample(SQUAD, "train"), sample(SQUAD, "validation")
-    assert [len(train), len(validation)] == [64, 32]
-    assert [len({example.units for example in split}) for split in (train, validation)] == [16, 8]
-    first = validation[0]
-    assert first.id == "56beb7fd3aeaaa14008c92b5"
-    assert first.question == "What Carolina player was injured in the NFC Championship Game?"
-    assert first.context.startswith("Carolina suffered a major setback when Thomas Davis, an 11-year veteran")
-    assert first.answers == ("Thomas Davis", "Thomas Davis,", "Davis")
-    assert first.units == ("Super_Bowl_50", "Super_Bowl_50.0")
-    assert all(answer in example.context for example in train for answer in example.answers)
 
 
 def write_both(files: FolderFiles) -> None:
@@ -76,14 +62,6 @@ def test_forms_are_alike(files: FolderFiles, form: str) -> None:
         Example("q3", "Which word is q3?", "It  lies by the sea. ", answers, ("Oslo", "Oslo.1")),
         Example("q4", "Which word is q4?", "Bergen is wet.", answers, ("Bergen", "Bergen.0")),
     ]
-
-
-def test_cut_json_is_one_sentence(files: FolderFiles) -> None:
-    write_both(files)
-    path = files.path("dev-v1.1.json")
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"dev-v1\.1\.json is not valid JSON"):
-        read_form(SQUAD, "upstream json", "validation", files)
 
 
 @pytest.mark.parametrize("form", ["upstream json", "hub parquet"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.datasets.ud import UD_DEP, UD_POS
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.conftest import shared
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
@@ -57,46 +55,6 @@ def test_words_of_a_sentence(files: FolderFiles) -> None:
     assert first.meta == {"upos": "PRON AUX PART"}
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("1\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_", r"line 4: it has 9 columns, but each line must have 10"),
-        (
-            "1\tI am\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_",
-            r"line 4: column 2 must be one word without spaces, not 'I am'",
-        ),
-        ("1\tI\tI\t\tPRP\t_\t2\tnsubj\t_\t_", r"line 4: column 4 must be one word"),
-        (
-            "1\tI\tI\tPRON\tPRP\t_\t7\tnsubj\t_\t_",
-            r"line 4: the head must be from 0 to 3, the number of words, not '7'",
-        ),
-        ("2\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_", r"line 4: the word must have the number 1, not '2'"),
-        *(
-            (
-                f"1\tI\tI\tPRON\tPRP\t_\t{head}\tnsubj\t_\t_",
-                "line 4: the head must be from 0 to 3, the number of words",
-            )
-            for head in ("9" * 5_000, "\u0660", "00", "02", "_", "\0", "+1", "-1", "1.0", "")
-        ),
-        ("1\tI\0\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_", "line 4: column 2 must be one word without spaces"),
-    ],
-)
-def test_faults_name_the_line(files: FolderFiles, line: str, fault: str) -> None:
-    write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
-    with pytest.raises(DataError, match=rf"en_ewt-ud-dev\.conllu, {fault}"):
-        read_form(UD_DEP, "upstream conllu", "validation", files)
-
-
-@pytest.mark.parametrize("task", [UD_POS, UD_DEP], ids=lambda task: task.name)
-def test_a_sentence_without_an_id(files: FolderFiles, task: Task) -> None:
-    write_lines(files.folder / DEV, [*LINES[:9], "# text = #", *LINES[10:]])
-    with pytest.raises(
-        DataError,
-        match=r"conllu, line 10: the sentence that begins here must have a comment `# sent_id = …`\.$",
-    ):
-        read_form(task, "upstream conllu", "validation", files)
-
-
 def test_parts_of_speech_need_no_heads(files: FolderFiles) -> None:
     line = "1\tI\tI\tPRON\tPRP\t_\t_\t_\t_\t_"
     write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
@@ -107,16 +65,6 @@ def test_comments_without_words(files: FolderFiles) -> None:
     write_lines(files.folder / DEV, ["# newdoc id = a", "", *LINES])
     with pytest.raises(DataError, match="line 1: the sentence has no words"):
         read_form(UD_POS, "upstream conllu", "validation", files)
-
-
-@pytest.mark.parametrize("task", [UD_POS, UD_DEP], ids=lambda task: task.name)
-@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], task: Task, split: str, rows: int) -> None:
-    examples = sample(task, split)
-    assert rows <= len(examples) <= rows + 4
-    assert len({example.units for example in examples}) >= 10
-    for example in examples:
-        assert len(example.answers[0].split()) == len(example.context.split())
 
 
 COUNTS = {"train": (12_544, 540), "validation": (2_001, 318), "test": (2_077, 316)}

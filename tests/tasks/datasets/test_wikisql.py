@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_jsonl
 
 KEY_WORDS = (
@@ -43,26 +41,6 @@ def read(
     write_jsonl(folder / f"{name}.jsonl", entries)
     write_jsonl(folder / f"{name}.tables.jsonl", tables)
     return read_form(WIKISQL, "upstream archive", split, files)
-
-
-@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
-    examples = sample(WIKISQL, split)
-    assert [example.id for example in examples] == [f"wikisql.{split}.{index}" for index in range(rows)]
-    assert all(example.answers[0].startswith("SELECT ") for example in examples)
-    assert all(", ".join(example.meta["header"]) in example.context for example in examples)
-
-
-def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
-    first = sample(WIKISQL, "validation")[0]
-    assert first.question == "What is the translation from English to SQL?"
-    assert first.context == (
-        "The table has columns Player, No., Nationality, Position, Years in Toronto, School/Club Team "
-        f"and key words {KEY_WORDS}What position does the player who played for butler cc (ks) play?"
-    )
-    assert first.answers == ("SELECT Position FROM table WHERE School/Club Team = Butler CC (KS)",)
-    assert first.meta["sql"] == {"sel": 3, "conds": [[5, 0, "Butler CC (KS)"]], "agg": 0}
-    assert first.units == ("1-10015132-11",)
 
 
 @pytest.mark.parametrize(

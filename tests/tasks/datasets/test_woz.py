@@ -34,42 +34,6 @@ def read(files: FolderFiles, *dialogues: list[dict[str, Any]]) -> list[Example]:
     return read_form(WOZ_EN, "upstream json", "validation", files)
 
 
-@pytest.mark.parametrize(("split", "rows"), [("train", 65), ("validation", 35), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
-    examples = sample(WOZ_EN, split)
-    assert len(examples) == rows
-    assert len({example.id for example in examples}) == rows
-    assert all(example.id.startswith(f"{example.units[0]}_") for example in examples)
-    assert all(";" in example.answers[0] or example.answers == ("None",) for example in examples)
-
-
-def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
-    first, second, *_ = sample(WOZ_EN, "validation")
-    assert first == Example(
-        "en_0_0",
-        "What is the change in state?",
-        "I'm looking for an expensive restaurant in the south part of town.",
-        ("price range: expensive, area: south;",),
-        ("en_0",),
-    )
-    assert (second.id, second.answers) == ("en_0_1", ("; phone, address",))
-
-
-@pytest.mark.parametrize(
-    ("acts", "context"),
-    [
-        ([], "Hello"),
-        (["food"], "food -- Hello"),
-        ([["food", "thai"]], "food: thai -- Hello"),
-        (["area", ["food", "thai"], "price range"], "area, food: thai, price range -- Hello"),
-    ],
-    ids=["none", "slot", "pair", "both"],
-)
-def test_system_acts(files: FolderFiles, acts: list[Any], context: str) -> None:
-    (example,) = read(files, [turn([inform("food", "thai")], acts)])
-    assert example.context == context
-
-
 @pytest.mark.parametrize(
     ("beliefs", "answers"),
     [
@@ -107,17 +71,6 @@ def test_system_acts(files: FolderFiles, acts: list[Any], context: str) -> None:
 def test_answers_are_changes(files: FolderFiles, beliefs: list[list[Any]], answers: list[str]) -> None:
     examples = read(files, [turn(belief) for belief in beliefs])
     assert [example.answers for example in examples] == [(answer,) for answer in answers]
-
-
-def test_a_dialogue_forgets_the_one_before(files: FolderFiles) -> None:
-    belief = [inform("food", "thai")]
-    examples = read(files, [turn(belief), turn(belief)], [turn(belief, words=" Hi   there ")])
-    assert [(example.id, example.units[0], example.answers[0]) for example in examples] == [
-        ("en_0_0", "en_0", "food: thai;"),
-        ("en_0_1", "en_0", "None"),
-        ("en_1_0", "en_1", "food: thai;"),
-    ]
-    assert examples[2].context == "Hi there"
 
 
 def test_an_act_without_slots_is_passed_over(files: FolderFiles) -> None:
@@ -203,29 +156,6 @@ def test_values_said_again_do_not_change_joint_goal_em(
         turns = [example.id for example in examples]
         assert joint_goal_em(said, [example.answers[0] for example in examples], turns).value == 100
     assert count == 3
-
-
-def test_german(files: FolderFiles) -> None:
-    first = turn([inform("essen", "chinesisch"), request("telefon")], [], "Ich möchte chinesisch essen. ")
-    second = turn([inform("essen", "es ist egal")], [["gegend", "süden"]], "Egal")
-    write_lines(files.folder / "woz_validate_de.json", [json.dumps([{"dialogue": [first, second]}])])
-    found = read_form(WOZ_DE, "upstream json", "validation", files)
-    assert found == [
-        Example(
-            "de_0_0",
-            "What is the change in state?",
-            "Ich möchte chinesisch essen.",
-            ("essen: chinesisch; telefon",),
-            ("de_0",),
-        ),
-        Example(
-            "de_0_1",
-            "What is the change in state?",
-            "gegend: süden -- Egal",
-            ("essen: es ist egal;",),
-            ("de_0",),
-        ),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets import zre
 from decabench.tasks.datasets.zre import ZRE
-from decabench.tasks.example import Example
-from decabench.tasks.task import Task
-from tests.tasks.fixtures import FolderFiles, read_form, triples, write_lines, write_parquet
+from tests.tasks.fixtures import FolderFiles, read_form, triples, write_parquet
 
 ROWS = [
     ("country", "Is XXX in XXX's land?", "Oslo", "Oslo is in Norway .", ["Norway"]),
@@ -30,22 +25,6 @@ def write_fold(files: FolderFiles, end: str = "\n") -> None:
     path.parent.mkdir(parents=True)
     lines = ("\t".join([*fields, *answers]) + end for *fields, answers in ROWS)
     path.write_bytes("".join(lines).encode())
-
-
-@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
-    examples = sample(ZRE, split)
-    assert [example.id for example in examples] == [f"zre.{split}.{index}" for index in range(rows)]
-    assert [example.answers == ("unanswerable",) for example in examples] == [False, True] * (rows // 2)
-    assert not any("XXX" in example.question or example.context.endswith("\n") for example in examples)
-
-
-def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
-    assert triples(sample(ZRE, "validation"))[0] == (
-        "What city is Wilson's Sandwich Shop located in?",
-        "Wilson's Sandwich Shop is a spin-off business of the Kewpee Hamburger chain located in Findlay, OH .",
-        ("Findlay",),
-    )
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
@@ -76,12 +55,3 @@ def test_units_are_relations_and_their_sentences(files: FolderFiles) -> None:
     first, second, third = read_form(ZRE, "upstream archive", "validation", files)
     assert [example.units[0] for example in (first, second, third)] == ["country", "child", "spouse"]
     assert second.units[1] == third.units[1] != first.units[1]
-
-
-def test_a_short_row_is_named(files: FolderFiles) -> None:
-    write_lines(
-        files.folder / "relation_splits.tar.bz2" / "relation_splits" / "dev.0",
-        ["country\tWhat is XXX?\tOslo\tOslo is.", "country\tWhat is XXX?\tOslo"],
-    )
-    with pytest.raises(DataError, match=r"^dev\.0, line 2, has 3 fields, not 4 or more\.$"):
-        read_form(ZRE, "upstream archive", "validation", files)

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +106,6 @@ def test_part_that_is_whole_needs_no_bytes(downloads: Downloads, server: FileSer
     assert server.statuses() == [416]
 
 
-def test_part_longer_than_the_file_starts_over(downloads: Downloads, server: FileServer) -> None:
-    leave_part(downloads, server, b"x" * (SIZE + 1))
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [416, 200]
-
-
 def test_damaged_part_is_dropped_and_fetched_once_more(downloads: Downloads, server: FileServer) -> None:
     leave_part(downloads, server, b"x" * CUT)
     assert is_whole(fetch(downloads, server), server)
@@ -192,27 +185,12 @@ def test_too_little_space_is_reported_before_the_transfer(
         fetch(downloads, server)
 
 
-def test_two_errors_then_the_file(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(500), Fault(503)]
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [500, 503, 200]
-
-
 @pytest.mark.parametrize(("status", "requests"), [(500, 4), (502, 4), (504, 4), (429, 4), (403, 1), (404, 1)])
 def test_lasting_refusal(downloads: Downloads, server: FileServer, status: int, requests: int) -> None:
     server.always[DATA] = Fault(status)
     with pytest.raises(TransferError, match=f"HTTP {status}"):
         fetch(downloads, server)
     assert server.statuses() == [status] * requests
-
-
-def test_retry_after_is_honoured(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(429, retry_after=1)]
-    started = time.monotonic()
-    patient = replace(downloads, network=replace(downloads.network, longest_wait=5.0))
-    assert is_whole(fetch(patient, server), server)
-    assert time.monotonic() - started >= 1.0
-    assert server.statuses() == [429, 200]
 
 
 def test_wrong_bytes_are_fetched_twice_and_refused(downloads: Downloads, server: FileServer) -> None:

@@ -17,7 +17,6 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
-from tests.tasks.sources.build import sha256
 from tests.tasks.sources.server import RawServer
 
 CONTENT = bytes(range(256)) * 400
@@ -127,18 +126,6 @@ def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Clien
     assert time.monotonic() - started < AT_ONCE
 
 
-def test_a_cut_is_told(client: Client) -> None:
-    rest = reply(
-        f"Content-Range: bytes 5000-{SIZE - 1}/{SIZE}",
-        f"Content-Length: {SIZE - 5000}",
-        status="206 Partial Content",
-        body=CONTENT[5000:],
-    )
-    with RawServer([reply(LENGTH, body=CONTENT[:5000]), rest]) as server:
-        assert client.fetch(server) == CONTENT
-    assert client.said == ["data.bin: the connection was lost; retrying in 0.01 s (1 of 2)"]
-
-
 def test_progress_restores_the_retries(client: Client) -> None:
     content = os.urandom(3 << 20)
 
@@ -159,14 +146,6 @@ def test_a_length_that_is_too_short_is_seen_by_the_digest_or_the_size(client: Cl
     with RawServer([reply(f"Content-Length: {SIZE - 1}", body=CONTENT)]) as server:
         with pytest.raises(DataError, match=f"{SIZE - 1} bytes, expected {SIZE}"):
             client.fetch(server, size=SIZE)
-
-
-@pytest.mark.parametrize("length", ["-5", "1e9", "9" * 400, "²", "0x10"])
-def test_a_length_that_is_no_number(client: Client, length: str) -> None:
-    script = reply(f"Content-Length: {length}", body=CONTENT[:100])
-    with RawServer([script]) as server, pytest.raises(TransferError):
-        client.fetch(server)
-    assert not (client.folder / "raw" / "data.bin").exists()
 
 
 def test_an_announced_size_beyond_reason_is_refused_at_once(client: Client) -> None:
@@ -284,13 +263,6 @@ def test_a_rest_that_does_not_fit_starts_over(client: Client, second: Script) ->
         assert b'If-Range: "one"' in server.requests[1]
 
 
-def test_a_rest_that_is_itself_a_part_goes_on(client: Client) -> None:
-    """Its length is right, but the file does not end there."""
-    with RawServer([CUT, partial(5000, 9999), partial(10_000, SIZE - 1)]) as server:
-        assert client.fetch(server) == CONTENT
-        assert b"Range: bytes=10000-" in server.requests[2]
-
-
 def test_an_empty_answer_is_never_kept(client: Client) -> None:
     with RawServer([reply("Content-Length: 0")]) as server:
         with pytest.raises(DataError, match="it is empty"):
@@ -305,14 +277,6 @@ def test_a_body_without_a_length_may_be_cut(client: Client) -> None:
         with pytest.raises(TransferError, match="the connection ended after 5,000 bytes"):
             client.fetch(server)
     assert not (client.folder / "raw" / "data.bin").exists()
-
-
-@pytest.mark.parametrize("kind", ["sha256", "size"])
-def test_a_body_without_a_length_that_is_known(client: Client, kind: str, tmp_path: Path) -> None:
-    (tmp_path / "whole").write_bytes(CONTENT)
-    known = {"sha256": sha256(tmp_path / "whole"), "size": SIZE}
-    with RawServer([reply(body=CONTENT)]) as server:
-        assert client.fetch(server, **{kind: known[kind]}) == CONTENT
 
 
 def test_a_chunked_body_says_where_it_ends(client: Client) -> None:
@@ -333,24 +297,11 @@ def test_an_answer_that_is_not_http(client: Client, answer: bytes) -> None:
             client.fetch(server)
 
 
-def test_headers_without_end(client: Client) -> None:
-    with RawServer([lambda connection: endless(b"X-More: yes\r\n")(connection)]) as server:
-        with pytest.raises(TransferError):
-            client.fetch(server)
-
-
 def test_retry_after_is_told(client: Client) -> None:
     busy = reply("Retry-After: 3600", "Content-Length: 0", status="429 Too Many Requests")
     with RawServer([busy, WHOLE]) as server:
         assert client.fetch(server) == CONTENT
     assert client.said == ["data.bin: HTTP 429; retrying in 0.05 s (1 of 2)"]
-
-
-@pytest.mark.parametrize("value", ["nonsense", "-5", "9" * 400, "Wed, 99 Foo 2099"])
-def test_retry_after_that_is_nonsense(client: Client, value: str) -> None:
-    busy = reply(f"Retry-After: {value}", "Content-Length: 0", status="503 Busy")
-    with RawServer([busy, WHOLE]) as server:
-        assert client.fetch(server) == CONTENT
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")

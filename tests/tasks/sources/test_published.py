@@ -25,14 +25,6 @@ def local(tmp_path: Path, name: str, content: bytes, members: tuple[str, ...] = 
     return LocalFiles({name: path}, tmp_path / "scratch", members)
 
 
-def test_file_that_was_not_fetched(tmp_path: Path) -> None:
-    with local(tmp_path, "data.zip", b"PK") as files:
-        with pytest.raises(
-            MissingDataError, match=r"other.zip is not among the files of the requested splits \(data.zip\)"
-        ):
-            files.path("other.zip")
-
-
 def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     answers = [{"text": ["a"], "start": [index]} for index in range(3000)]
@@ -88,12 +80,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_read_where_they_lie(tmp_path: Path, folder: Path) -> None:
-    with read(tmp_path, source(RemoteFile(DATA))).files as files:
-        assert files.path(DATA) == folder / DATA
-    assert not (tmp_path / "raw").exists()
-
-
 @pytest.mark.parametrize(
     ("published", "held", "status"),
     [(b"whole", b"whole", "verified"), (b"whole", b"part", "mirror-differs"), (None, b"part", "unpinned")],
@@ -119,14 +105,6 @@ def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
         f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json; "
         "add those of one of these sources."
     )
-
-
-def test_splits_share_files_and_may_be_missing(tmp_path: Path, folder: Path) -> None:
-    both = Source("both", dict.fromkeys(("train", "validation"), (RemoteFile(DATA),)), no_reader)
-    opened = read(tmp_path, both, splits=("train", "validation", "test"))
-    assert (len(opened.records), opened.missing) == (1, ("test",))
-    with pytest.raises(MissingDataError, match="'both': it has no split test;"):
-        read(tmp_path, both, splits=("test",))
 
 
 def test_only_the_files_of_the_splits_are_needed(tmp_path: Path, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -66,15 +65,6 @@ def test_damaged_file_is_fetched_again(
     fetch("task", [source(data)], ["train"], downloads)
     (raw / DATA).write_bytes(b"damaged")
     assert content(fetch("task", [source(data)], ["train"], downloads)) != b"damaged"
-    assert server.statuses() == [200, 200]
-
-
-def test_damaged_note_is_no_obstacle(
-    raw: Path, downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    fetch("task", [source(data)], ["train"], downloads)
-    (raw / f"{DATA}.json").write_text(json.dumps(["not", "a", "note"]))
-    fetch("task", [source(data)], ["train"], downloads)
     assert server.statuses() == [200, 200]
 
 
@@ -171,18 +161,6 @@ def test_mirror_status(
     assert record.sha256 == sha256(folder / DATA)
 
 
-def test_mirror_with_the_second_form(downloads: Downloads, server: FileServer) -> None:
-    mirrored(server)
-    sources = [source(RemoteFile("other.json"), name="first"), source(RemoteFile(DATA), name="second")]
-    fetched = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
-    assert fetched.source.name == "second"
-    assert [(seen.path, seen.status) for seen in server.seen] == [
-        ("SHA256SUMS", 404),
-        ("task/other.json", 404),
-        (f"task/{DATA}", 200),
-    ]
-
-
 def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileServer) -> None:
     mirrored(server)
     server.faults[f"task/{DATA}"] = [Fault(503), Fault(cut=1000)]
@@ -235,14 +213,6 @@ def test_mirror_whose_checksums_change_is_fetched_again(downloads: Downloads, se
     assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"18 of 32 rows"
     list_checksums(server)
     assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"32 of 32 rows"
-
-
-def test_mirror_whose_checksums_cannot_be_had(downloads: Downloads, server: FileServer) -> None:
-    """Only their absence means that there are none."""
-    mirrored(server)
-    server.always["SHA256SUMS"] = Fault(500)
-    with pytest.raises(MissingDataError, match=r"/SHA256SUMS could not be downloaded \(HTTP 500\)"):
-        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
 
 
 def test_what_could_not_be_read_is_fetched_again(downloads: Downloads, server: FileServer) -> None:

@@ -59,15 +59,3 @@ def test_rows_are_as_printed(shared: Path, suite: Suite) -> None:
         printed = printed.replace("86.8 | 89.3", "86.8 | - | 89.3")
         name = cut.get(row.name, row.name)
         assert any(f"| {name} " in line.replace("|", " |") and printed in line for line in lines), row.name
-
-
-def test_every_row_has_its_source() -> None:
-    assert "Table 3" in MOVIES.source and "Table 4" in PRODUCTS_SUITE.source
-    assert FDU_SUITE.published == ()  # the table is not at hand
-
-
-def test_notes_name_what_readers_would_ask() -> None:
-    """539 is what the command counts against both parts of the training file; sst's em is accuracy for labels."""
-    (overlap,) = [note for note in FDU_SUITE.notes if note.startswith("539 ")]
-    assert "tasks overlap --suite fdu --split test --against train --against validation" in overlap
-    assert any("sst is scored by em" in note for note in MOVIES.notes)

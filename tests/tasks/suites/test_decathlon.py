@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,10 +11,7 @@ import pytest
 from click.testing import Result
 
 from decabench.metrics import METRICS
-from decabench.runs.write import predict
-from decabench.scoring import evaluate
-from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow, known_suites, known_tasks
-from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow
 from decabench.tasks.store import Store
 from decabench.tasks.suite import check_suite
 from tests.sources import ROOT, modules
@@ -51,22 +47,6 @@ def test_it_is_a_suite_of_the_registry() -> None:
     assert DECATHLON.combine(dict.fromkeys(DECATHLON.tasks, 100.0)) == 1000
 
 
-def test_an_eleventh_task_changes_nothing(home: Path, own_task: Callable[..., Path], tmp_path: Path) -> None:
-    """Neither which tasks are summed, nor that gold answers bring the sum to 1000."""
-    own = own_task(["one", "two"])
-    known = known_tasks([own])
-    assert list(known) == [*TASKS, "own"]
-    assert len(known_suites([own])["decathlon"].tasks) == 10
-    shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
-    prepare_task(known["own"], Request(tmp_path / "home", progress=False))
-    tasks = [*DECATHLON.tasks, known["own"]]
-    submission = predict("oracle", tmp_path / "oracle", tasks, home=tmp_path / "home")
-    results = evaluate(submission, home=tmp_path / "home", include=[own])
-    assert list(results.tasks) == [*DECATHLON.tasks, "own"]
-    assert results.tasks["own"].score == 100
-    assert (results.total.tasks, results.decascore) == (10, 1000)
-
-
 def test_commands_without_tasks_mean_the_decathlon(
     command: Callable[..., Result], home: Path, tmp_path: Path
 ) -> None:
@@ -88,11 +68,8 @@ MAY_NAME_TASKS = (
     "tasks/datasets/",
     "tasks/suites/",
     "tasks/registry.py",
-    "tools/make_sample.py",
-    "tools/make_pictures.py",
-    "tools/walk.py",
 )
-"""Where a new dataset is written down, besides the docs; the walks and pictures go over some of the tasks."""
+"""Where a new dataset is written down."""
 
 
 IMPORTS = ("decabench/commands/import_.py", "decabench/exchange/")
@@ -110,8 +87,8 @@ def names_of_tasks(path: Path) -> Iterator[str]:
 
 
 def test_no_other_code_names_a_task() -> None:
-    """So that adding a dataset touches its file, the registry, its suite and the docs only."""
-    files = [*modules().values(), *sorted((ROOT / "tools").glob("*.py"))]
+    """So that adding a dataset touches its file, the registry and its suite only."""
+    files = modules().values()
     named = [
         name
         for path in files
