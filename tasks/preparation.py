@@ -9,7 +9,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import islice
@@ -313,7 +313,7 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
         store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
-        with _locked(folder):
+        with _lock(folder):
             due = _find_due(task, request, found.altered)  # another process may have been first
             if due.splits:
                 sweep_temporary(folder)
@@ -459,13 +459,6 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         )
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time prepare a task; others wait."""
-    with wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home"):
-        yield
-
-
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
     opened = _open_files(task, splits, request)
     try:
@@ -514,30 +507,31 @@ def _read_splits(
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
     """Find or fetch the files of the first source that works; tasks that share files do so one after the other."""
-    raw = request.home / "raw" / task.files_folder
-    with _locked(make_folder(raw)) if task.shared_folder else nullcontext():
-        _sweep(raw, is_shared=bool(task.shared_folder))
-        return _find_files(task, splits, request, raw)
-
-
-def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path) -> SourceFiles:
     from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
 
-    if folder := request.folder(task):
-        if request.sample and task.folder is None and not folder.is_dir():
-            raise MissingDataError(
-                f"The bundled sample does not include {task.name}, whose texts may not be passed on or whose files "
-                "are yours: prepare it without --sample, or with --mirror."
-            )
-        origin = "local" if task.folder else "mirror"
-        return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
-    # Downloads load libraries that take longer to import than a small task takes to prepare.
-    from decabench.tasks.sources.download import Downloads
+    raw = request.home / "raw" / task.files_folder
+    with _lock(make_folder(raw)) if task.shared_folder else nullcontext():
+        _sweep(raw, is_shared=bool(task.shared_folder))
+        if folder := request.folder(task):
+            if request.sample and task.folder is None and not folder.is_dir():
+                raise MissingDataError(
+                    f"The bundled sample does not include {task.name}, whose texts may not be passed on or whose files "
+                    "are yours: prepare it without --sample, or with --mirror."
+                )
+            origin = "local" if task.folder else "mirror"
+            return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
+        # Downloads load libraries that take longer to import than a small task takes to prepare.
+        from decabench.tasks.sources.download import Downloads
 
-    downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
-    if request.mirror is None:
-        return fetch(task.files_folder, task.sources, splits, downloads)
-    return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
+        downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
+        if request.mirror is None:
+            return fetch(task.files_folder, task.sources, splits, downloads)
+        return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
+
+
+def _lock(folder: Path) -> AbstractContextManager[None]:
+    """Let one process at a time prepare a task; others wait."""
+    return wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home")
 
 
 def _say(sentence: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,22 +34,30 @@ __all__ = ["tasks"]
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
     """List the tasks: their sizes, what is prepared, and their licences."""
+    from decabench.commands._console import console, print_json
+    from decabench.commands._documents import TasksDocument
+    from decabench.tasks import SPLITS, Store, home_folder, known_tasks
+
     if context.invoked_subcommand is not None:
         return
-    if is_set("json"):
-        _print_documents(home, include)
-    else:
-        _list(home, include)
-
-
-def _print_documents(home: Path | None, include: tuple[Path, ...]) -> None:
-    from decabench.commands._console import print_json
-    from decabench.commands._documents import TasksDocument
-    from decabench.tasks import Store, home_folder, known_tasks
-
     store = Store(home_folder(home))
-    tasks = [_describe(task, store) for task in known_tasks(include).values()]
-    print_json(TasksDocument(home=str(store.home), tasks=tasks))
+    found = [_describe(task, store) for task in known_tasks(include).values()]
+    if is_set("json"):
+        print_json(TasksDocument(home=str(store.home), tasks=found))
+        return
+    columns = [
+        TableColumn("task"),
+        TableColumn("dataset", rank=5, is_text=True),
+        TableColumn("metric", rank=3),
+        *(TableColumn(split, rank=2) for split in SPLITS),
+        TableColumn("prepared", is_text=True),
+        TableColumn("licence", rank=5, is_text=True),
+    ]
+    rows = [
+        [each.name, each.dataset, each.metric, *_counts(each), _status(each), each.licence] for each in found
+    ]
+    print_table(console(), columns, rows)
+    console().print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
 
 
 def _describe(task: Task, store: Store) -> TaskDescription:
@@ -75,44 +84,25 @@ def _describe(task: Task, store: Store) -> TaskDescription:
     )
 
 
-def _list(home: Path | None, include: tuple[Path, ...]) -> None:
-    from decabench.commands._console import console, format_count
-    from decabench.tasks import SPLITS, Store, home_folder, known_tasks
-
-    store, out = Store(home_folder(home)), console()
-    columns = [
-        TableColumn("task"),
-        TableColumn("dataset", rank=5, is_text=True),
-        TableColumn("metric", rank=3),
-        *(TableColumn(split, rank=2) for split in SPLITS),
-        TableColumn("prepared", is_text=True),
-        TableColumn("licence", rank=5, is_text=True),
-    ]
-    rows = []
-    for task in known_tasks(include).values():
-        counts = [
-            f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"
-            for split in SPLITS
-        ]
-        rows.append([task.name, task.dataset, task.metric, *counts, _status(store, task), task.licence])
-    print_table(out, columns, rows)
-    out.print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
-
-
-def _status(store: Store, task: Task) -> str:
+def _counts(task: TaskDescription) -> list[str]:
     from decabench.commands._console import format_count
-    from decabench.errors import DataError
     from decabench.tasks import SPLITS
 
-    try:
-        records = store.records(task.name)
-    except DataError:
-        return "damaged"
-    if not records:
-        return "no"
-    origins = "/".join(sorted({record.origin for record in records.values()}))
-    rows = " / ".join(format_count(records[split].rows) if split in records else "–" for split in SPLITS)
-    return f"{origins}: {rows}"
+    return [
+        f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"
+        for split in SPLITS
+    ]
+
+
+def _status(task: TaskDescription) -> str:
+    from decabench.commands._console import format_count
+    from decabench.tasks import SPLITS
+
+    if task.state != "prepared":
+        return "no" if task.state == "not prepared" else task.state
+    origins = "/".join(sorted({each.origin for each in task.prepared.values()}))
+    rows = (format_count(each.rows) if (each := task.prepared.get(split)) else "–" for split in SPLITS)
+    return f"{origins}: {' / '.join(rows)}"
 
 
 @tasks.command()
@@ -125,81 +115,65 @@ def _status(store: Store, task: Task) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared, and a few examples."""
-    from decabench.commands._console import console, print_field, shortened
+    from decabench.commands._console import console, print_field, print_json, shortened
+    from decabench.commands._documents import ExampleFields, TaskDocument
     from decabench.errors import MissingDataError
     from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
 
     task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
+    hidden, facts, advice = store.hides(task, split), _facts(task), ""
+    found: list[ExampleFields] = []
+    try:
+        store.require([task], split)
+        for example in islice(store.examples(name, split), examples):
+            answers = [] if hidden else list(example.answers)
+            found.append(ExampleFields(example.id, example.question, example.context, answers))
+    except MissingDataError as error:
+        advice = str(error)
     if is_set("json"):
-        _print_document(task, store, split, examples)
+        print_json(TaskDocument(task=_describe(task, store), facts=facts, examples=found))
         return
-    for label, value in _facts(task):
-        if value:
-            print_field(out, label, value)
+    for label, value in facts.items():
+        print_field(out, label, value)
     for number, variant in enumerate(task.variants, start=1):
         called = f"{variant.name} (retired)" if variant.retired else variant.name
         print_field(out, "variant", f"{number} {called}: {_wording(variant, task, store)}")
     records = store.records(name)
     for prepared in sorted(records, key=SPLITS.index):
         _print_record(prepared, records[prepared], store.hides(task, prepared))
-    try:
-        store.require([task], split)
-    except MissingDataError as error:
+    if advice:
         out.print()
-        print_field(out, "examples", str(error))
-        return
-    hidden = store.hides(task, split)
-    for number, example in enumerate(store.examples(name, split)):
-        if number == examples:
-            break
-        out.print(f"\n{example.id}", style="bold")
-        print_field(out, "question", example.question)
-        print_field(out, "context", shortened(example.context, 400))
-        for answer in ("(hidden)",) if hidden else dict.fromkeys(example.answers):
+        print_field(out, "examples", advice)
+    for shown in found:
+        out.print(f"\n{shown.id}", style="bold")
+        print_field(out, "question", shown.question)
+        print_field(out, "context", shortened(shown.context, 400))
+        for answer in ("(hidden)",) if hidden else dict.fromkeys(shown.answers):
             print_field(out, "answer", shortened(answer, 400))
 
 
-def _print_document(task: Task, store: Store, split: str, most: int) -> None:
-    from itertools import islice
-
-    from decabench.commands._console import print_json
-    from decabench.commands._documents import ExampleFields, TaskDocument
-
-    shown = islice(store.examples(task.name, split), most) if split in store.records(task.name) else ()
-    hidden = store.hides(task, split)
-    examples = [
-        ExampleFields(
-            id=example.id,
-            question=example.question,
-            context=example.context,
-            answers=[] if hidden else list(example.answers),
-        )
-        for example in shown
-    ]
-    facts = {label: value for label, value in _facts(task) if value}
-    print_json(TaskDocument(task=_describe(task, store), facts=facts, examples=examples))
-
-
-def _facts(task: Task) -> list[tuple[str, str]]:
+def _facts(task: Task) -> dict[str, str]:
+    """Return the facts about a task that it states."""
     from decabench.tasks import describe_output
 
     counts = ", ".join(f"{split} {count:,}" for split, count in task.counts.items())
     hidden = f" (labels of {', '.join(task.hidden)} are not public)" if task.hidden else ""
     sources = "; ".join(f"{source.name} ({_address(source)})" for source in task.sources)
     limit = f"at most {task.output.max_tokens:,} tokens"
-    return [
-        ("task", f"{task.name}: {task.title}"),
-        ("dataset", task.dataset),
-        ("output", f"{describe_output(task.output)}, {limit}"),
-        ("metric", "; ".join(map(_metric, (task.metric, *task.secondary)))),
-        ("units", ", ".join(task.unit_names) or "each example on its own"),
-        ("published", counts + hidden if counts else ""),
-        ("licence", task.licence + _restrictions(task)),
-        ("cite", task.citation),
-        ("home", task.homepage),
-        ("sources", sources),
-        ("notes", task.notes),
-    ]
+    facts = {
+        "task": f"{task.name}: {task.title}",
+        "dataset": task.dataset,
+        "output": f"{describe_output(task.output)}, {limit}",
+        "metric": "; ".join(map(_metric, (task.metric, *task.secondary))),
+        "units": ", ".join(task.unit_names) or "each example on its own",
+        "published": counts + hidden if counts else "",
+        "licence": task.licence + _restrictions(task),
+        "cite": task.citation,
+        "home": task.homepage,
+        "sources": sources,
+        "notes": task.notes,
+    }
+    return {label: value for label, value in facts.items() if value}
 
 
 def _metric(name: str) -> str:

@@ -30,7 +30,7 @@ def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
         assert [outcome.task for outcome in outcomes] == list(NAMES)
         assert not any(outcome.error for outcome in outcomes)
     one, two = home_bytes(tmp_path / "1"), home_bytes(tmp_path / "2")
-    assert len(one) == 4 * (3 + 2 + 1)  # splits, references of two of them, and the record
+    assert len(one) == 4 * (3 + 1)  # splits and the record
     assert one == two
 
 
