@@ -156,7 +156,7 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
     made = backend(str(folder), options)
     print(f"{made.describe()}\n{torch.get_num_threads()} threads, {len(questions)} questions\n")
     print("| | harness, s | bare, s | ratio | ratio of CPU time | questions/s |\n|---|---|---|---|---|---|")
-    setting = Setting(TASK, "validation", lambda: iter(()), dict, prompting=prompting)
+    setting = Setting(TASK, "validation", lambda: iter(()), prompting=prompting)
     with made.open() as factory:
         predictor = factory(setting)
         model, tokenizer = predictor.generator.loaded.model, predictor.generator.loaded.tokenizer

@@ -187,17 +187,8 @@ def validate_outcome(outcome: object) -> Outcome:
         return outcome
     if not isinstance(outcome, Answer):
         raise ValueError(f"the outcome must be an Answer or a Failure, not {_shown(outcome)}")
-    return answer_from(
-        outcome.text,
-        {
-            "finish": outcome.finish,
-            "context_kept": outcome.context_kept,
-            "prompt_tokens": outcome.prompt_tokens,
-            "completion_tokens": outcome.completion_tokens,
-            "reasoning": outcome.reasoning,
-            "served_by": outcome.served_by,
-        },
-    )
+    details = {each.name: getattr(outcome, each.name) for each in fields(outcome) if each.name != "text"}
+    return answer_from(outcome.text, details)
 
 
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:

@@ -84,11 +84,8 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
-    if not target or _ADDRESS.match(predictor) or scheme.endswith(".py"):
-        find_predictor(predictor)  # a name that is none matters more than options
-    made = PythonBackend(predictor, options)
-    find_predictor(predictor)  # raises for an unknown name, before anything else is looked at
-    return made
+    find_predictor(predictor)  # an unknown name matters more than options
+    return PythonBackend(predictor, options)
 
 
 def find_predictor(name: str) -> Any:

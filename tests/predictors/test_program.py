@@ -11,18 +11,10 @@ import pytest
 
 from decabench.errors import DecabenchError
 from decabench.predictors.program import backend
-from decabench.predictors.protocol import Answer, Backend, ModelOptions, StreamingPredictor
-from tests.predictors.asking import outcomes, questions, setting
+from decabench.predictors.protocol import ModelOptions
+from tests.predictors.asking import outcomes, questions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "echo_model.py"
-
-
-def test_the_example():
-    made = backend(f"{sys.executable} {EXAMPLE} 2", ModelOptions())
-    assert isinstance(made, Backend) and not made.prompted
-    assert outcomes(made, questions(3, "one two three")) == {f"q{n}": Answer("one two") for n in range(3)}
-    with made.open() as make:
-        assert isinstance(make(setting()), StreamingPredictor)
 
 
 def test_words_are_split_as_a_shell_does_and_no_shell_reads_them(tmp_path):
@@ -60,11 +52,6 @@ def test_what_it_says_of_itself(tmp_path):
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_a_program_on_the_path_is_named_as_given():
-    [name] = backend("sh", ModelOptions()).describe()["files"]
-    assert name == "sh"
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -81,24 +68,6 @@ def test_lines_that_are_refused(line, message):
     with pytest.raises(DecabenchError, match=message) as caught:
         backend(line, ModelOptions())
     assert caught.value.exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "flag"),
-    [
-        ({"model": "m"}, "--model"),
-        ({"temperature": 1.0}, "--temperature"),
-        ({"max_prompt_tokens": 9}, "--max-prompt-tokens"),
-        ({"batch_size": 9}, "--batch-size"),
-        ({"retries": 0}, "--retries"),
-        ({"concurrency": 2}, "--concurrency"),
-        ({"chat": False}, "--no-chat"),
-        ({"timeout": 0.0}, "--timeout must be more than 0"),
-    ],
-)
-def test_options_that_are_refused(options, flag):
-    with pytest.raises(DecabenchError, match=flag):
-        backend("sh", ModelOptions(**options))
 
 
 def test_a_program_that_cannot_be_started(tmp_path):

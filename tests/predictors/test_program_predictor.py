@@ -17,7 +17,7 @@ from decabench.predictors import program as command_process
 from decabench.predictors.program import backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
-from tests.predictors.asking import counting, outcomes, questions, setting
+from tests.predictors.asking import outcomes, questions, setting
 from tests.processes import is_running, wait_until
 from tests.sources import ROOT
 
@@ -88,9 +88,8 @@ def test_a_program_gets_no_keys_but_those_it_is_given(program, monkeypatch):
         DecabenchError, match=r"before it answered anything.*not given .*OPENAI_API_KEY.*--env"
     ):
         outcomes(program("sys.exit(1)", env=tuple(secrets[2:13])), questions(1))
-    for name, message in ("NOT_THERE", "is not set"), ("DECABENCH_HOME", "leads to the answers"):
-        with pytest.raises(DecabenchError, match=message):
-            program(body, env=(name,))
+    with pytest.raises(DecabenchError, match="is not set"):
+        program(body, env=("NOT_THERE",))
 
 
 PATIENCE = {
@@ -131,27 +130,6 @@ def test_full_pipes_do_not_block(program, body):
     assert len(found) == 300 and all(outcome == Answer("y" * 5000) for outcome in found.values())
 
 
-def test_answers_come_as_they_are_given(program):
-    body = "for id in ids():\n    say(id)\n    if id == 'q1': time.sleep(60)\n"
-    begun = time.monotonic()
-    with program(body).open() as make:
-        stream = make(setting()).stream(questions(3))
-        assert [next(stream)[0] for _ in range(2)] == ["q0", "q1"]
-        stream.close()
-    assert time.monotonic() - begun < 5
-
-
-def test_questions_are_read_as_the_program_reads_them(program):
-    read = []
-    body = "say(next(ids()))\ntime.sleep(60)"
-    with program(body).open() as make:
-        stream = make(setting()).stream(counting(questions(10_000, "x" * 1000), read))
-        assert read == []
-        next(stream)
-        stream.close()
-    assert 1 <= len(read) < 1000  # what a pipe and the program's own buffer hold
-
-
 def test_one_process_a_task(program):
     body = "for id in ids(): say(id, f\"{os.getpid()} {os.environ['DECABENCH_TASK']}\")"
     with program(body).open() as make:
@@ -163,11 +141,6 @@ def test_one_process_a_task(program):
     (first,), (second,) = found
     assert first.split()[0] != second.split()[0]
     assert (first.split()[1], second.split()[1]) == ("sst", "squad")
-
-
-def test_no_questions_no_process(program, tmp_path):
-    assert outcomes(program(f"open({str(tmp_path / 'started')!r}, 'w')"), []) == {}
-    assert not (tmp_path / "started").exists()
 
 
 def unusable(why):
@@ -277,18 +250,6 @@ def test_a_program_that_never_answers_stops_the_run(program, body, message):
         outcomes(program(body), questions(5))
 
 
-def test_only_the_last_messages_are_kept(program):
-    body = "for n in range(10_000): print('line', n, file=sys.stderr)\nsys.exit(2)"
-    with pytest.raises(DecabenchError, match=r"line 9997 / line 9998 / line 9999$"):
-        outcomes(program(body), questions(2))
-
-
-def test_a_program_that_leaves_one_out(program):
-    found = outcomes(program("for id in ids():\n    if id != 'q1': say(id)\n"), questions(3))
-    assert found["q0"] == found["q2"] == Answer("fine")
-    assert "before it answered this question" in found["q1"].error
-
-
 def test_a_program_that_stalls(program):
     body = "for id in ids():\n    if id == 'q2': time.sleep(60)\n    say(id)\n"
     begun = time.monotonic()
@@ -298,15 +259,6 @@ def test_a_program_that_stalls(program):
     assert {found[f"q{number}"].error for number in (2, 3, 4)} == {
         "The program neither read nor answered for 1.5 s after 2 answers, and was stopped."
     }
-
-
-def test_time_that_the_caller_takes_is_not_the_programs(program):
-    with program("for id in ids(): say(id)", timeout=1.0).open() as make:
-        found = []
-        for id, outcome in make(setting()).stream(questions(3)):
-            time.sleep(0 if found else 1.2)
-            found.append((id, outcome))
-    assert dict(found) == fine(3)
 
 
 FAMILY = """
@@ -386,27 +338,6 @@ def source(how, fails):
         yield Question(f"more{time.monotonic_ns()}", "?", "x" * 1000)
 
 
-def test_children_that_keep_the_output_open(program):
-    """The program has ended, and what it left behind holds the pipe: nothing waits for that."""
-    body = "subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)'])\n"
-    begun = time.monotonic()
-    found = outcomes(program(body + "for id in ids(): say(id)"), questions(3))
-    assert found == fine(3) and time.monotonic() - begun < 4
-
-
-def test_no_thread_is_left(program):
-    before = threading.active_count()
-    outcomes(program("for id in ids(): say(id)"), questions(3))
-    assert threading.active_count() == before
-
-
-@pytest.mark.parametrize("debug", ["", "1"])
-def test_messages_pass_through_with_debug_only(program, monkeypatch, capsys, debug):
-    monkeypatch.setenv("DECABENCH_DEBUG", debug)
-    outcomes(program("print('Loading', file=sys.stderr)\nfor id in ids(): say(id)"), questions(1))
-    assert capsys.readouterr().err == ("Loading\n" if debug else "")
-
-
 def test_a_line_without_end(program, monkeypatch):
     monkeypatch.setattr(command_process, "LONGEST_LINE", 1 << 20)
     with pytest.raises(DecabenchError, match="a line of more than 1 MiB"):
@@ -433,14 +364,6 @@ for id in ids():
     assert isinstance(found["q1"], Failure)
     assert found["q1"].error.startswith("Line 2 of the program's output is not UTF-8 (byte 0x")
     assert f"at position {position})" in found["q1"].error
-
-
-def test_a_replacement_character_that_the_program_wrote_itself_is_its_answer(program):
-    body = """
-for id in ids():
-    say(id, "\\ufffd")
-"""
-    assert outcomes(program(body), questions(1)) == {"q0": Answer("\ufffd")}
 
 
 def test_an_id_that_is_not_utf8_belongs_to_no_question(program):

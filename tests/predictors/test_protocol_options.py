@@ -3,7 +3,7 @@
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.predictors.protocol import ModelOptions, OptionInfo, parse_batch_size, refuse_unused
+from decabench.predictors.protocol import ModelOptions, refuse_unused
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,6 @@ from decabench.predictors.protocol import ModelOptions, OptionInfo, parse_batch_
 def test_the_first_that_is_not_used_is_named(given, flag):
     with pytest.raises(DecabenchError, match=f"^x: does not use {flag}: leave it out.$"):
         refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
-
-
-@pytest.mark.parametrize("given", [{}, {"seed": 3, "revision": "v2"}, {"temperature": 0.0}])
-def test_what_is_used_or_not_given_is_not(given):
-    refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
 
 
 @pytest.mark.parametrize(
@@ -48,31 +43,3 @@ def test_values_out_of_range(given, message):
     with pytest.raises(DecabenchError) as caught:
         ModelOptions(**given)
     assert str(caught.value) == message and caught.value.exit_code == 2
-
-
-def test_the_ends_of_a_range_are_within():
-    ModelOptions(top_p=1.0, temperature=0.0, retries=0, batch_size=1, timeout=0.001)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "words"),
-    [
-        ({}, ""),
-        ({"at_least": 1}, "1 or more"),
-        ({"above": 0, "at_most": 1}, "more than 0 and at most 1"),
-        ({"at_most": 0.5}, "at most 0.5"),
-    ],
-)
-def test_ranges_in_words(bounds, words):
-    assert OptionInfo("", **bounds).bounds == words
-
-
-@pytest.mark.parametrize(("text", "value"), [("auto", None), ("1", 1), ("64", 64)])
-def test_a_batch_size(text, value):
-    assert parse_batch_size(text) == value
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
-def test_what_is_not_a_batch_size(text):
-    with pytest.raises(ValueError, match="neither a number above 0 nor auto"):
-        parse_batch_size(text)

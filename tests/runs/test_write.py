@@ -19,7 +19,7 @@ from decabench.predictors.schemes import PREDICTORS
 from decabench.runs import journal
 from decabench.runs import write as writing
 from decabench.runs.plan import ALL_VARIANTS, Run, Selection, plan_run
-from decabench.runs.write import HALF_WRITTEN, predict, run_plan
+from decabench.runs.write import run_plan
 from decabench.scoring import (
     ScoringOptions,
     evaluate,
@@ -28,7 +28,6 @@ from decabench.scoring import (
     verify,
     write_results,
 )
-from decabench.tasks import DECATHLON
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -306,19 +305,6 @@ def test_another_predictors_results_go(run, evaluated):
     assert not (evaluated / "results").exists()
 
 
-def test_what_a_killed_run_left_is_removed(run, tmp_path):
-    left = tmp_path / "s" / HALF_WRITTEN / "predictions"
-    left.mkdir(parents=True)
-    (left / "schema.validation.jsonl").write_text("{")
-    assert contents(run("majority")).keys() == {"submission.toml", "predictions/sst.validation.jsonl"}
-
-
-def test_two_lines_of_a_script(home, tmp_path):
-    folder = predict("majority", str(tmp_path / "s"), split="test", home=str(home))
-    files = {path.name.removesuffix(".test.jsonl") for path in (folder / "predictions").iterdir()}
-    assert files == set(DECATHLON.tasks) - {"squad", "multinli.in.out"}
-
-
 # --- the run that survives -------------------------------------------------------------------------------------
 
 
@@ -403,19 +389,6 @@ def test_code_that_changed_is_another_model(run, tmp_path, monkeypatch):
         assert set(answers(folder, "sst").values()) == {answer}
 
 
-def test_other_data_under_the_same_ids_is_asked_again(run, outside, tmp_path, own_task):
-    from decabench.tasks.preparation import Request, prepare_task
-    from decabench.tasks.registry import known_tasks
-
-    flaky = Flaky()
-    outside(flaky=flaky)
-    for answers_ in (["a", "b"], ["c", "d"]):
-        task = known_tasks([own_task(answers_)])["own"]
-        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
-        predict("somebodys:flaky", tmp_path / "s", [task], home=tmp_path / "home")
-    assert len(flaky.asked) == 4
-
-
 def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
     flaky = Flaky()
     outside(flaky=flaky)
@@ -427,14 +400,6 @@ def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
     assert len(flaky.asked) == 32
     assert "partial" not in tomllib.loads((folder / "submission.toml").read_text())
     assert evaluate(folder, home=home).tasks["sst"].status == "scored"
-
-
-def test_a_mark_of_one_split_outlives_a_run_of_another(run):
-    folder = run("majority", selection=Selection(10))
-    run("majority", ("schema",))
-    content = tomllib.loads((folder / "submission.toml").read_text())
-    assert list(content["partial"]) == ["sst.validation"]
-    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
 
 
 def test_every_wording(home, run, outside):
@@ -540,36 +505,7 @@ def test_killed_and_gone_on(home, tmp_path):
             assert contents(tmp_path / "s")[name] == content, name
 
 
-def test_a_task_that_is_redone_in_one_wording_loses_the_others(run):
-    folder = run("majority", ("sst", "schema"), variant=ALL_VARIANTS)
-    assert (folder / "variants" / "1" / "predictions" / "sst.validation.jsonl").exists()
-    run("majority", ("sst",))
-    assert [path.name for path in (folder / "variants" / "1" / "predictions").iterdir()] == [
-        "schema.validation.jsonl"
-    ]
-
-
 # --- what a rerun must not lose --------------------------------------------------------------------------------
-
-
-def test_an_edited_wording_is_another(tmp_path, home, outside, own_task):
-    """The name of a variant stays where its text is edited."""
-    from decabench.tasks.preparation import Request, prepare_task
-    from decabench.tasks.registry import known_tasks
-
-    class Echo(Spy):
-        def predict(self, questions):
-            return [question.question for question in questions]
-
-    outside(echo=Echo())
-    path = own_task(["a", "b"])
-    plain = path.read_text()
-    for text in ("Please: {question}", "I insist: {question}"):
-        path.write_text(f'{plain}\n[[variants]]\nname = "polite"\nquestion = "{text}"\n')
-        task = known_tasks([path])["own"]
-        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
-        folder = predict("somebodys:echo", tmp_path / "s", [task], home=tmp_path / "home", variant=1)
-        assert answers(folder, "own")["own.validation.0"] == text.format(question="What is 0?")
 
 
 def test_fresh_keeps_the_old_answers_until_all_new_ones_are_there(run, outside, home):
@@ -582,16 +518,6 @@ def test_fresh_keeps_the_old_answers_until_all_new_ones_are_there(run, outside, 
         run("somebodys:flaky", fresh=True)
     flaky.broken, flaky.asked = set(), []
     assert answers(run("somebodys:flaky"), "sst") == before
-    assert flaky.asked == []
-
-
-def test_fresh_of_a_few_keeps_the_others(run, outside):
-    flaky = Flaky()
-    outside(flaky=flaky)
-    run("somebodys:flaky")
-    run("somebodys:flaky", fresh=True, selection=Selection(3))
-    flaky.asked = []
-    assert len(answers(run("somebodys:flaky"), "sst")) == 32
     assert flaky.asked == []
 
 

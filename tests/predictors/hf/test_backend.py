@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ pytest.importorskip("transformers", reason="needs the extra hf: pip install 'dec
 from decabench.errors import DecabenchError
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import ModelOptions
-from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
+from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
 from tests.tasks.sources.server import Fault, FileServer
 
 
@@ -72,14 +71,6 @@ def test_it_says_what_decides_answers_and_no_path(llama: Path, tmp_path: Path) -
     assert described(moved) == described(llama)
 
 
-def test_two_models_in_the_same_place_are_two_models(tmp_path: Path) -> None:
-    first = described(save_llama(tmp_path / "m", seed=0))
-    second = described(save_llama(tmp_path / "m", seed=1))
-    again = described(save_llama(tmp_path / "m", seed=0))
-    assert first == again
-    assert {key for key in first if first[key] != second[key]} == {"weights"}
-
-
 @pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json", "tokenizer.json"])
 def test_whatever_decides_counts(copy: Path, name: str) -> None:
     before = described(copy)["weights"]
@@ -113,31 +104,6 @@ def test_the_prompt_that_is_shown_is_the_one_that_is_sent(
     assert command("predict", "--predictor", f"hf:{chat}", *shared, "--no-chat").stdout == plain.stdout
 
 
-def test_dtype_is_the_saved_one_but_on_cpu(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
-    assert described(copy)["dtype"] == "float32"
-    assert described(copy, device="cuda")["dtype"] == "bfloat16"  # said without one
-    assert described(copy, dtype="float16")["dtype"] == "float16"
-
-
-def test_a_backend_travels(llama: Path) -> None:
-    made = backend(str(llama), ModelOptions(device="cpu"))
-    assert pickle.loads(pickle.dumps(made)) == made
-    assert len(pickle.dumps(made)) < 2000
-
-
-def test_it_frees_what_it_loaded(llama: Path) -> None:
-    import gc
-    import weakref
-
-    with backend(str(llama), ModelOptions(device="cpu")).open() as factory:
-        model = weakref.ref(factory(setting()).generator.loaded.model)
-        assert model() is not None
-    gc.collect()
-    assert model() is None
-
-
 def test_the_counter_counts_what_the_model_is_given(llama: Path) -> None:
     made = backend(str(llama), ModelOptions(device="cpu"))
     count = made.token_counter()
@@ -155,16 +121,6 @@ def test_files_that_change_before_they_are_loaded_are_refused(copy: Path) -> Non
     save_llama(copy, seed=5)
     with pytest.raises(DecabenchError, match="have changed since the run began"), made.open():
         pass
-
-
-def test_transformers_keeps_quiet_and_is_as_before(llama: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from transformers.utils import logging
-
-    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    with backend(str(llama), ModelOptions(device="cpu")).open() as factory:
-        list(factory(setting()).stream(asked(3)))
-    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
-    assert capfd.readouterr() == ("", "")
 
 
 def no_config(folder: Path) -> None:
@@ -242,13 +198,6 @@ def test_weights_that_lack_a_part_are_refused(copy: Path) -> None:
         pass
 
 
-def test_damaged_weights_are_refused(copy: Path) -> None:
-    (copy / "model.safetensors").write_bytes(b"damaged")
-    made = backend(str(copy), ModelOptions(device="cpu"))
-    with pytest.raises(DecabenchError, match="the weights of llama cannot be loaded"), made.open():
-        pass
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -268,25 +217,6 @@ def test_damaged_weights_are_refused(copy: Path) -> None:
 def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DecabenchError, match=sentence):
         backend(str(llama), ModelOptions(**options))
-
-
-@pytest.mark.parametrize("target", ["", "./none", "/none/such", "a/b/c", "a b", "../x"])
-def test_targets_that_are_no_model(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")  # what lies beside the working folder is not the test's
-    with pytest.raises(DecabenchError, match="there is no folder"):
-        backend(target, ModelOptions())
-
-
-def test_a_device_that_is_not_there(llama: Path) -> None:
-    made = backend(str(llama), ModelOptions(device="cuda:99"))
-    with pytest.raises(DecabenchError, match="torch finds no cuda:99 on this machine"), made.open():
-        pass
-
-
-def test_an_encoder_decoder_is_told_from_its_config(tmp_path: Path) -> None:
-    made = backend(str(save_t5(tmp_path / "t5")), ModelOptions(device="cpu"))
-    assert made.facts.is_encoder_decoder and made.describe()["architecture"] == "T5ForConditionalGeneration"
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

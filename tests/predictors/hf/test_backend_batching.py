@@ -1,7 +1,5 @@
 """The size of a batch: grows while that is faster, halves where it does not fit, remembers both."""
 
-import pytest
-
 from decabench.predictors.hf.backend import BatchSize
 
 
@@ -19,18 +17,9 @@ def run(size, prompts, seconds, fits=lambda rows: True, positions=100):
     return tried
 
 
-def test_it_grows_while_that_is_faster():
-    assert run(BatchSize(None, 64), 500, lambda rows: 1.0)[:5] == [8, 16, 32, 64, 64]
-
-
 def test_it_goes_back_where_twice_as_many_take_twice_as_long():
     tried = run(BatchSize(None, 64), 100, lambda rows: rows / 100)
     assert tried[:4] == [8, 16, 8, 8]
-
-
-def test_it_stops_at_the_size_that_paid():
-    tried = run(BatchSize(None, 256), 300, lambda rows: max(1.0, rows / 32))
-    assert tried[:5] == [8, 16, 32, 64, 32] and set(tried[5:-1]) == {32}
 
 
 def test_it_halves_where_it_does_not_fit_and_stays_there():
@@ -49,8 +38,3 @@ def test_what_did_not_fit_is_remembered_for_the_next_task():
     size.begin()
     assert size.rows(1000, 100) == 8  # 16 of them are known not to fit
     assert size.rows(500, 100) == 16  # half as long, it is not known
-
-
-@pytest.mark.parametrize(("fixed", "window"), [(None, 256), (1, 32), (8, 256), (500, 2048), (5000, 5000)])
-def test_how_far_it_reads_ahead(fixed, window):
-    assert BatchSize(fixed, 256).window == window

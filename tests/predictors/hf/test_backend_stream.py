@@ -2,14 +2,12 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 
 pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
 
 from decabench.errors import LostDeviceError
-from decabench.predictors.hf import generation as hf_generation
 from decabench.predictors.hf.backend import BatchSize, backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
@@ -82,14 +80,6 @@ def test_the_size_of_a_batch_changes_no_answer(models, name, sampling):
     assert others == [alone] * 3
 
 
-@pytest.mark.heavy
-def test_without_the_watch_ties_would_fall_with_the_batch(models, monkeypatch):
-    """What the watch is for: were nothing to differ here, the test above would show nothing."""
-    monkeypatch.setattr(hf_generation, "CLOSE", 0.0)
-    alone, *others = by_size(models["ties"], asked(32))
-    assert any(other != alone for other in others)
-
-
 def test_the_answer_is_what_transformers_makes_of_the_prompt_alone(models):
     """Bare: the same text, one prompt, no padding, the library's own greedy decoding."""
     import torch
@@ -124,17 +114,6 @@ def test_saved_generation_settings_decide_nothing(models, tmp_path):
         do_sample=True, temperature=9.0, repetition_penalty=3.0, max_length=3, eos_token_id=2, bos_token_id=1
     ).save_pretrained(folder)
     assert answers(folder, asked(4)) == expected
-
-
-def test_a_draw_of_zero_does_not_decide(monkeypatch):
-    """The smallest double is 0 as a float32, whose logarithm made the token's score infinite."""
-    import torch
-
-    monkeypatch.setattr(torch.Tensor, "exponential_", lambda self, generator: self.zero_())
-    scores = torch.tensor([[0.0, 1.0, -torch.inf]])
-    drawn = hf_generation._Gumbel(["a"])(None, scores)
-    assert drawn[0, :2].isfinite().all() and int(drawn.argmax()) == 1
-    assert drawn[0, 2] == -torch.inf
 
 
 def test_draws_depend_on_the_seed_and_the_example_alone(models):
@@ -196,12 +175,6 @@ def test_a_stop_may_be_beyond_ascii(tmp_path, stop):
     assert answer.completion_tokens == tokens
 
 
-def test_a_chat_is_not_stopped(says):
-    folder = says("n", "\n", "#", "Q", None, chat=CHAT)
-    (answer,) = answers(folder, asked(1), setting(stop=("\n#",))).values()
-    assert answer.text == "n\n#Q"
-
-
 def test_a_cut_is_told(models):
     question = Question("q", "Which?", "word " * 500)
     (answer,) = answers(models["causal"], [question]).values()
@@ -258,14 +231,6 @@ def test_a_prompt_that_does_not_fit_alone_is_a_failure(causal):
     assert "does not fit into memory, even alone" in said["q2"].error
 
 
-def test_what_breaks_a_batch_breaks_one_answer(causal):
-    made = causal(6)
-    made.generator = Breaks(made.generator, lambda prompts: ValueError("bad") if has_q2(prompts) else None)
-    said = dict(made.stream(asked(6)))
-    assert said["q2"] == Failure("ValueError: bad") and len(said) == 6
-    assert sum(isinstance(outcome, Answer) for outcome in said.values()) == 5
-
-
 def test_a_device_that_is_lost_ends_the_run(causal):
     """Every later call would fail too: these are no failures of single questions."""
     made = causal(4)
@@ -288,21 +253,3 @@ def test_a_token_that_the_model_does_not_know_fails_alone(causal):
     outcomes = dict(made.stream([*asked(2), odd]))
     assert isinstance(outcomes["odd"], Failure) and "the model does not know" in outcomes["odd"].error
     assert all(isinstance(outcomes[question.id], Answer) for question in asked(2))
-
-
-def test_it_answers_before_it_has_read_everything(causal):
-    read = []
-
-    def endless():
-        for index in range(10_000):
-            read.append(index)
-            yield replace(asked(1)[0], id=f"e{index}")
-
-    assert len(list(islice(causal(2).stream(endless()), 3))) == 3
-    assert len(read) <= 64
-
-
-def test_a_question_that_cannot_fit_fails_alone(causal):
-    questions = [*asked(2), Question("long", "W" * 3000, "c")]
-    made = dict(causal(8).stream(questions))
-    assert isinstance(made["long"], Failure) and all(isinstance(made[q.id], Answer) for q in questions[:2])

@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
 
 from decabench.predictors.hf.generation import Prompter, room
-from decabench.predictors.protocol import Failure
 from decabench.tasks.example import Question
-from tests.predictors.hf.hf_models import CHAT, NO_SYSTEM, SPECIAL, byte_tokenizer, setting
+from tests.predictors.hf.hf_models import CHAT, NO_SYSTEM, byte_tokenizer, setting
 
 QUESTION = Question("q", "Which?", "one two three four")
 
@@ -23,10 +22,6 @@ def prompter(chat=None, budget=None, system="Be brief.", **tokenizer):
 def text(made, question=QUESTION):
     (prompt,) = made.prompts([question])
     return made.tokenizer.decode(prompt.ids)
-
-
-def test_plain_text_has_the_tokenizers_own_beginning():
-    assert text(prompter()) == "<s>Be brief.\n\none two three four\nWhich?\nA:"
 
 
 def test_a_chat_has_its_beginning_once():
@@ -50,33 +45,10 @@ def test_a_template_without_a_system_role_gets_its_text_with_the_first_turn(temp
     assert text(prompter(template, system="")) == shown.replace("Be brief.\n\n", "")
 
 
-def test_a_template_that_refuses_everything_is_an_error():
-    from jinja2 import TemplateError
-
-    with pytest.raises(TemplateError, match="never"):
-        prompter("{{ raise_exception('never') }}").prompts([QUESTION])
-
-
 @pytest.mark.parametrize("code", ["%d %B %Y", "%Y-%m-%d", "%d %b %Y", "%A, %H:%M"])
 def test_a_template_that_shows_the_day_is_told_the_same_one_every_day(code):
     made = prompter(f"\n{{{{ strftime_now('{code}') }}}} {{{{ messages[-1]['content'] }}}}", system="")
     assert text(made).startswith(f"\n{datetime.datetime(2024, 7, 26):{code}} one two")
-
-
-def test_what_does_not_fit_is_cut_and_said():
-    whole = len(prompter().prompts([QUESTION])[0].ids)
-    (prompt,) = prompter(budget=whole - 1).prompts([QUESTION])
-    assert prompt.kept == (0, len("one two three"))
-    assert prompter().tokenizer.decode(prompt.ids) == "<s>Be brief.\n\none two three\nWhich?\nA:"
-    (prompt,) = prompter(budget=whole).prompts([QUESTION])
-    assert prompt.kept is None and len(prompt.ids) == whole
-
-
-def test_what_cannot_fit_is_a_failure_of_that_question_alone():
-    long = Question("long", "W" * 100 + "?", "one")
-    fits, fails = prompter(budget=60).prompts([QUESTION, long])
-    assert len(fits.ids) <= 60
-    assert isinstance(fails, Failure) and "long takes" in fails.error
 
 
 def test_a_tokenizer_that_was_saved_with_truncation_cuts_nothing(tmp_path: Path):
@@ -89,14 +61,6 @@ def test_a_tokenizer_that_was_saved_with_truncation_cuts_nothing(tmp_path: Path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     made = Prompter(loaded, setting().prompting, False)
     assert text(made) == "<s>Be brief.\n\none two three four\nWhich?\nA:"
-
-
-def test_the_count_is_of_the_whole_prompt():
-    made = prompter(CHAT)
-    shown = text(made)
-    for special in SPECIAL:
-        shown = shown.replace(special, "_")
-    assert made.count(QUESTION) == len(shown)
 
 
 @pytest.mark.parametrize(

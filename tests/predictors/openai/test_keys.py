@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-
 import pytest
 
-from decabench.errors import ModelError
 from decabench.predictors.openai.client import Client, RequestLimits
 from decabench.predictors.openai.keys import read_key
-from decabench.predictors.openai.server import backend
-from decabench.predictors.protocol import Header, ModelOptions
-from tests.predictors.asking import Waits, outcomes, questions
-from tests.predictors.openai.openai_server import chat, fault, serving
+from decabench.predictors.protocol import Header
 
 OPENAI, OTHER = "https://api.openai.com/v1", "https://example.org/v1"
 
@@ -78,22 +71,3 @@ def test_a_key_that_others_can_read_is_sent_with_a_warning(
     monkeypatch.delenv("DECABENCH_API_KEY", raising=False)
     Client(url, "m", read_key((), url), RequestLimits())
     assert not caplog.records
-
-
-def test_a_server_that_wants_a_key_which_is_openais(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("OPENAI_API_KEY", "canary-0123456789")
-    with serving(lambda seen: fault(401, "who are you?")) as server:
-        made = replace(backend(server.url, ModelOptions(model="m")), clock=Waits().clock)
-        with pytest.raises(ModelError, match="OPENAI_API_KEY is sent only to OpenAI") as caught:
-            outcomes(made, questions(1))
-    assert "canary" not in str(caught.value) + caplog.text + str(server.seen[0].headers)
-
-
-def test_a_key_goes_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DECABENCH_API_KEY", "b")
-    with serving(lambda seen: chat("fine")) as server:
-        outcomes(backend(server.url, ModelOptions(model="m")), questions(2))
-    assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer b"] * 2

@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.predictors.openai.server import OpenAIBackend, backend
-from decabench.predictors.protocol import Answer, Backend, Failure, ModelOptions, StreamingPredictor
-from decabench.tasks.example import Question
-from tests.predictors.asking import PROMPTING, counting, outcomes, questions, setting
+from decabench.predictors.openai.server import backend
+from decabench.predictors.protocol import Answer, Backend, ModelOptions
+from tests.predictors.asking import PROMPTING, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, serving
 
 
@@ -197,19 +196,6 @@ def test_another_model_than_the_one_that_was_asked_for(caplog, asked, served, sa
     assert len(warned) == (0 if same else 1)  # once, and not for each answer
 
 
-def test_every_question_has_its_own_answer():
-    """Whatever the order in which they come back: here the later ones are the faster."""
-
-    def respond(seen):
-        number = int(seen.prompt.split("Question ")[1].rstrip("?"))
-        return Say(chat(f"answer {number}").body, delay=0.002 * (40 - number % 40))
-
-    with serving(respond) as server, at(server, concurrency=10).open() as make:
-        found = list(make(setting()).stream(questions(120)))
-    assert {id: outcome.text for id, outcome in found} == {f"q{n}": f"answer {n}" for n in range(120)}
-    assert [id for id, _ in found] != [f"q{n}" for n in range(120)]
-
-
 @pytest.mark.parametrize("concurrency", [1, 5])
 def test_no_more_in_flight_than_allowed(concurrency):
     def respond(seen):  # the first wait for each other, however slowly they come
@@ -218,33 +204,6 @@ def test_no_more_in_flight_than_allowed(concurrency):
     with serving(respond) as server:
         outcomes(at(server, concurrency=concurrency), questions(20))
     assert server.at_once == concurrency
-
-
-def test_questions_are_read_no_further_ahead_than_needed():
-    read = []
-    with serving(lambda seen: chat("fine")) as server, at(server, concurrency=3).open() as make:
-        stream = make(setting()).stream(counting(questions(100), read))
-        assert read == []
-        for taken in range(1, 11):
-            next(stream)
-            assert len(read) <= taken + 6
-        stream.close()
-
-
-def test_an_answer_comes_at_once():
-    """Not with others: what is answered must be in the journal before the machine goes down."""
-    release = threading.Event()
-
-    def respond(seen):
-        if "Question 1?" in seen.prompt:
-            release.wait(10)
-        return chat("fine")
-
-    with serving(respond) as server, at(server).open() as make:
-        stream = make(setting()).stream(questions(2))
-        assert next(stream)[0] == "q0"
-        release.set()
-        assert next(stream)[0] == "q1"
 
 
 def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
@@ -267,33 +226,6 @@ def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
         release.set()
         assert len(server.seen) <= 1 + 2 * 4  # each may be asked again, where a connection broke
     assert {thread for thread in threading.enumerate() if not thread.daemon} <= before
-
-
-def test_an_interrupt_in_the_middle_leaves_no_thread():
-    """As Ctrl-C does it: raised where the answer is taken, before the connection is closed."""
-    with serving(lambda seen: Say(chat("fine").body, delay=0.01)) as server:
-        with pytest.raises(KeyboardInterrupt), at(server).open() as make:
-            for _ in make(setting()).stream(questions(50)):
-                raise KeyboardInterrupt
-    assert not [thread for thread in threading.enumerate() if thread.name == "decabench-requests"]
-
-
-def test_one_connection_serves_all_tasks():
-    with serving(lambda seen: chat("fine")) as server, at(server).open() as make:
-        for task in ("sst", "squad"):
-            assert len(list(make(setting(task=task)).stream(questions(3)))) == 3
-        assert isinstance(make(setting()), StreamingPredictor)
-
-
-def test_no_questions():
-    with serving(lambda seen: chat("fine")) as server:
-        assert outcomes(at(server), []) == {}
-    assert server.seen == []
-
-
-def test_it_needs_a_prompting():
-    with at_nobody().open() as make, pytest.raises(DecabenchError, match="needs a prompt"):
-        make(setting(None))
 
 
 def at_nobody(**options):
@@ -362,44 +294,3 @@ def test_options_that_are_refused(options, message):
     with pytest.raises(DecabenchError, match=message) as caught:
         at_nobody(**options)
     assert caught.value.exit_code == 2
-
-
-def test_memory_does_not_grow_with_the_questions():
-    """Nothing of a question is kept after its outcome was taken."""
-    import gc
-    import weakref
-
-    class Tracked(Question):
-        __slots__ = ("__weakref__",)
-
-    alive: weakref.WeakSet[Question] = weakref.WeakSet()
-
-    def source():
-        for number in range(300):
-            question = Tracked(f"q{number}", "?", "c")
-            alive.add(question)
-            yield question
-
-    most = 0
-    with serving(lambda seen: chat("fine")) as server, at(server, concurrency=4).open() as make:
-        for count, _ in enumerate(make(setting()).stream(source())):
-            if count % 100 == 99:
-                gc.collect()
-                most = max(most, len(alive))
-    assert 0 < most <= 2 * 4 + 2
-
-
-def test_failures_are_outcomes():
-    def respond(seen):
-        return Say({"error": {"message": "bad luck"}}, 400) if "Question 1?" in seen.prompt else chat("fine")
-
-    with serving(respond) as server:
-        found = outcomes(at(server), questions(3))
-    assert found["q1"] == Failure('The server refused the request with status 400: "bad luck".')
-    assert found["q0"].text == found["q2"].text == "fine"
-
-
-def test_the_backend_holds_no_key(monkeypatch):
-    monkeypatch.setenv("DECABENCH_API_KEY", "sk-canary-1234")
-    assert b"canary" not in pickle.dumps(at_nobody())
-    assert isinstance(at_nobody(), OpenAIBackend) and PROMPTING

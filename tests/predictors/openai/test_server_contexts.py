@@ -11,7 +11,6 @@ from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setti
 from tests.predictors.openai.openai_server import Say, fault, serving, words
 
 LONG = " ".join(f"word{number}" for number in range(1000))
-PLAIN = {"error": None}
 
 
 @pytest.fixture(autouse=True)
@@ -123,35 +122,12 @@ def test_much_too_long(wording):
     assert 0 < found.context_kept[1] < len(LONG) / 10
 
 
-def test_what_fits_is_not_cut():
-    with serving(with_room_for(100_000, openai)) as server:
-        assert asked(server).context_kept is None
-    assert len(server.seen) == 1
-
-
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_no_room_even_without_the_context(wording):
     with serving(with_room_for(20, wording)) as server:
         found = asked(server)
     assert "without its context" in found.error or "The prompt is too long for the server" in found.error
     assert len(server.seen) <= 7
-
-
-@pytest.mark.parametrize("context", ["", "x"])
-def test_no_room_and_nothing_to_cut(context):
-    with serving(lambda seen: openai(20, 10, 16)) as server:
-        found = asked(server, context)
-    assert "too long for the server" in found.error or "without its context" in found.error
-
-
-def test_other_questions_do_not_matter():
-    """What was learnt from one is not used for another: their order must not decide what they are shown."""
-    long = [Question(f"q{n}", "Question?", " ".join([f"w{n}"] * 900)) for n in range(6)]
-    found = []
-    for order in (long, long[::-1]):
-        with serving(with_room_for(800, openai)) as server:
-            found.append(outcomes(backend(server.url, ModelOptions(model="m")), order))
-    assert found[0] == found[1]
 
 
 def test_max_prompt_tokens_is_by_the_servers_count():
@@ -172,13 +148,6 @@ def test_max_prompt_tokens_without_a_count_is_a_guess():
         1150 < len(server.seen[0].prompt) <= 1200 + 1
     )  # four characters a token; and the line break between turns
     assert found.context_kept == (0, found.context_kept[1])
-
-
-def test_max_prompt_tokens_that_leaves_short_prompts_alone():
-    with serving(lambda seen: words(5)) as server:
-        assert asked(server, "short", max_prompt_tokens=300) == Answer(
-            "yes", prompt_tokens=5, completion_tokens=1
-        )
 
 
 def test_max_prompt_tokens_that_cannot_be_met():

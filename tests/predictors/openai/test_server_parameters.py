@@ -4,14 +4,13 @@ waits and failures that a user is told of."""
 from __future__ import annotations
 
 import logging
-import pickle
 from dataclasses import replace
 
 import pytest
 
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors.openai.server import backend
-from decabench.predictors.protocol import OMITTED, Header, ModelOptions, parse_body, parse_header
+from decabench.predictors.protocol import Header, ModelOptions, parse_body
 from decabench.runs.write import predict
 from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
@@ -57,19 +56,6 @@ def test_parameters_can_be_left_out() -> None:
         options(omit=("model",))
 
 
-def test_all_that_is_sent_can_be_left_out() -> None:
-    assert body_of(omit=OMITTED).keys() == {"model", "messages"}
-
-
-def test_a_nucleus_needs_a_temperature() -> None:
-    """It was sent and recorded beside temperature 0, at which it changes nothing; hf: refused it."""
-    with pytest.raises(DecabenchError, match="--top-p needs a --temperature above 0"):
-        backend("http://x/v1", options(top_p=0.5))
-    assert backend("http://x/v1", options(top_p=0.5, temperature=0.7)).describe()["top_p"] == 0.5
-    left_out = backend("http://x/v1", options(top_p=0.5, omit=("temperature",)))  # the server has its own
-    assert left_out.describe()["top_p"] == 0.5
-
-
 def test_a_refused_parameter_says_how_to_leave_it_out() -> None:
     say = fault(
         400, "Unsupported value: 'temperature' does not support 0.0 with this model.", param="temperature"
@@ -92,34 +78,6 @@ def test_more_parameters_are_sent_and_recorded() -> None:
     for text in ("[1]", "{", '{"a": 1, "a": 2}'):
         with pytest.raises(ValueError):
             parse_body(text)
-
-
-def test_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GATEWAY", f"Bearer {SECRET}")
-    headers = (parse_header("api-key: abc"), parse_header("Authorization:env:GATEWAY"))
-    with serving(lambda seen: chat("fine")) as server:
-        outcomes(backend(server.url, options(header=headers)), questions(1))
-    sent = {name.lower(): value for name, value in server.seen[0].headers.items()}
-    assert (sent["api-key"], sent["authorization"]) == ("abc", f"Bearer {SECRET}")
-    monkeypatch.delenv("GATEWAY")
-    with (
-        pytest.raises(DecabenchError, match="takes its value from GATEWAY, which is not set"),
-        backend("http://x/v1", options(header=headers)).open(),
-    ):
-        pass
-
-
-def test_a_header_shows_its_value_nowhere() -> None:
-    header = parse_header(f"api-key: {SECRET}")
-    made = backend("http://x/v1", options(header=(header,)))
-    assert SECRET not in f"{header!r} {made!r} {made.describe()}"
-    assert made.describe()["headers"] == ["api-key"]
-    assert SECRET.encode() not in pickle.dumps(
-        backend("http://x/v1", options(header=(Header("a", "env:X"),)))
-    )
-    with pytest.raises(ValueError, match="must have the form") as caught:
-        parse_header(f"api-key {SECRET}")
-    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("say", [401, 400, 500, 200, 404, 429])
@@ -145,15 +103,6 @@ def test_a_header_that_the_server_echoes_is_in_no_file_log_or_error(
     assert SECRET not in shown.out + shown.err + caplog.text
 
 
-def test_the_submission_has_the_models_name_and_not_the_address(home, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    with serving(lambda seen: chat("positive")) as server:
-        predict(
-            f"openai:{server.url}", tmp_path / "s", ("sst",), home=home, options=options(model="org/m-7b")
-        )
-    text = (tmp_path / "s" / "submission.toml").read_text()
-    assert 'name = "openai:org/m-7b"' in text.splitlines()
-
-
 def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
     waits = Waits()
 
@@ -167,12 +116,3 @@ def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
     assert said == [
         'The server answered with status 429: "slow down"; no request is sent for 37 s, as it asks.'
     ]
-
-
-def test_a_short_wait_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    waits = Waits()
-    with serving(
-        lambda seen: fault(503, "wait", {"Retry-After": "2"}) if not seen.number else chat("fine")
-    ) as server:
-        outcomes(replace(backend(server.url, options(retries=1)), clock=waits.clock), questions(1))
-    assert waits.slept == [2.0] and not [record for record in caplog.records if record.name == "decabench"]

@@ -60,21 +60,6 @@ def test_the_key_is_in_no_file(run, tmp_path, capfd):
     assert len(files) >= 5
 
 
-def test_what_the_submission_says(run, tmp_path):
-    with serving(lambda seen: chat("positive")) as server:
-        run(server, temperature=0.5, revision="v1")
-    said = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["predictor"]
-    assert said["backend"] == {
-        "url": server.url,
-        "model": "m",
-        "api": "chat",
-        "temperature": 0.5,
-        "seed": 0,
-        "revision": "v1",
-        "stop": "template",
-    }
-
-
 def lines_of(folder):
     path = folder / "predictions" / "sst.validation.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
