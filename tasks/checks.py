@@ -23,7 +23,7 @@ MOST_FAULTS = 20
 
 
 def check_examples(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield the examples of a split. Raises DataError for those that nobody could score."""
+    """Yield the examples of a split. Raises DataError for examples that cannot be scored."""
     checked = _check_classes(task, split, _check_levels(task, examples))
     # The reader of a task file checks its own answers.
     own = task.origin == "user" and task.definition is None
@@ -103,7 +103,7 @@ class SplitFacts:
     least: int
     """The published number of examples, if no digest vouches for the files; else 0."""
     rows: int = 0
-    """The number of examples so far."""
+    """The number of examples that were read."""
     labelled: bool = True
     """Whether labels are there at all."""
     asked: Any = field(default_factory=hashlib.sha256)

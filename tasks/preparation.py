@@ -144,8 +144,7 @@ class Request:
     def absent_splits(self, task: Task) -> tuple[str, ...]:
         """Return the splits that a run has to wait for: those that are not there, or not from the place that is named.
 
-        Any data will do if no place is named, where `is_prepared` wants what upstream publishes. Of a folder that is
-        not there any more, what was prepared from it will.
+        If no place is named, any prepared data will do. So will data from a folder that is gone.
         """
         if self.origin != "upstream":
             return tuple(_find_due(task, self).splits)

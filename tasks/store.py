@@ -251,7 +251,7 @@ class Store:
     def is_unaltered(self, task: str, split: str) -> bool:
         """Tell whether file and record of a prepared split are those that were written together.
 
-        This guards against accidents. Whoever alters data on purpose can alter the record.
+        This guards against accidents. Anyone who alters data on purpose can alter the record.
         """
         record, path = self.records(task).get(split), self.path(task, split)
         return record is not None and path.exists() and record.checked == record.check_digest(path)
@@ -277,7 +277,7 @@ class Store:
     def require_current(self, task: Task, split: str) -> None:
         """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
 
-        Nothing is known of files that are not there any more, nor of tasks that are prepared from elsewhere.
+        Files that are gone, and tasks that are prepared from elsewhere, are not compared.
         """
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
@@ -332,7 +332,7 @@ class Store:
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
         """Raise MissingDataError, which names every task whose split is not prepared, if there is one.
 
-        Give a task of one's own as a value: what it lacks is not known by its name.
+        Give your own task as a value, because its name alone does not find it.
         """
         missing = [task for task in tasks if not self._has(_name(task), split)]
         absent = [task for task in missing if not _has_split(_find(task), split)]

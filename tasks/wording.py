@@ -124,7 +124,7 @@ class PromptTemplate:
         return f"{text}\n{self.answer}" if self.answer else text
 
     def shown(self, context: str, answer: str) -> str:
-        """Return the answer of a worked example as a model is to write it: tags and heads beside their words."""
+        """Return the answer of a worked example as a model is to write it: tags and heads next to their words."""
         if self.form is None or self.form.kind not in ("tags", "tree"):
             return answer
         pairs = zip(context.split(), answer.split(), strict=False)
@@ -218,7 +218,7 @@ _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
 def word_by_word(instruction: str, item: str) -> PromptTemplate:
     """Make the prompt of a task whose answer has an item for each word: numbered words in, a line for each out.
 
-    Lines, and not one run of words, because words may be numbers themselves; with the word repeated beside its number,
+    Lines, and not one run of words, because words may be numbers themselves; with the word repeated next to its number,
     a model that skips a line loses one item and not its place.
     """
     return PromptTemplate(

@@ -39,7 +39,7 @@ _ALWAYS_ALLOWED = 256 << 20
 
 
 class _Budget:
-    """What an archive may hold, unpacked: 200 times its size, or 256 MiB. Text shrinks to a tenth, a bomb to less."""
+    """The limit of an archive's unpacked size: 200 times its size, or 256 MiB. Text shrinks to a tenth."""
 
     def __init__(self, archive: Path) -> None:
         self._name = archive.name

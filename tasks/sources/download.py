@@ -90,7 +90,7 @@ class Downloads:
     strict: bool = True
     """Whether a file must have the published digests; a mirror's need not."""
     standard: str = "the published one"
-    """What a file must be, for the message if it is not."""
+    """The standard that messages name, if a file does not meet it."""
     say: Callable[[str], None] | None = None
     """Called with a sentence before every wait for another attempt."""
 
@@ -182,7 +182,7 @@ def plain_url(url: str, query: bool = True) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """The bytes received so far, with a note of the version they belong to."""
+    """The received bytes of a file, with a note of the version they belong to."""
 
     path: Path
     """`<name>.part`; the note is `<name>.part.json`."""
@@ -202,7 +202,7 @@ class _Part:
             note.write(json.dumps(content).encode())
 
     def continues(self, response: httpx2.Response, total: int | None) -> bool:
-        """Tell whether a response goes on with the version that the part belongs to."""
+        """Tell whether a response continues the version that the part belongs to."""
         note = self._read_note()
         tags, totals = (note.get("validator"), _validator(response)), (note.get("total"), total)
         return not any(None not in pair and "" not in pair and pair[0] != pair[1] for pair in (tags, totals))
@@ -220,7 +220,7 @@ class _Part:
         return file
 
     def size(self) -> int:
-        """Return the number of bytes so far."""
+        """Return the number of received bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def discard(self) -> None:

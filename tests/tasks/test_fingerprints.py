@@ -22,7 +22,7 @@ def recorded(label: str) -> Facts:
 
 
 def found(store: Store, known: Facts) -> Facts:
-    """What is prepared of the splits on record, so that a new dataset needs no line."""
+    """The prepared splits among those on record, so that a new dataset needs no line."""
     records = {pair: store.records(pair[0]).get(pair[1]) for pair in known}
     return {
         pair: (each.rows, *(value[7:23] for value in (each.fingerprint, each.units_digest)))
