@@ -119,12 +119,12 @@ def keep(given: argparse.Namespace) -> None:
     """List the records of a plan, add some, pack them into the archive, or unpack them."""
     own = Records(given.records, given.plan)
     for path in given.add:
-        own.add(path.stem, read_zip(path))
+        print(own.add(path.stem, read_zip(path)))
     if given.pack:
         print(f"{own.archive}: {own.pack()} records")
     elif given.unpack:
         own.unpack(given.unpack)
-    else:
+    elif not given.add:
         print("\n".join(sorted({name.partition("/")[0] for name, _ in own.read()})))
 
 

@@ -39,7 +39,7 @@ with controls that the papers lack, are on the pages: a claim may be confirmed, 
 else than sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is
 compared with.
 
-Behind a paper's figure stands what to know of it: *recalled* from memory, as its table was not at hand; of
+Behind a paper's figure stands what to know about it: *recalled* from memory, as its table was not available; of
 development data (*dev*); of another corpus (*PTB*, the Penn Treebank)."""
 FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` leaves."
 
@@ -58,7 +58,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     paper: float | None
     """The paper's difference; None for a control that it lacks."""
     remark: str = ""
-    """What to know of the paper's figures."""
+    """What to know about the paper's figures."""
     difference: float | None = None
     """Ours; None if a row has no runs. The following are None too where there is no test."""
     over_texts: tuple[float, float] | None = None
@@ -81,7 +81,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page leaves beside it: `NAME.json`."""
+    """What a page leaves next to it: `NAME.json`."""
 
     schema: Literal["decabench.findings/1"]
     title: str
@@ -139,7 +139,7 @@ def _record(plan: Plan, one: Finding, place: Place) -> Claim:
 
 
 def write_claims(folder: Path, page: Path) -> None:
-    """Write the page of all papers' claims, and its pictures beside it. Raises DataError."""
+    """Write the page of all papers' claims, and its pictures next to it. Raises DataError."""
     files = read_findings(folder)
     if not any(own.claims for own in files.values()):
         raise DataError(f"{folder} has no findings: `python -m papers page PLAN` writes them.")
@@ -179,7 +179,7 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "These pages have contrasts of which no paper prints figures, so that there is nothing to set beside ours: "
+            "These pages have contrasts of which no paper prints figures, so there is nothing to set next to ours: "
             f"{', '.join(others)}."
         )
     for name, own in files.items():

@@ -1,4 +1,4 @@
-"""What became of a plan's contrasts: each tested, corrected for all of them, and set beside the paper's difference."""
+"""What became of a plan's contrasts: each tested, corrected for all of them, and set next to the paper's difference."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def rises(measure: Measure, place: Place) -> bool:
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
     """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
 
-    What weakens a finding stands beside it: another size than the paper's, rows of a single seed, and a corrected p of
+    What weakens a finding stands next to it: another size than the paper's, rows of a single seed, and a corrected p of
     0.05 or more.
     """
     if claim is None or abs(claim) < SMALLEST:

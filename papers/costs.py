@@ -1,4 +1,4 @@
-"""What a way of sharing brings, and what it costs: scores beside weights and minutes of training, as table and plot."""
+"""What a way of sharing brings and costs: scores next to weights and minutes of training, as table and plot."""
 
 from __future__ import annotations
 

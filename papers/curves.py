@@ -104,7 +104,7 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
-    """Plot panels, at most three beside each other: lines are means over seeds, shades their range."""
+    """Plot panels, at most three next to each other: lines are means over seeds, shades their range."""
     from matplotlib.figure import Figure
 
     across = min(3, len(panels))

@@ -5,7 +5,7 @@
     decabench train --set 'vectors=["skipgram.vec", "ngrams.safetensors"]' ...
 
 The paper: Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words of ten
-occurrences, a rate that falls from 0.025 to 0 in one pass. The text that is at hand is a hundred times smaller, hence
+occurrences, a rate that falls from 0.025 to 0 in one pass. The text that is available is a hundred times smaller, hence
 more passes and a weaker subsampling. The file is word2vec's text format, which fastText's `.vec` shares.
 """
 

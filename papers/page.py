@@ -1,4 +1,4 @@
-"""The page of a plan: published beside measured figures, contrasts, what the runs took, and learning curves."""
+"""The page of a plan: published next to measured figures, contrasts, what the runs took, and learning curves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def results_table(
 ) -> str:
     """Return a table of published and measured figures: of the rows that have a measured one.
 
-    `without`, if given, are the scores without overlap; of a suite they stand beside the others.
+    `without`, if given, are the scores without overlap; of a suite they stand next to the others.
     It is empty if none has, and if there is one row of several that a table names to compare.
     """
     rows = [
@@ -177,7 +177,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that runs have beside those that the table names: of the plan, and of each configuration."""
+    """Yield the settings that runs have next to those that the table names: of the plan, and of each configuration."""
     if plan.settings:
         yield f"Settings of all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
@@ -322,7 +322,7 @@ def _indent(text: str) -> str:
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> str:
-    """Return the page of what is done so far, and write its plots, and what became of its contrasts, beside it."""
+    """Return the page of what is done so far, and write its plots, and what became of its contrasts, next to it."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
@@ -384,7 +384,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
 
 
 def write_page(plan: Plan, place: Place, page: Path) -> None:
-    """Write the page, and its plots and findings beside it.
+    """Write the page, and its plots and findings next to it.
 
     Ends with DataError if there is a page of more runs, which would be lost.
     """

@@ -42,7 +42,7 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     split: Literal["", "train", "validation", "test"] = ""
     """Which split of the task, if not the plan's."""
     remark: str = ""
-    """What to know of its published figures, in a word: `recalled`, or other data (`PTB`)."""
+    """What to know about its published figures, in a word: `recalled`, or other data (`PTB`)."""
 
     def key_of(self, task: str) -> str:
         """Return what a task's scores are filed under: those of another split than the plan's apart."""
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row: str = ""
     """Its row of the tables; its name if empty."""
     settings: dict[str, Any] = {}
-    """Settings beside those of all runs."""
+    """Settings next to those of all runs."""
     seeds: tuple[Seed, ...] = ()
     """Seeds in place of the plan's."""
     config: str = ""
@@ -85,11 +85,11 @@ class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row: str
     """Its row of the tables."""
     submission: str
-    """Its folder, beside the plan; a task's answers that do not go with the prepared data end the script."""
+    """Its folder, next to the plan; a task's answers that do not go with the prepared data end the script."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of published beside measured figures."""
+    """A table of published next to measured figures."""
 
     title: str
     """Its heading."""
@@ -119,7 +119,7 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     development: bool = False
     """Whether its published difference is of development sets."""
     remark: str = ""
-    """What to know of its published difference, if not what the measure's remark says."""
+    """What to know about its published difference, if not what the measure's remark says."""
 
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
@@ -179,17 +179,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: dict[str, int] = {}
     """The paper's numbers of parameters, by row."""
     parameters_remark: str = ""
-    """What to know of these numbers, in a word: `recalled`."""
+    """What to know about these numbers, in a word: `recalled`."""
     contrasts: tuple[Contrast, ...] = ()
     """What is tested."""
     counts: tuple[Count, ...] = ()
     """Worked examples of numbers of parameters."""
     costs: str = ""
-    """The measure that is shown beside weights and minutes of training; if empty, none is."""
+    """The measure that is shown next to weights and minutes of training; if empty, none is."""
     unplotted: tuple[str, ...] = ()
     """Rows that the picture of costs leaves out, such as one that did not learn and would hide how others differ."""
     config: str = ""
-    """The training configuration of all runs, beside the plan."""
+    """The training configuration of all runs, next to the plan."""
     settings: dict[str, Any] = {}
     """Settings of all runs."""
     seeds: tuple[Seed, ...] = (0,)

@@ -86,7 +86,7 @@ class NotTestedError(Exception):
 def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
     """Score a run's answers, of all splits that have results: what each task's score is based on.
 
-    The scores of answers that were left out of a record are read from its results, and held against their statistics.
+    The scores of answers that were left out of a record are read from its results, and compared with their statistics.
     """
     found = dict[str, ScoredTask]()
     for split in one.splits:

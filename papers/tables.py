@@ -35,7 +35,7 @@ def show_p(p: float | None) -> str:
 
 
 def published_remark(measure: Measure, development: bool) -> str:
-    """Return what to know of published figures; empty if there is nothing."""
+    """Return what to know about published figures; empty if there is nothing."""
     return ", ".join(remark for remark in (measure.remark, "dev" if development else "") if remark)
 
 

@@ -75,13 +75,3 @@ def test_the_tasks_can_be_prepared(command, tmp_path):
         *home,
     )
     assert done.exit_code == 0, done.output
-
-
-@pytest.mark.parametrize(
-    "options",
-    [("--relatedness", "1,1"), ("--relatedness", "most"), ("--noise", "2"), ("--tasks", "0")],
-)
-def test_options_that_cannot_be(options, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        related.main([str(tmp_path), *options])
-    assert "give" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """Contrasts over made answers: against sums by hand, a normal approximation, and their errors in a simulation."""
 
 import math
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,22 +14,19 @@ from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
 from decabench.scoring.significance import Interval
 from decabench.tasks import DECATHLON, SUITES
-from papers.boards import folder_names
 from papers.claims import (
     FINDINGS,
     Claim,
     FindingsFile,
-    count_verdicts,
     make_claims,
     plot_claims,
     read_findings,
     write_findings,
 )
 from papers.contrasts import contrast_table, find_contrasts, judge
-from papers.costs import Cost, cost_lines, plot_costs, read_costs
 from papers.curves import LINES, make_panels, plot_panels, read_curve
-from papers.effort import asked_for, count_parameters, count_weights, read_training, settings_of
-from papers.page import describe_costs, lower_is_better, plot_curves, results_table
+from papers.effort import asked_for, count_parameters, count_weights, read_training
+from papers.page import lower_is_better, plot_curves, results_table
 from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan, seeded_runs
 from papers.scores import (
     FIXED,
@@ -41,7 +37,6 @@ from papers.scores import (
     kinds_of_rows,
     leave_out,
     own_spreads,
-    progress,
     seed_spread,
     spread_over_seeds,
     values,
@@ -127,19 +122,6 @@ def test_a_baseline_of_several_rows_is_their_mean():
     means = {row: np.mean([right[row, task, 0].mean() for task in PRODUCTS]) for row in "abc"}
     assert tested.difference == pytest.approx(100 * (means["b"] - (means["a"] + means["c"]) / 2))
     assert tested.test.is_tested(0, 1) and tested.test.interval(0, 1).low > 0
-
-
-def test_all_seeds_of_a_row_count_whatever_the_other_has():
-    scored, right = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0, 1))
-    for task in PRODUCTS:
-        del scored["a"][task][1]
-    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
-    assert list(tested.by_seed) == [0] and tested.seeds == {"b": 2, "a": 1}
-    ours = [np.mean([right["b", task, seed].mean() for task in PRODUCTS]) for seed in (0, 1)]
-    theirs = np.mean([right["a", task, 0].mean() for task in PRODUCTS])
-    assert tested.difference == pytest.approx(100 * (np.mean(ours) - theirs))
-    assert tested.by_seed[0] == pytest.approx(100 * (ours[0] - theirs))
-    assert tested.over_seeds is None, "without a spread, nothing says how much seeds differ"
 
 
 def test_the_spread_of_seeds_is_pooled_over_rows():
@@ -323,13 +305,6 @@ def test_answers_that_are_the_same_and_rows_that_are_not_trained():
     assert reach == pytest.approx(max(texts.high - tested.difference, tested.difference - texts.low))
 
 
-def test_tasks_that_are_done_with_different_seeds():
-    scored, _ = make_rows(np.random.default_rng(9), {"a": 0.7}, (0, 1), n=20)
-    for at, task in enumerate(PRODUCTS):
-        del scored["a"][task][0 if at == 0 else 1]
-    assert progress(scored, "a", MEAN, PLACE) == (3, 4) and values(scored, "a", MEAN, PLACE) == {}
-
-
 def test_a_published_mean_is_of_headlines():
     measures = {
         "mean": MEAN,
@@ -511,38 +486,6 @@ FDU = read_plan(PLANS / "fdu" / "plan.toml")
 JMT = read_plan(PLANS / "jmt" / "plan.toml")
 
 
-def test_a_run_like_another_takes_all_but_its_name_and_row(tmp_path):
-    (tmp_path / "plan.toml").write_text("""
-title = "t"
-paper = "p"
-suite = "jmt"
-[measures]
-Chunking = { task = "conll2000" }
-[[runs]]
-name = "first"
-row = "All tasks"
-seeds = [0]
-config = "a.toml"
-settings = { clip = 3.0, epochs = 12, "model.levels" = { a = 1 } }
-[[runs]]
-name = "second"
-like = "first"
-settings = { epochs = 6, "model.levels" = { b = 2 } }
-[[runs]]
-name = "third"
-row = "Two"
-like = "second"
-tasks = ["ud.pos", "conll2000"]
-seeds = [1, 2]
-""")
-    first, second, third = read_plan(tmp_path / "plan.toml").runs
-    assert first.tasks == SUITES["jmt"].tasks and first.settings["model.levels"] == {"a": 1}
-    settings = {"clip": 3.0, "epochs": 6, "model.levels": {"b": 2}}  # a table takes the other's place
-    assert second == Run("second", first.tasks, settings=settings, seeds=(0,), config="a.toml")
-    expected = ("ud.pos", "conll2000"), settings, (1, 2), "a.toml"
-    assert (third.tasks, third.settings, third.seeds, third.config) == expected and third.row == "Two"
-
-
 @pytest.mark.parametrize("name", [count.name for count in FDU.counts])
 def test_the_parameters_of_the_papers_example(name):
     """By the paper's formulas, d = h = 100 and m = z = 20: as printed, and with Q of the right shape."""
@@ -560,13 +503,6 @@ def test_the_parameters_of_the_papers_example(name):
     (count,) = [count for count in FDU.counts if count.name == name]
     assert (count.printed, count_parameters(count)) == expected[name]
     assert expected["Meta-LSTM, which is both"] == (42_080, 50_080) and expected["LSTM"] == (80_400, 80_400)
-
-
-def test_settings_of_a_row():
-    one = Run("one", ("a",), row="r", settings={"x": 1, "y": True, "z": ["s"]})
-    two = Run("two", ("b",), row="r", settings={"x": 1, "y": False, "z": ["s"]})
-    plan = Plan("T", "P", "products", {}, (one, two))
-    assert list(settings_of(plan, "r")) == ["`x=1`", '`z=["s"]`', "one: `y=true`", "two: `y=false`"]
 
 
 def test_what_is_better_when_lower():
@@ -606,22 +542,6 @@ def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
     assert judge(claim, replace(made, seeds={"a": 1, "b": 3}), 0.04) == expected + ", one seed" * finding
     assert judge(claim, two, 0.05) == expected + ", not after Holm" * finding
     assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected for
-
-
-@pytest.mark.parametrize("path", sorted(PLANS.glob("*/plan.toml")), ids=lambda path: path.parent.name)
-def test_folders_of_rows_have_names_of_their_own(path):
-    rows = {run.get("row", run["name"]) for run in tomllib.loads(path.read_text())["runs"]}
-    names = folder_names(sorted(rows))
-    assert names.keys() == rows and len(set(names.values())) == len(rows)
-
-
-def test_a_table_of_one_row_compares_nothing():
-    scored, _ = make_rows(np.random.default_rng(3), {"a": 0.7}, (0,), n=20)
-    runs = tuple(Run(f"{row}-run", PRODUCTS, row=row) for row in ("a", "b"))
-    plan = Plan("t", "p", "products", {"mean": MEAN}, runs)
-    assert not results_table(plan, Table("", ("mean",), ("a", "b")), scored, PLACE)
-    assert "| a |" in results_table(plan, Table("", ("mean",), ("a",)), scored, PLACE)
-    assert "| a |" in results_table(plan, Table("", ("mean",)), scored, PLACE)
 
 
 # Curves --------------------------------------------------------------------------------------------------------------
@@ -702,47 +622,6 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     list(plot_curves(plan, place, plan.tables, tmp_path / "jmt.md"))
     assert (tmp_path / "jmt-2-1.png").exists(), "a picture of the page jmt-2.md"
     assert (tmp_path / "jmt-1.png").exists() and not (tmp_path / "jmt-7.png").exists()
-
-
-def test_what_rows_bring_and_cost(tmp_path, monkeypatch):
-    runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
-    runs += [Run("shared", PRODUCTS), Run("other", PRODUCTS)]
-    plan, place = make_done(tmp_path, runs, lambda run, task, seed, epoch: 50)
-    contrasts = (Contrast("shared", ("single",), ("mean",)), Contrast("shared", ("other",), ("mean",)))
-    plan = msgspec.structs.replace(plan, costs="mean", contrasts=contrasts)
-    for one in seeded_runs(plan, place):
-        steps = range(6 if one.run.name == "shared" else 2)
-        (one.folder / "train.csv").write_text(
-            "\n".join(["step,seconds", *[f"{at},60" for at in steps]]) + "\n"
-        )
-    quality = {"single": 0.7, "shared": 0.9, "other": 0.8}
-    scored, _ = make_rows(np.random.default_rng(5), quality, (0, 1))
-    single, shared, other = read_costs(plan, scored, place)
-    assert (single.twin, shared.twin, other.twin) == ("", "single", "")
-    assert (single.minutes, shared.minutes) == (8.0, 6.0)
-    assert shared.ends is not None and shared.ends[0] < 20 < shared.ends[1]
-    assert single.tested is None and single.ends is None
-
-    later = msgspec.structs.replace(
-        plan, contrasts=(Contrast("shared", ("none",), ("mean",)), *plan.contrasts)
-    )
-    assert read_costs(later, scored, place)[1].twin == "single"  # the first that can be tested
-
-    costs = [replace(single, weights=400), replace(shared, weights=100), other]
-    heads, lines = cost_lines(costs, 1)
-    assert all(len(line) == len(heads) for line in lines)
-    told = [dict(zip(heads, line, strict=True)) for line in lines]
-    assert told[1]["weights, times"] == "0.25" and told[1]["minutes, times"] == "0.75"
-    assert told[0]["gain"] == "" and told[1]["gain"].startswith("+")
-    assert "95 %, texts and seeds" in heads
-    plot_costs([*costs, Cost("none", {0: 80.0}, "", None, None, None)], "mean", tmp_path / "costs.png")
-    assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
-
-    plotted = []
-    monkeypatch.setattr("papers.page.plot_costs", lambda costs, *_: plotted.extend(one.row for one in costs))
-    partly = msgspec.structs.replace(plan, unplotted=("other",))
-    told = "\n".join(describe_costs(partly, scored, place, tmp_path / "page.md"))
-    assert plotted == ["single", "shared"] and "Without other." in told and "| other |" in told
 
 
 def test_weights_of_the_last_checkpoint(tmp_path):
@@ -1014,24 +893,6 @@ def test_a_summary_has_the_figures_of_the_runs():
     assert say(None, few, None) == "+0.5 (0.3 to 0.7 over texts alone)"
 
 
-def test_verdicts_are_counted_with_their_reservations():
-    verdicts = {
-        "confirmed": "confirmed",
-        "confirmed, larger": "confirmed",
-        "confirmed, smaller, one seed": "confirmed with a reservation",
-        "confirmed, not after Holm": "confirmed with a reservation",
-        "contradicted": "contradicted",
-        "contradicted, one seed each, not after Holm": "contradicted with a reservation",
-        "open": "open",
-        "open, smaller": "open, smaller",
-        "not tested": "not tested",
-        "too few seeds": "too few seeds",
-        "": "no runs",
-    }
-    for verdict, kind in verdicts.items():
-        assert count_verdicts([make_claim(verdict=verdict)]) == {kind: 1}
-
-
 def test_the_page_of_claims(tmp_path):
     done = make_claim(
         difference=0.72,
@@ -1080,7 +941,7 @@ def test_the_page_of_claims(tmp_path):
     assert "error: an error, where less is better" in page and "mean: an error" not in page
     assert (
         "of which no paper prints figures" in page
-        and "beside ours: [Controls](controls.md)." in page
+        and "next to ours: [Controls](controls.md)." in page
         and "+9.0" not in page
     )
     plot_claims(file.done, tmp_path / "claims-t.png")
