@@ -215,7 +215,7 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
                 "next to the full score, it would reveal which of them are right."
             )
     if others := [name for name in options.without if name not in scored]:
-        yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
+        yield f"Not scored, so nothing was left out of it: {shown_ids(others)}"
 
 
 def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
@@ -228,7 +228,7 @@ def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) ->
         try:
             store.require_current(known[name], options.split)
         except DataError as error:
-            yield f"{name}: scored on the data as they were prepared. {error}"
+            yield f"{name}: scored on the data as it was prepared. {error}"
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _total(results: Results) -> str:
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     if not total.tasks:
-        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored whole."
+        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is completely scored."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
     ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
@@ -520,7 +520,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:
         yield (
-            f"Not scored, since no known task has this name: {', '.join(map(printable, results.unknown_tasks))}. "
+            f"Not scored, because no task has this name: {', '.join(map(printable, results.unknown_tasks))}. "
             "Rename the file if it is misspelled, or give the file that defines the task with --include."
         )
     for name, task in tasks:

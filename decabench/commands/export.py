@@ -39,8 +39,7 @@ def export() -> None:
 @click.option(
     "--named-vectors",
     is_flag=True,
-    help="Leave the word vectors out, whatever --words says, and name their packages, which have to be installed to "
-    "use the copy.",
+    help="Leave out the word vectors and name their packages, which must be installed to use the copy.",
 )
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
 @size_option(

@@ -160,14 +160,14 @@ def import_(
             )
         )
     if done.removed:
-        echo(folded(f"Removed results, since their answers changed: {', '.join(done.removed)}."))
+        echo(folded(f"Removed results whose answers have changed: {', '.join(done.removed)}."))
     missing = done.examples - done.imported
     if missing and not partial:
         examples = "1 example has" if missing == 1 else f"{missing:,} examples have"
         echo(
             folded(
-                f"{examples} no answer, so that evaluate would call {task} failed: import all of them, with "
-                "--force, or say with --force --partial that this is a limited run."
+                f"{examples} no answer, so evaluate would mark {task} as failed: import all of them with "
+                "--force, or declare a limited run with --force --partial."
             )
         )
     elif not is_set("quiet"):

@@ -220,7 +220,7 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
     if template == "default":
         return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
-        note(f"Not used, since no known task has this name: the template's prompts for {', '.join(unknown)}.")
+        note(f"Not used, because no task has this name: the template's prompts for {', '.join(unknown)}.")
 
 
 def _show_prompt(given: dict[str, Any]) -> None:
@@ -417,7 +417,7 @@ class Prices:
         return (prompt + (self.completion or 0) * (completion_tokens or 0)) / 1_000_000
 
 
-_FIRST_RUN = "give --limit 50 --output DIR in place of --dry-run, and then --dry-run --output DIR"
+_FIRST_RUN = "give --limit 50 --output DIR without --dry-run first, and then --dry-run --output DIR"
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
@@ -517,7 +517,7 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
         yield f"Partial: {', '.join(limited)}: only {chosen}; {scores} not ranked."
     if report.removed:
         removed = ", ".join(report.removed)
-        yield f"Removed results, since their answers changed: {removed}. Run decabench evaluate again."
+        yield f"Removed results whose answers have changed: {removed}. Run decabench evaluate again."
     yield from describe_answers(report, run.predictor)
     yield from (f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format)
 

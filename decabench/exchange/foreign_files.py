@@ -91,7 +91,7 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
     if key:
         renamed = "" if key == "answer" else f"rename the key {key!r} to 'answer', "
         raise SubmissionError(
-            f"{path.name} has the lines of a submission already, and needs no import: {renamed}move it to "
+            f"{path.name} already has the form of a submission, and needs no import: {renamed}move it to "
             "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
             "check DIR."
         )
@@ -173,7 +173,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except BrokenCsvError as error:
         raise SubmissionError(
-            f"{path.name}:{error.first}: from here on, this is not CSV with {delimiter!r} between fields ({error}). "
+            f"{path.name}:{error.first}: from here on, this isn't CSV with {delimiter!r} between fields ({error}). "
             "Double each quotation mark inside a field, and put one before and after such a field."
         ) from error
 

@@ -54,7 +54,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
         raise DecabenchError(
-            f"A model card is about one model; given {len(results)} results: export them one by one."
+            f"A model card describes one model, not {len(results)} results: export them one by one."
         )
     _require_comparable(results)
     return make(results)
@@ -82,7 +82,7 @@ def _require_comparable(results: Sequence[Results]) -> None:
             elif one.signature != another.signature:
                 faults.append(f"{name} was scored by another metric on {task} than {owner}")
     if faults:
-        raise DataError(f"These results cannot stand in one table: {'; '.join(sorted(faults))}.")
+        raise DataError(f"These results cannot be shown in one table: {'; '.join(sorted(faults))}.")
 
 
 # Model card

@@ -410,7 +410,7 @@ def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots
     rows = []
     for task in tasks:
         record = store.record(task.name, split)
-        keep = "" if task.redistributable and not task.withhold_texts else " (do not pass this file on)"
+        keep = "" if task.redistributable and not task.withhold_texts else " (do not redistribute this file)"
         origin = f"{record.origin}, `{record.fingerprint[:19]}…`"
         rows.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |\n")
     return f"""# Tasks of decabench for {harness}

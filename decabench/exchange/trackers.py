@@ -88,7 +88,7 @@ class Trackers:
             with atomic_file(tracked) as file:
                 file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
         except DecabenchError as error:
-            warnings.warn(f"A resumed run will be a new one at its trackers: {error}", stacklevel=2)
+            warnings.warn(f"The trackers will show a resumed run as a new one: {error}", stacklevel=2)
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
         """Record numbers at every tracker."""
@@ -107,7 +107,7 @@ class Trackers:
             except (Exception, SystemExit) as error:
                 del self._trackers[which]
                 warnings.warn(
-                    f"{which} failed to {what} ({describe_error(error)}): the run goes on without it.",
+                    f"{which} failed to {what} ({describe_error(error)}): the run continues without it.",
                     stacklevel=3,
                 )
 

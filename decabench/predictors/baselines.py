@@ -1,4 +1,4 @@
-"""Baselines, the floor and ceiling of a leaderboard: predictors that know nothing, and one that knows the answers."""
+"""Baselines, the floor and ceiling of a leaderboard: trivial predictors, and one that knows the answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """Answer with what is most common in the training answers, or with their mean if they are numbers.
+    """Answer with the most common training answer, or with the mean of numbers.
 
     Every word gets the most common tag. In a tree, every word gets the most common relation and hangs on the word
     before it, or on the word after it if that is more often the head in the training data; the first word, or the
@@ -181,14 +181,14 @@ def lead_3(setting: Setting) -> Predictor:
 
 @dataclass(frozen=True)
 class OracleSetting(Setting):
-    """The setting of the baseline `oracle`. A run makes one for that name alone, and hands it to nothing else."""
+    """The setting of the baseline `oracle`, made for that name only."""
 
     gold_answers: Callable[[], Mapping[str, str]] = dict
     """Returns a map from id to first answer for the split itself."""
 
 
 def oracle(setting: Setting) -> Predictor:
-    """Answer with the first reference answer: what a perfect system would score, including the metric's quirks."""
+    """Answer with the first reference, which shows the score of a perfect system, including the metric's quirks."""
     if not isinstance(setting, OracleSetting):
         raise DecabenchError("The baseline oracle runs by its own name only: give --predictor oracle.")
     gold = setting.gold_answers()

@@ -107,7 +107,7 @@ def _no_examples() -> Iterator[tuple[Question, str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a predictor is made for: one task and split, and the training answers it may learn from."""
+    """The setting of a predictor: one task and split, and the training answers that it may learn from."""
 
     task: Task
     """The task."""

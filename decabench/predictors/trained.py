@@ -150,8 +150,8 @@ class TrainedBackend:
             model.check_task(setting.task)
             if setting.task.name not in learned:  # a question may be enough for MQAN, so this is no error
                 warnings.warn(
-                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: it answers by "
-                    "what it learned there.",
+                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: it answers "
+                    "with what it learned there.",
                     stacklevel=2,
                 )
             return _Predictor(model, setting.task, self.options)

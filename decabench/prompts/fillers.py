@@ -63,7 +63,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         meaning = (
             f"say that there is no answer, but only {_UNANSWERABLE} counts as that: write {_UNANSWERABLE}"
             if may_be_none
-            else "are what tables and programs write for a missing value: answer these examples again"
+            else "are words for missing values: answer these examples again"
         )
         yield f"{total:,} of {len(given.texts):,} answers, {listed}, {meaning}; the first is {place}"
     yield from _broken(given)

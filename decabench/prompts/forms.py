@@ -283,7 +283,7 @@ def _list_form(text: str) -> str:
     return "commas" if "," in text or ";" in text else "other marks"
 
 
-_OTHER_TREES = "heads counted from 0, or lead in circles: no word leads to the root, which is 0"
+_OTHER_TREES = "heads that count from 0 or form circles: no word leads to the root, which is 0"
 
 
 def _has_no_root(items: Sequence[str]) -> bool:

@@ -81,7 +81,7 @@ class Tally:
     other_label: int = 0
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
-    """A sentence about the first of them: what was written, which labels there are, and what to do."""
+    """A sentence about the first such answer: the text, the labels, and what to do."""
     answer_format: str = ""
     """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int = 0
@@ -118,7 +118,7 @@ class Progress(Protocol):
     """Shows the progress of a run."""
 
     def show(self, predictor: str) -> AbstractContextManager[None]:
-        """Return a context in which a predictor answers; on leaving it, nothing may be left on the screen."""
+        """Return a context in which a predictor answers. Leaving it clears the screen."""
         return nullcontext()
 
     def begin(self, tally: Tally) -> None:
@@ -160,9 +160,9 @@ class Engine(AbstractContextManager["Engine"], Protocol):
     """Runs one backend for several tasks, one after the other. Nothing is loaded before the first question."""
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) as they arrive, in any order.
+        """Yield (id, outcome) pairs as they arrive, in any order.
 
-        An error on one example is a Failure; one that would affect them all is raised as a DecabenchError.
+        An error on one example is a Failure; an error that would affect all examples is raised as a DecabenchError.
         """
 
 
@@ -175,7 +175,7 @@ class TaskRun:
     engine: Engine
     """Runs the model."""
     setting: Setting
-    """What the predictor is made for."""
+    """The setting of the predictor."""
     questions: Callable[[], Iterator[Question]]
     """Streams the questions in the order of the data; may be called repeatedly."""
     journal: Journal
@@ -187,9 +187,9 @@ class TaskRun:
 
 
 def answer_task(run: TaskRun) -> Tally:
-    """Ask every question that the journal has no answer to; those that failed before come last.
+    """Ask every question that the journal has no answer to; earlier failures come last.
 
-    Raises ModelError after too many failures in a row. Those that failed before do not count.
+    Raises ModelError after too many failures in a row, not counting questions that failed before.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -285,7 +285,10 @@ class LocalEngine:
 
 
 _THEIRS = (Exception, GeneratorExit)
-"""What a predictor's code may raise for one question. SystemExit concerns them all, KeyboardInterrupt is the user's."""
+"""Errors of a predictor's code that concern one question.
+
+SystemExit concerns all questions, and KeyboardInterrupt is the user's.
+"""
 
 
 @dataclass
@@ -309,7 +312,7 @@ class _Guard:
             ) from error
 
     def outcome(self, answer: object) -> Outcome:
-        """Return what a predictor gave for a question. Raises ModelError for what is no answer."""
+        """Return a predictor's outcome for a question. Raises ModelError for anything that isn't an answer."""
         self.answers += 1
         if isinstance(answer, str):
             return Answer(answer)
@@ -363,8 +366,8 @@ def _ask_batch(
     if answers is None or len(answers) != len(batch):
         given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
         raise ModelError(
-            f"The predictor was given {len(batch)} questions of {guard.task} and must return as many texts, in that "
-            f"order; it returned {given}."
+            f"The predictor was given {len(batch)} questions of {guard.task} and must return the same number "
+            f"of texts, in that order; it returned {given}."
         )
     for question, answer in zip(batch, answers, strict=True):
         yield question.id, guard.outcome(answer)

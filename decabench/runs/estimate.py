@@ -1,4 +1,4 @@
-"""Estimate what a run will take before anything is asked: examples, tokens, and time at the speed of the last run."""
+"""Estimate the examples, tokens and time of a run before anything is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """One run from data to comparison: `decabench run FILE`, and the same in Python as `decabench.run`.
 
-What a file may hold is what the options of the commands are: `[prepare]`, `[predict]`, `[evaluate]` and `[compare]`
-take them by name, so that nothing has to be learnt twice.
+A file holds the options of the commands, by name, in `[prepare]`, `[predict]`, `[evaluate]` and `[compare]`.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ RUN_TOML = "run.toml"
 """The file in a submission's folder that says how it was made."""
 
 HIDDEN = "(not kept)"
-"""What it has in place of a header's value."""
+"""Replaces a header's value in it."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ _PLAIN = {
     "board": str | None,
     "log": tuple[str, ...] | str,
 }
-"""The keys above the tables, and what may stand there."""
+"""The keys above the tables, with the types of their values."""
 _NEEDED = {
     "predictor": "name the model that answers, such as hf:NAME or majority",
     "output": "name the folder of the submission",
@@ -213,13 +212,13 @@ def _known() -> Mapping[str, _Setting]:
 
 
 def find_setting(name: str) -> str:
-    """Return where a setting belongs, such as `predict.limit` for `limit`; empty if there is none of that name."""
+    """Return the full name of a setting, such as `predict.limit` for `limit`; empty if there is none."""
     key = _field_name(name)
     return next((full for full in _known() if full.rpartition(".")[2] == key), "")
 
 
 def _find(name: str) -> _Setting:
-    """Return a setting by its full name. Raises DecabenchError that says where it belongs, or which there are."""
+    """Return a setting by its full name. Raises DecabenchError with its right place, or the known names."""
     if name in _known():
         return _known()[name]
     table, _, last = name.rpartition(".")
@@ -302,7 +301,7 @@ def _field_name(key: str) -> str:
 
 
 def _change(content: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path such as `predict.limit`. Raises DecabenchError where a table would have to be."""
+    """Set the value at a path such as `predict.limit`. Raises DecabenchError if a value is in the way of a table."""
     *above, name = path.split(".")
     table = content
     for at, each in enumerate(above, start=1):
@@ -317,7 +316,7 @@ def _change(content: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as TOML would have it: text for a path, a list for a set or a tuple."""
+    """Return a value that TOML can hold: text for a path, a list for a set or a tuple."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, set | frozenset):
@@ -328,9 +327,10 @@ def _plain(value: Any) -> Any:
 
 
 def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
-    """Return the settings as a submission keeps them, without the values of headers, which may be secrets.
+    """Return the settings that a submission keeps.
 
-    The name of a variable is no secret. Raises DecabenchError for what TOML cannot say.
+    Values of headers are left out unless they name a variable. Raises DecabenchError for a value that TOML cannot
+    hold.
     """
     import tomli_w
 
@@ -383,12 +383,12 @@ def _in_words(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment."""
+    """The result of an experiment."""
 
     folder: Path
     """The submission."""
     report: Report
-    """What was asked and answered."""
+    """The run of the model."""
     check: CheckReport
     """The faults of the submission."""
     results: Results
@@ -400,7 +400,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """4 if examples failed, 1 if something else is amiss, 0 if nothing is."""
+        """4 if examples failed, 1 if anything else is wrong, otherwise 0."""
         if self.report.failed:
             return 4
         return 0 if self.results.ok and not self.check.exit_code and not self.not_compared else 1
@@ -408,12 +408,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What an experiment would do."""
+    """The steps that an experiment would take."""
 
     missing: Mapping[str, tuple[str, ...]]
     """Task to its splits that have to be prepared."""
     estimates: Sequence[Estimate]
-    """What would be asked; empty as long as data is missing."""
+    """The questions that would be asked; empty while data is missing."""
 
 
 def run(
@@ -426,7 +426,7 @@ def run(
 
     `experiment` is a TOML file, or left out; settings are its keys, tables as mappings: `run(predictor="majority",
     tasks=["sst"], output="runs/majority", predict={"limit": 20}, baselines=["random"])`.
-    Raises DecabenchError and its subclasses; what was answered until then is in the folder's journal.
+    Raises DecabenchError and its subclasses; earlier answers stay in the folder's journal.
     """
     if isinstance(experiment, Experiment):
         if settings:
@@ -441,9 +441,10 @@ def run_experiment(
     say: Callable[[str], None] = lambda step: None,
     record: Callable[[Plan, Report], None] = lambda plan, report: None,
 ) -> Outcome:
-    """Run an experiment, without the steps that are done already. Raises DecabenchError.
+    """Run an experiment, skipping completed steps.
 
-    `say` is told what is done next. `record` is called once the model has answered, before its answers are scored.
+    Raises DecabenchError. `say` gets the name of each step, and `record` is called after the model has answered,
+    before its answers are scored.
     """
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
@@ -480,7 +481,7 @@ def run_experiment(
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """Say what an experiment would prepare and ask; nothing is written. Raises DecabenchError."""
+    """Return what an experiment would prepare and ask, without writing anything. Raises DecabenchError."""
     _, tasks = _chosen(experiment)
     _require_baselines(experiment)
     request = replace(_request(experiment), force=False)
@@ -528,7 +529,7 @@ def _require_baselines(experiment: Experiment) -> None:
 
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
-    """Prepare what is missing. Raises DataError that names every task that cannot be."""
+    """Prepare missing data. Raises DataError that names every task that cannot be prepared."""
     request = _request(experiment)
     waiting = [task for task in tasks if request.force or request.absent_splits(task)]
     done = prepare_all(waiting, request, _jobs(experiment), experiment.include)
@@ -544,7 +545,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
 
 
 def _request(experiment: Experiment) -> Request:
-    """Return what to prepare. Raises DecabenchError for settings that cannot be met."""
+    """Return the request for missing data. Raises DecabenchError for settings that cannot be met."""
     settings = experiment.prepare
     home = home_folder(experiment.home)
     return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)

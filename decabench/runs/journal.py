@@ -1,4 +1,4 @@
-"""The journal of a run: every outcome is appended as soon as it is known, so a kill loses only what was in flight.
+"""The journal of a run: every outcome is appended as soon as it is known, so a kill loses only requests in flight.
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
@@ -55,7 +55,7 @@ class JournalKey:
     fingerprint: str
     """`sha256:` over everything that decides an answer."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What the fingerprint covers, for people to read."""
+    """Everything that the fingerprint covers, in readable form."""
 
     @property
     def file_name(self) -> str:
@@ -79,7 +79,7 @@ class Journal:
         self._synced = 0.0
 
     def __enter__(self) -> Self:
-        """Read what is there, remove a line that was cut short, and open the file for appending."""
+        """Read the existing lines, remove a line that was cut short, and open the file for appending."""
         make_folder(self.path.parent)
         with storage_errors(self.path):
             whole = self._read() if self.path.exists() else 0
@@ -111,14 +111,14 @@ class Journal:
                 self._synced = time.monotonic()
 
     def read(self) -> dict[str, Outcome]:
-        """Return id to last outcome from a journal that exists; write nothing. Raises DataError."""
+        """Return a map from id to last outcome, without writing anything. Raises DataError."""
         self._read()
         return self.outcomes
 
     def take_over(self, fresh: Journal) -> None:
         """Replace the file with one whose outcomes are the fresh journal's where it has one, in a single step.
 
-        A kill leaves the file as it was, or with every new outcome. A damaged file is kept beside it as `.damaged`.
+        A kill leaves the old file or the complete new one. A damaged file is kept as `.damaged`.
         Raises StorageError.
         """
         with storage_errors(self.path):

@@ -114,7 +114,7 @@ class Selection:
         return ", ".join(parts)
 
     def describe(self, of_each: bool = False) -> str:
-        """Say which examples these are, in words: `the first 100 examples`; `of_each` for those of several tasks."""
+        """Describe the selected examples in words: `the first 100 examples`; `of_each` for those of several tasks."""
         each = " of each task" if of_each else ""
         if self.ids is None:
             return "all examples" if self.limit is None else f"the first {_examples(self.limit)}{each}"
@@ -133,7 +133,7 @@ class Selection:
             yield Question(row["id"], question, row["context"])
 
     def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
-        """Return the tasks with a selected example. Raises DecabenchError for ids that are in none of them."""
+        """Return the tasks with a selected example. Raises DecabenchError for unknown ids."""
         if self.ids is None:
             return list(tasks)
         found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
@@ -179,7 +179,7 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""Stands for every variant, in place of a number."""
+"""Means every variant, instead of a number."""
 
 
 def parse_variant(text: str) -> int:
@@ -277,14 +277,14 @@ class Run:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The training data that a predictor may see: the training split, unless that is what is asked."""
+    """The training data that a predictor may see: the training split, unless it is being evaluated."""
 
     store: Store
     """The prepared data."""
     task: Task
     """The task."""
     split: str
-    """The split that is asked."""
+    """The evaluated split."""
 
     def answers(self) -> Iterator[str]:
         """Stream the first answer of every example. Raises MissingDataError and DataError."""
@@ -333,7 +333,7 @@ class PlannedTask:
     key: JournalKey
     """Identifies its journal."""
     setting: Setting
-    """What its predictor is made for."""
+    """The setting of its predictor."""
     questions: Callable[[], Iterator[Question]]
     """Streams the questions to answer, in its wording, in the order of the data."""
 
@@ -440,7 +440,7 @@ def _is_asked(run: Run, planned: PlannedTask) -> bool:
 
 
 def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a submission records about its predictor, with a fingerprint of all that."""
+    """Return the submission's record of its predictor, with a fingerprint of the record."""
     content = dict(identity)
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
@@ -535,7 +535,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by what it asks and its labels: its name may stay the same when its text changes."""
+    """Identify a variant by its question and labels: its name may stay the same when its text changes."""
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")

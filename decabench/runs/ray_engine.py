@@ -76,7 +76,7 @@ _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """What a worker needs to find the same code and files as the driver, if its machine has them."""
+    """The paths where a worker finds the same code and files as the driver."""
 
     folder: str
     """The working directory, to which relative paths of models and programs refer."""
@@ -417,7 +417,7 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
 
 
 _HOME = Path(decabench.__file__).parent.parent
-"""The folder in which Ray starts. Ray looks there for modules, so it must not be somebody's checkpoint."""
+"""The folder in which Ray starts. Ray looks there for modules, so it must not be a folder of checkpoints."""
 
 
 def _connect(ray: Any, address: str | None, workers: int | None) -> None:

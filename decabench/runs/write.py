@@ -92,7 +92,7 @@ __all__ = [
 ]
 
 RUN_FILE = "run.json"
-"""Times and memory of the last run, beside the submission but not part of it."""
+"""Times and memory of the last run, next to the submission but not part of it."""
 
 HALF_WRITTEN = ".partial"
 """The folder inside a submission's folder where it is written before it is complete."""
@@ -122,7 +122,7 @@ class Report:
     tallies: Sequence[Tally]
     """One tally for each task and wording, in order."""
     removed: tuple[str, ...] = ()
-    """Results that were removed since their answers changed: `sst (validation)`, or a folder, `results/test`."""
+    """Results that were removed because their answers changed: `sst (validation)`, or a folder, `results/test`."""
 
     @property
     def failed(self) -> int:
@@ -148,7 +148,7 @@ def predict(
     include: Paths = (),
     **settings: Any,
 ) -> Path:
-    """Answer prepared tasks with a predictor and write the submission, whole or not at all; return its folder.
+    """Answer prepared tasks with a predictor, write the submission atomically, and return its folder.
 
     `predictor` is what `decabench predict --predictor` takes, `tasks` are names or tasks (the decathlon's by default),
     `include` names the files that define some of them, and the other settings are fields of `decabench.runs.Run`. The
@@ -199,7 +199,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _require_own_files(folder: Path) -> None:
-    """Raise StorageError if something that is written or removed is a link out of the folder, or behind one."""
+    """Raise StorageError if a file to write or remove is a link out of the folder, or behind one."""
     for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS):
         require_within(folder, folder / name)
         for here, folders, files in os.walk(folder / name):
@@ -239,7 +239,7 @@ def _promote(run: Run, done: _Answered) -> None:
 
 
 def occupied_by(plan: Plan) -> str:
-    """Say what a folder holds that a run must not replace without --force; empty if the run may start or continue.
+    """Describe contents of a folder that only --force may replace; empty if the run may start or continue.
 
     Raises DecabenchError for a folder of other files, which is never replaced.
     """
@@ -263,7 +263,7 @@ def occupied_by(plan: Plan) -> str:
 
 
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
-    """Say how many answers to the same data a run would replace by fewer, as with --limit; empty if by none."""
+    """Describe answers to the same data that a run would replace with fewer; empty if there are none."""
     run, fewer = plan.run, []
     if run.selection == Selection():  # of all examples: no need to count them
         return ""
@@ -285,7 +285,7 @@ def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
 
 
 def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
-    """Write the submission from the journals, put it in place, and return which results that removed.
+    """Write the submission from the journals, put it in place, and return the removed results.
 
     Raises StorageError.
     """
@@ -315,7 +315,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
 def _remove_stale_results(
     plan: Plan, half: Path, old: SubmissionInfo | None, new: SubmissionInfo
 ) -> tuple[str, ...]:
-    """Remove the results of answers that are about to change, before they do; return which."""
+    """Remove and return the results of answers that are about to change."""
     output, split = plan.run.output, plan.run.split
     if (
         old is None
@@ -355,7 +355,7 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Count an answer that is not of the task's form: nothing else tells it from a wrong one."""
+    """Count an answer that isn't in the task's form, to distinguish it from a wrong answer."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     is_empty = not line["answer"].strip()
@@ -381,7 +381,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
 
 
 def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
-    """Say what the model wrote in place of a label, which labels there are, and what to do."""
+    """Explain that the model wrote something else than a label, and what to do."""
     task = done.planned.task
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
@@ -468,7 +468,7 @@ _SERVED = "served_by"
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks of what is not rewritten; the other wordings of a redone task are dropped too."""
+    """Return the marks of files that are not rewritten; other wordings of a redone task are dropped too."""
     return {
         key: mark
         for key, mark in marks.items()

@@ -192,8 +192,8 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
     path = root / METADATA_NAME
     if is_unfinished(root):
         message = (
-            "its decabench predict was broken off or failed, and left its answers in journal/; run the same command "
-            "again, and it goes on from there"
+            "decabench predict is still running, was interrupted or failed; partial answers are in "
+            "journal/. Run the same command again to continue"
         )
         return None, [Fault("no-submission-toml", message)]
     if not _is_plain_file(root, path):

@@ -161,8 +161,8 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"{name}: there is no such folder here. Name one of an encoder of transformers; one that a checkpoint was "
-            "trained with may also lie in the checkpoint's folder."
+            f"{name}: there is no such folder here. Name one of an encoder of transformers; the encoder of a "
+            "checkpoint may also be in the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
@@ -207,7 +207,8 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
     if odd := sorted(report["mismatched_keys"]):
         key, found, wanted = odd[0]
         raise ValueError(
-            f"model.safetensors and config.json are of two encoders: {key} is {tuple(found)}, not {tuple(wanted)}"
+            f"model.safetensors and config.json belong to different encoders: {key} is {tuple(found)}, not "
+            f"{tuple(wanted)}"
         )
     encoder.eval()
     tokenizer.no_padding()

@@ -149,7 +149,7 @@ def train_ngrams(
         optimizer.step()  # type: ignore[no-untyped-call]
     if not inner.weight.isfinite().all():
         raise DecabenchError(
-            f"After {how.steps:,} steps the vectors are no finite numbers any more: give a lower learning rate than "
+            f"After {how.steps:,} steps the vectors are no longer finite: give a lower learning rate than "
             f"{how.learning_rate:g}."
         )
     return NgramVectors(inner.weight.detach()[:-1].numpy().copy(), index, "trained")

@@ -380,7 +380,7 @@ def test_a_dry_run_names_the_commands_that_give_a_time(command, home):
     asked = ["predict", "--predictor", "openai:http://localhost:1/v1", "--model", "m", "--tasks", "sst"]
     done = command(*asked, "--home", home, "--dry-run")
     assert (
-        "give --limit 50 --output DIR in place of --dry-run, and then --dry-run --output DIR" in done.stdout
+        "give --limit 50 --output DIR without --dry-run first, and then --dry-run --output DIR" in done.stdout
     )
 
 

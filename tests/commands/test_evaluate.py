@@ -213,7 +213,7 @@ def test_limited_runs_alone_have_no_total(command, home, submit):
     cut_to(folder, "sst", 8)
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
     done = command("evaluate", "--submission", folder, "--home", home)
-    assert "\nNo decaScore: none of the suite's 10 tasks is scored whole.\n" in done.stdout
+    assert "\nNo decaScore: none of the suite's 10 tasks is completely scored.\n" in done.stdout
     assert "8 of 32 examples, 8 ids, sha256:0123456789ab…: left out" in done.stdout
 
 
@@ -426,7 +426,7 @@ def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):
         folder / "predictions" / "shcema.validation.jsonl"
     )
     done = command("evaluate", folder, "--home", home)
-    assert "Not scored, since no known task has this name: shcema." in done.stdout
+    assert "Not scored, because no task has this name: shcema." in done.stdout
     content = json.loads(command("--json", "evaluate", folder, "--home", home).stdout)
     assert any("shcema" in sentence for sentence in content["remarks"])
     assert "shcema" not in json.dumps(content["results"])
@@ -477,7 +477,7 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text() + "\n")
     done = command("evaluate", folder, "--tasks", "own", *options)
     assert done.exit_code == 0 and "100.00" in done.stdout
-    assert "own: scored on the data as they were prepared. rows.jsonl was changed since" in done.stdout
+    assert "own: scored on the data as it was prepared. rows.jsonl was changed since" in done.stdout
     done = command("predict", "--predictor", "oracle", "--tasks", "own", "--output", tmp_path / "t", *options)
     assert (
         done.exit_code != 0

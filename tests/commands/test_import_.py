@@ -113,6 +113,6 @@ def test_an_import_that_would_fail_is_not_sent_to_evaluate(command, home, predic
     options = ("--task", "squad", "--output", tmp_path / "out", "--name", "x", "--home", home)
     done = command("import", "squad", path, *options)
     assert done.exit_code == 1 and "Score it" not in done.stdout
-    assert "27 examples have no answer, so that evaluate would call squad failed" in done.stdout
+    assert "27 examples have no answer, so evaluate would mark squad as failed" in done.stdout
     done = command("import", "squad", path, *options, "--force", "--partial")
     assert done.exit_code == 0 and f"Score it: decabench evaluate {tmp_path / 'out'}\n" in done.stdout

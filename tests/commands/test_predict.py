@@ -382,8 +382,7 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     assert "Removed" not in command(*given, "sst").stdout
     done = command(*given, "sst", "--limit", "10", "--force")
     assert (
-        "Removed results, since their answers changed: sst (validation). Run decabench evaluate"
-        in done.stdout
+        "Removed results whose answers have changed: sst (validation). Run decabench evaluate" in done.stdout
     )
 
 

@@ -301,4 +301,4 @@ def test_ids_of_a_task_that_is_not_scored(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 0
-    assert "Not scored, so nothing of it was left out: leeky" in done.stdout
+    assert "Not scored, so nothing was left out of it: leeky" in done.stdout

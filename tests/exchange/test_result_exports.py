@@ -236,7 +236,7 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
     assert "another split (test, not validation)" in str(caught.value)
     assert "other data of sst" in str(caught.value)
     assert "another metric on squad" in str(caught.value)
-    with pytest.raises(DecabenchError, match="about one model"):
+    with pytest.raises(DecabenchError, match="describes one model"):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):
         export_results([first], "html")

@@ -13,7 +13,7 @@ from decabench.prompts import GivenAnswers, describe_format
 from decabench.tasks import TASKS, AnswerForm, Label, Text
 
 GOLDS = ["Paris", "Rome", "in 1945", "the Nile", "Ada Lovelace", "green", "two", "a bridge", "Bonn", "iron"]
-ELSEWHERE = "are what tables and programs write for a missing value: answer these examples again"
+ELSEWHERE = "are words for missing values: answer these examples again"
 NO_ANSWER = "say that there is no answer, but only unanswerable counts as that"
 
 

@@ -85,12 +85,12 @@ class Returns:
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        (["x"], "2 questions of sst and must return as many texts"),
-        (["x"] * 3, "must return as many texts, in that order; it returned 3"),
-        ("xx", "must return as many texts, .* returned a str"),
+        (["x"], "2 questions of sst and must return the same number of texts"),
+        (["x"] * 3, "must return the same number of texts, in that order; it returned 3"),
+        ("xx", "must return the same number of texts, .* returned a str"),
         (b"xx", "returned a bytes"),
-        (None, "must return as many texts, .* returned a NoneType"),
-        ({"q0": "x", "q1": "y"}, "must return as many texts, .* returned a dict"),
+        (None, "must return the same number of texts, .* returned a NoneType"),
+        ({"q0": "x", "q1": "y"}, "must return the same number of texts, .* returned a dict"),
         (MappingProxyType({"q0": "x", "q1": "y"}), "returned a mappingproxy"),
         ({"x", "y"}, "returned a set"),
         ({"q0": "x", "q1": "y"}.keys(), "returned a dict_keys"),

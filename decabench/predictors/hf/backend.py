@@ -257,7 +257,7 @@ def check_options(options: ModelOptions) -> None:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a model before its weights are loaded."""
+    """Facts about a model before its weights are loaded."""
 
     digest: str | None
     """Digest of its files; None for a model on the hub, which the commit identifies."""
@@ -290,7 +290,7 @@ class HfBackend:
     options: ModelOptions
     """The options that were given."""
     facts: Facts
-    """What is known about the model."""
+    """Facts about the model."""
 
     prompted = True
 

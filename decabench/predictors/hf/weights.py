@@ -35,7 +35,7 @@ WEIGHTS = "*.safetensors"
 """The only weights that are fetched and loaded; pickles can run code."""
 
 NOT_FETCHED = ("*/*", "consolidated*")
-"""Other formats of the same weights, which repositories keep beside those for transformers."""
+"""Other formats of the same weights in the same repository."""
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
 """Files that a tokenizer is read from; one of them is enough."""
@@ -146,7 +146,7 @@ def _check(name: str, folder: Path) -> None:
         )
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         raise DecabenchError(
-            f"hf: {name} has no tokenizer: save it beside the model with tokenizer.save_pretrained."
+            f"hf: {name} has no tokenizer: save it next to the model with tokenizer.save_pretrained."
         )
 
 
@@ -199,7 +199,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        reason = "its terms have to be accepted on its page, and HF_TOKEN set"
+        reason = "accept its terms on its page, and set HF_TOKEN"
     except errors.RevisionNotFoundError:
         reason = f"it has no revision {revision}"
     except errors.RepositoryNotFoundError:

@@ -68,7 +68,7 @@ the longest has, and how many characters it has at least.
 """
 
 SHOWN_WAIT = 5.0
-"""Seconds: a wait of so long is logged, so that nobody takes it for a program that hangs."""
+"""Seconds: waits of this length are logged, so that the program doesn't seem to hang."""
 
 _log = logging.getLogger("decabench")
 
@@ -370,7 +370,7 @@ class Client:
             except httpx2.RequestError as error:
                 said = self._key.redact(str(error))
                 raise _RetryableError(
-                    f"could not be reached, or broke off ({type(error).__name__}: {excerpt(said)})",
+                    f"could not be reached, or closed the connection ({type(error).__name__}: {excerpt(said)})",
                     unreachable=isinstance(error, httpx2.ConnectError),
                 ) from None
 
@@ -398,8 +398,8 @@ class Client:
         if status in (401, 403):
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
             return (
-                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid key, or give "
-                f"the header that it wants with --header.{only}"
+                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid "
+                f"key, or give the header that it needs with --header.{only}"
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (

@@ -74,7 +74,7 @@ _OWN = {
     "n": "always 1",
     "stream": "never",
 }
-"""Parameters that are not given as a part of the body, and what decides them."""
+"""Parameters that are not part of the body, and the options that decide them."""
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token, to guess the length of a prompt before the server has counted it."""

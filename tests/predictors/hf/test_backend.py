@@ -168,7 +168,7 @@ def other_type(folder: Path) -> None:
     [
         (no_config, "llama has no config.json"),
         (no_json, "config.json of llama cannot be read"),
-        (no_tokenizer, "llama has no tokenizer: save it beside the model"),
+        (no_tokenizer, "llama has no tokenizer: save it next to the model"),
         (pickled, "llama has only pickled weights, which can run code"),
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
