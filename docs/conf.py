@@ -26,7 +26,7 @@ PACKAGES = (
 """The packages whose public names the reference describes."""
 
 project = "decabench"
-author = "the decabench authors"
+author = copyright = "the decabench authors"
 version = release = decabench.__version__
 
 extensions = [
