@@ -272,7 +272,7 @@ _ABOUT = (
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
 
-    Beside each task's score are the ends of its interval and the units that these rest on. Text that a spreadsheet
+    Each task's score is followed by the ends of its interval and its units. Text that a spreadsheet
     would take for a formula gets an apostrophe in front.
     """
     file = io.StringIO()
@@ -413,7 +413,7 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
 
 
 _FORMULAS = ("=", "+", "-", "@")
-"""What a formula of a spreadsheet begins with; some read these at their full width too."""
+"""Characters that begin a formula in a spreadsheet; some programs accept their full-width forms too."""
 
 
 def _csv_value(value: object) -> object:

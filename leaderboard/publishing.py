@@ -109,7 +109,7 @@ def _find_others(site: Path) -> list[str]:
         strange.sort()
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
         raise LeaderboardError(
-            f"The board in {site} is replaced as a whole, but there is also something that is not its own: {shown}. "
+            f"The board in {site} is replaced as a whole, but the folder also holds other files: {shown}. "
             "Move it elsewhere, or choose another --output. Only files directly in the folder are kept, such as CNAME."
         )
     return sorted(others)
@@ -127,8 +127,8 @@ def _read_marker(site: Path) -> Iterable[str]:
             raise ValueError(f"its format is {content['format']!r:.60}")
     except (DecabenchError, OSError, ValueError, KeyError, TypeError) as error:
         raise LeaderboardError(
-            f"{path} is not that of a board built by this version ({error}): if the folder holds nothing but a board, "
-            f"remove it and build again; otherwise {advice}."
+            f"{path} is not the record of a board built by this version ({error}): if the folder holds "
+            f"nothing but a board, remove it and build again; otherwise {advice}."
         ) from error
     names: list[str] = list(content["files"])  # version 2 was a mapping of names to digests until lately
     return names

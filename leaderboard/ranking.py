@@ -9,9 +9,9 @@ The rules:
 3. Complete results are ranked by their total. Those that do not differ significantly share a rank group: 1, 1, 3; so
    do those that cannot be tested, because there are no statistics of the same units.
 4. Only verified scores are ranked, unless the keeper ranks reported ones too. Results that are reported, on other data,
-   or answers to other wordings of the questions stand apart, at the end of their table.
-5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
-   their total so far; then those with a failed task, in the same order; then those without any score. The score of a
+   or answers to other wordings of the questions are listed apart, at the end of their table.
+5. Nothing else is ranked. Below the complete results come the partial ones, by the number of scored tasks and then by
+   their partial total; then those with a failed task, in the same order; then those without any score. The score of a
    limited run is shown with its count and enters no total.
 6. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
    both are listed separately, without a rank.

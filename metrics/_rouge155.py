@@ -142,7 +142,7 @@ _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
 }
-"""The same, but for what ends a sentence."""
+"""The same, except for the marks that end a sentence."""
 
 
 @cache
@@ -201,7 +201,7 @@ Counts = tuple[int, int, int]
 
 
 class _BaseNumbers(dict[str, int]):
-    """The number of each word's base form: equal forms have equal numbers. What is missing is added."""
+    """The number of each word's base form: equal forms have equal numbers. Missing words are added."""
 
     def __init__(self) -> None:
         self._forms: dict[str, int] = {}

@@ -48,10 +48,10 @@ __all__ = [
 
 
 class DecabenchError(Exception):
-    """The base class of all errors: one sentence that says what was wrong, what was given and what to do.
+    """The base class of all errors, whose message says what is wrong, what was given and what to do.
 
-    The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
-    faults, 2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
+    The command line prints the sentence without a traceback and exits with `exit_code`: 1 validation found problems,
+    2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2
@@ -66,7 +66,7 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 _MOST_NAMED = 20
-"""So many known names stand in the message of an UnknownNameError."""
+"""The number of known names in the message of an UnknownNameError."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -108,7 +108,7 @@ statement. state: `slot: value; request`. tags and tree: an item for each word. 
 
 
 class Reference(Protocol):
-    """What a metric may see of an example; `decabench.tasks.Example` has this form."""
+    """The part of an example that a metric may see; `decabench.tasks.Example` has this form."""
 
     @property
     def id(self) -> str: ...
@@ -155,14 +155,14 @@ class Item:
     id: str = ""
     """The example's id, if the metric needs one (dialogue turns)."""
     units: Sequence[str] = ()
-    """What it was sampled in, outermost first: its article and paragraph, or its dialogue."""
+    """The units that it was sampled from, outermost first: its article and paragraph, or its dialogue."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """What a structured metric needs: the table and the logical form."""
+    """Data for structured metrics: the table and the logical form."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as a value: two pure functions, and what readers of their numbers must know."""
+    """A metric: two pure functions, and facts about their numbers."""
 
     name: str
     """Its name in the registry."""
@@ -183,7 +183,8 @@ class Metric:
     reads: Form = "span"
     """The form of answers that it reads, which prompts ask language models for."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """What one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all examples."""
+    """The examples that one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all
+    examples."""
     range: tuple[float, float] = (0.0, 100.0)
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
@@ -196,7 +197,7 @@ class Metric:
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
     depends_on_others: bool = False
-    """Whether what an example's row adds to the headline depends on the predictions of the others, as a rank does."""
+    """Whether an example's contribution to the headline depends on the predictions of others, as a rank does."""
     class_columns: tuple[str, ...] = ()
     """Names of the numbers that a row has for each class of the gold answers, after `columns`: `gold` for `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None

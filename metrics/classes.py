@@ -1,7 +1,7 @@
 """Scores of classes: macro-F1 and Matthews correlation of labels, macro-F1 of tags, and confusions.
 
-The classes are those of the gold answers, so that rows are as wide whatever is predicted; any other prediction is wrong
-and of no class. A row counts, for each class, how often it is gold, predicted, and both.
+The classes are those of the gold answers, so the width of a row doesn't depend on predictions; any other prediction
+is wrong and has no class. A row counts, for each class, how often it is gold, predicted, and both.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def macro_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
 def mcc(predictions: Iterable[str], references: Iterable[Any]) -> Score:
     """Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
 
-    It is 0 where all predictions or all gold labels are the same. Predictions that are no gold label of any example
+    It is 0 if all predictions or all gold labels are the same. Predictions that are no gold label of any example
     count as one further class. `details` and errors are those of `macro_f1`.
     """
     return evaluate(MCC, predictions, items(references))

@@ -39,12 +39,12 @@ _Goal = dict[str, str]
 
 
 class _Change(NamedTuple):
-    """What a turn changes."""
+    """The change of a turn."""
 
     inform: _Goal
     """Slots of the goal with their new values."""
     request: tuple[str, ...] | None
-    """What the user asks for; None if the text is no change at all, which decaNLP 2018 tells from ('',)."""
+    """The slots that the user asks for; None if the text is no change, which decaNLP 2018 distinguishes from ('',)."""
 
     @property
     def requested(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
 
 
 class _Turn(NamedTuple):
-    """What a turn changes, and the state of the dialogue after it."""
+    """The change of a turn, and the state of the dialogue after it."""
 
     change: _Change
     """The change."""

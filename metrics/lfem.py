@@ -312,7 +312,7 @@ _NAMES = "|".join(filter(None, AGGREGATORS))
 
 @cache  # compiled when first used, as importing metrics should be quick
 def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return what may stand before a column, with the aggregator, and after it; the first that fits counts."""
+    """Return the possible texts before a column, with the aggregator, and after it; the first match counts."""
     return (
         (re.compile("select ()"), re.compile("")),
         (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),

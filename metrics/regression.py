@@ -33,7 +33,7 @@ _LIMIT = 1e100
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse a number; None if the text is none, not finite or absurdly large.
+    """Parse a number; None if the text isn't a number, or isn't finite, or is absurdly large.
 
     What Python's `float` reads, but neither C's strtod nor R nor JSON does, is none: `3_5`, which is Python's 35, and
     digits other than ASCII's, such as Arabic ones.
@@ -161,7 +161,7 @@ def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Ref
 
 
 _ROUNDING = 1e-13
-"""A variance below this share of the mean square is what rounding leaves of no variance."""
+"""A variance below this share of the mean square is rounding error."""
 
 
 def _correlation(totals: Totals) -> Any:

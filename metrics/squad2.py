@@ -11,7 +11,7 @@ from .nf1 import normalize, token_f1
 __all__ = ["SQUAD2", "squad2"]
 
 _NULL = "unanswerable"
-"""How an answer says that there is none, where an empty one could not be told from a missing one."""
+"""The answer for a question without one, because an empty answer looks like a missing one."""
 
 
 def _read(text: str) -> str:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MISSING = "_"
-"""What stands in a prediction for an item that a model left out."""
+"""The item of a prediction that a model left out."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ _SPELLING = (
 
 
 def _find_unknown_prefix(reference: Reference) -> str:
-    """Say which tag belongs to none of IOB1, IOB2, IOE1, IOE2 and IOBES; conlleval would join it to its neighbours."""
+    """Return a tag that doesn't belong to IOB1, IOB2, IOE1, IOE2 or IOBES; conlleval would join it to its
+    neighbours."""
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())
         if prefix not in _PREFIXES or (prefix in _NONE and kind):

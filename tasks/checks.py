@@ -19,7 +19,7 @@ from decabench.tasks.task import Task
 __all__ = ["MOST_FAULTS", "SplitFacts", "check_examples", "describe_rows"]
 
 MOST_FAULTS = 20
-"""So many different faults of a table are told at once."""
+"""The number of different faults of a table that are reported at once."""
 
 
 def check_examples(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:

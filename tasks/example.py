@@ -19,7 +19,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A (question, context, answer) triple of decaNLP, with what is needed to score it."""
+    """A (question, context, answer) triple of decaNLP, with everything that scoring needs."""
 
     id: str
     """Stable, and unique in its split: upstream's id if it does not tell the answer, else `<task>.<split>.<index>`."""
@@ -30,9 +30,10 @@ class Example:
     answers: tuple[str, ...]
     """All references; the first is the training target. Never empty."""
     units: tuple[str, ...]
-    """What it was sampled in, outermost first: SQuAD's article, then paragraph. Resampling keeps a unit whole."""
+    """The units that it was sampled from, outermost first: SQuAD's article, then paragraph. Resampling keeps units
+    whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """What a structured metric needs (the table and the logical form); JSON values only."""
+    """Data for structured metrics, such as the table and the logical form; JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Question:
 def number_units(units: Sequence[Sequence[str]]) -> Array:
     """Number the units of each level from 0, in order of their first example: (examples, levels).
 
-    Inner units are told apart by outer ones. Rows without units are each a unit of their own.
+    Inner units with different outer units are different. A row without units is a unit of its own.
     """
     import numpy as np
 

@@ -160,7 +160,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Tell whether answers are words, of which 1945.0 and 1945 are different ones."""
+    """Tell whether answers are words, so that 1945.0 and 1945 differ."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 

@@ -1,4 +1,4 @@
-"""Overlap: texts of a validation or test split that stand in a training split too, word for word or nearly so."""
+"""Overlap: texts of a validation or test split that are also in a training split, word for word or nearly so."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Compared = Literal["context", "example"]
 COMPARED: tuple[Compared, ...] = get_args(Compared)
 
 NORMALISATION = "NFKC, case folded, letters, marks and digits only"
-"""What of a text is compared if it is normalised: neither case, spaces and punctuation nor how words were split."""
+"""How normalised texts are compared: without case, spaces and punctuation, however words were split."""
 
 _OTHER_ASCII = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(text: str) -> str:
-    """Return a text without what tokenisers and editors change: `Do n't !` and `don't` are alike."""
+    """Return a text without differences that tokenisers and editors make: `Do n't !` equals `don't`."""
     if text.isascii():
         return _OTHER_ASCII.sub("", text.lower())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -38,14 +38,14 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The examples of a split whose text stands in the training data of a task, its own or another."""
+    """The examples of a split whose text is also in the training data of a task, its own or another."""
 
     task: str
     """The task that they belong to."""
     split: str
     """The split that they belong to."""
     source: str
-    """The task in whose data their text stands."""
+    """The task whose data has their text."""
     examples: int
     """The number of examples of the split."""
     exact: tuple[str, ...]

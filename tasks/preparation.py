@@ -1,4 +1,5 @@
-"""Prepare splits from published files: fetch what is out of date, read it with the task's adapter, and store it."""
+"""Prepare splits from published files: fetch outdated files, read them with the task's adapter, and store the
+examples."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def is_web_address(mirror: str) -> bool:
 
 @dataclass(frozen=True)
 class Request:
-    """What to prepare, and from where."""
+    """The data to prepare, and its source."""
 
     home: Path
     """The home folder of prepared data."""
@@ -129,7 +130,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Tell whether a split stays as it is from a mirror: who names no place wants what is there."""
+        """Tell whether a split from a mirror is kept, because no other source was named."""
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
@@ -367,7 +368,7 @@ def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
 
 
 def _sweep(raw: Path, is_shared: bool) -> None:
-    """Remove what killed runs left of a task's files, but not partial downloads, which are resumed; they are locked."""
+    """Remove files that killed runs left behind, but not partial downloads, which are locked and resumed."""
     sweep_temporary(raw, recursive=True)
     for scratch in () if is_shared else raw.glob(".extract-*"):  # another task may be reading a shared one
         if scratch.is_dir() and not scratch.is_symlink():
@@ -386,7 +387,7 @@ class _Due:
     splits: Mapping[str, str | None]
     """Each with the mirror on record to take it from, or None for the place of the request."""
     altered: tuple[str, ...] = ()
-    """Those that were prepared already, from the same files, and changed or deleted since: nobody would read them."""
+    """Splits that were prepared from the same files, but changed or deleted since, so that they cannot be read."""
 
 
 def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()) -> _Due:
@@ -534,7 +535,7 @@ def _lock(folder: Path) -> AbstractContextManager[None]:
 
 
 def _say(sentence: str) -> None:
-    """Say on stderr, from whichever process, what a download waits for."""
+    """Print to stderr, from any process, why a download waits."""
     print(f"  {printable(sentence)}", file=sys.stderr, flush=True)
 
 

@@ -53,7 +53,7 @@ class Record:
 
     @property
     def place(self) -> str:
-        """Where it stands: `dev-v1.1.json, article 3, paragraph 1`."""
+        """The place in the file: `dev-v1.1.json, article 3, paragraph 1`."""
         above = self._above.place if isinstance(self._above, Record) else self._above
         return f"{above}, {self._kind} {self._number}"
 
@@ -137,7 +137,7 @@ def _kind_of(value: object) -> str:
 
 @contextmanager
 def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a text file. Raises DataError, with the line, if what the block reads is not UTF-8."""
+    """Open a text file. Raises DataError, with the line, if the text is not UTF-8."""
     with path.open(encoding=encoding, newline=newline) as file:
         try:
             yield file

@@ -56,7 +56,7 @@ class Suite:
     total_name: str = "total"
     """The name of the combined score: `decaScore`."""
     description: str = ""
-    """What it measures, in a sentence or two."""
+    """A description in a sentence or two."""
     source: str = ""
     """The paper whose scores `published` holds."""
     source_url: str = ""
@@ -64,7 +64,7 @@ class Suite:
     published: tuple[PublishedRow, ...] = ()
     """Scores reported in papers."""
     notes: tuple[str, ...] = field(default=())
-    """What readers of the published rows must know."""
+    """A note for readers of the published rows."""
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
 

@@ -161,7 +161,7 @@ class Source:
 
 TargetForm = Callable[[Example, Sequence[Example]], str]
 """(a training example, those directly before it with the same units, such as the turns of a dialogue until now) -> its
-first answer, written in another way. The second is read at once: it goes on to change."""
+first answer, written in another way. The second changes later, so read it at once."""
 
 Curriculum = Literal["easy", "hard"]
 """`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
@@ -174,7 +174,7 @@ class ContextLimit:
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """What to do with longer ones: skip the example in training, or cut the context, also when answering."""
+    """How to treat longer ones: skip the example in training, or cut the context, also when answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
@@ -187,7 +187,7 @@ class ContextLimit:
 
 @dataclass(frozen=True)
 class Task:
-    """A task: what is asked, where its data comes from, what an answer is, and how answers are scored.
+    """A task: its question, the sources of its data, the form of its answers, and how they are scored.
 
     Validates itself when created, and raises DataError with every fault.
     """
@@ -232,7 +232,7 @@ class Task:
     curriculum: Curriculum | None = None
     """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
     target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
-    """Other ways to write what a model is trained to answer, by name; scores never depend on them."""
+    """Other forms of the training answers, by name; scores never depend on them."""
     context_limit: ContextLimit | None = None
     """The longest context that a model is trained on by default; None for any."""
     redistributable: bool = True
@@ -240,11 +240,11 @@ class Task:
     withhold_texts: bool = False
     """Whether its questions and contexts are kept off public pages, as their licence requires."""
     notes: str = ""
-    """How the triples differ from what readers of the paper may expect."""
+    """Differences from what readers of the paper may expect."""
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
-    """Where its files are, for a task whose data is local and never downloaded."""
+    """The folder of its files, for a task whose data is local and never downloaded."""
     shared_folder: str = ""
     """The folder of its files in a mirror, if several tasks are made from them: `ud_ewt`; empty for its name."""
 
@@ -279,7 +279,8 @@ class Task:
 
     @property
     def withholds_answers(self) -> bool:
-        """Whether a model's answers may not be passed on: what the licence says, or texts like those that it keeps."""
+        """Whether a model's answers may not be redistributed, because of the licence or because they may quote
+        withheld texts."""
         return not self.redistributable or (self.withhold_texts and isinstance(self.output, Text))
 
     @property

@@ -348,7 +348,7 @@ _WHOLE_NUMBERS = (
 
 
 def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield each row of a table, or what is wrong with it, with its place: `line 3`, or `row 2` of a parquet file."""
+    """Yield each row of a table, or its fault, with its place: `line 3`, or `row 2` of a parquet file."""
     if name.endswith(".parquet"):
         for number, row in enumerate(files.rows(name, ()), 1):
             yield f"row {number:,}", row
@@ -400,7 +400,7 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
-    """Say what is wrong with the cells of a row that ends on the line `last`; empty if nothing is."""
+    """Return the fault of a row that ends on the line `last`; empty if there is none."""
     if len(cells) < columns:
         return f"It has {len(cells)} of the {columns} cells that the first line names: one, or a separator, is missing."
     if len(cells) > columns:

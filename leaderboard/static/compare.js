@@ -46,7 +46,7 @@
     form.b.value = isThere ? wanted : other.page;
   }
 
-  // What was found for a pair of rows: of the later minus the earlier one, so turned round if the first is the later.
+  // The test of a pair of rows: of the later minus the earlier one, so reversed if the first is the later.
   function test(tests, a, b) {
     if (!tests || a === b) return null;
     const [earlier, later] = a < b ? [a, b] : [b, a];

@@ -15,7 +15,7 @@
   let starts = [];
   let found = [];
   let at = 0;
-  let turn = 0; // of what was asked for last: an older search that ends later changes nothing
+  let turn = 0; // of the last request: an older search that ends later changes nothing
   let only = "";
 
   // What would act on the text around it, or cannot be seen, is written as its code.

@@ -1,4 +1,4 @@
-"""What tagged and parsed corpora share: the questions, the columns of a sentence, held-out parts, CoNLL-U."""
+"""Common parts of tagged and parsed corpora: the questions, the columns of a sentence, held-out parts, CoNLL-U."""
 
 from __future__ import annotations
 

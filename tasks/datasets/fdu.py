@@ -47,7 +47,7 @@ _DOMAINS = {
     "toys_games": ("toys and games", 1_600),
     "video": ("videos", 1_600),
 }
-"""What is reviewed in each domain, and the lines of its training file; every test file has 400."""
+"""The products of each domain, and the lines of its training file; every test file has 400."""
 
 _TEST = 400
 

@@ -20,9 +20,9 @@ __all__ = ["IMDB"]
 _HUB = ("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31")
 _PARTS = {"train": "train", "validation": "train", "test": "test"}
 _LABEL = 12_500
-"""Training reviews of each label, which stand together, negative ones first."""
+"""Training reviews of each label, grouped, negative ones first."""
 _VALIDATION = 1_250
-"""The last training reviews of each label, which validate: reviews of a film stand side by side."""
+"""The last training reviews of each label, used for validation: reviews of the same film are next to each other."""
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:

@@ -1,4 +1,4 @@
-"""OntoNotes 5, English named entities, from one's own files in the columns of CoNLL-2012."""
+"""OntoNotes 5, English named entities, from your own files in the columns of CoNLL-2012."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Penn Treebank, Wall Street Journal: parts of speech and dependency trees, from one's own files."""
+"""The Penn Treebank, Wall Street Journal: parts of speech and dependency trees, from your own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What datasets of reviews share: one question, two labels, one prompt and its other wordings."""
+"""Common parts of review datasets: one question, two labels, one prompt and its other wordings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def review_examples(task: str, split: str, rows: Iterable[tuple[str, str]]) -> I
 
 
 def review_prompt(what: str) -> PromptTemplate:
-    """Return the prompt for reviews; `what` says what one is: `a sentence of a film review`."""
+    """Return the prompt for reviews; `what` describes a review: `a sentence of a film review`."""
     return PromptTemplate(
         # The labels are named by the question alone, so that its variants are not contradicted.
         instruction=(

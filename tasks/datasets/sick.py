@@ -30,7 +30,7 @@ class _Pair:
     relatedness: str
     entailment: str
     source: str
-    """The unit: what the pair was made from."""
+    """The unit: the sentence that the pair was made from."""
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
@@ -48,7 +48,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return a function from a sentence to one that stands for all that pairs connect it with."""
+    """Return a function from a sentence to a representative of all sentences that pairs connect it with."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
@@ -72,7 +72,7 @@ _NAMES = {
 
 
 def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
-    """Read SemEval's files, which do not say what a pair was made from: pairs that share a sentence are one unit."""
+    """Read SemEval's files. They don't name the source of a pair, so pairs that share a sentence are one unit."""
     path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
     family = _families(
         (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)

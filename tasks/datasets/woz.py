@@ -1,4 +1,4 @@
-"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is what changed in the state in this turn."""
+"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the change of the state in this turn."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class FileRecord:
     size: int
     """In bytes."""
     status: Status
-    """How it compares with what is published."""
+    """How it compares with the published file."""
 
 
 def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, str]) -> FileRecord:
@@ -137,7 +137,7 @@ class LocalFiles:
             ) from error
 
     def close(self) -> None:
-        """Remove what was extracted."""
+        """Remove extracted files."""
         self._extracted.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -152,7 +152,7 @@ class LocalFiles:
 
 _REMEDY = "fetch it again with --force, or choose another --mirror"
 _OWN_REMEDY = "write it again"
-"""What to do about a damaged file that is the user's own, and was never fetched."""
+"""Advice about a damaged file of the user's own."""
 
 
 def _require_content(path: Path, name: str, remedy: str) -> Path:

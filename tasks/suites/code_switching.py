@@ -1,4 +1,4 @@
-"""Hindi-English code-switching: parts of speech of mixed posts, with a task in each language beside it."""
+"""Hindi-English code-switching: parts of speech of mixed posts, with a task in each language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TABLE = {
     "Sluice": (58.7, 59.2, 59.5, 60.4, 61.5),
     "GIRNet": (62.8, 62.5, 63.1, 63.6, 64.5),
 }
-"""Accuracy by base model (rows) and by what is added to it (columns)."""
+"""Accuracy by base model (rows) and extension (columns)."""
 
 CODESWITCH = Suite(
     name="codeswitch",

@@ -22,7 +22,7 @@ _SINGLE, _JOINT = "single-task", "joint"
 
 
 _README = "the authors' own leaderboard, github.com/salesforce/decaNLP, README of 2019"
-"""Where rows stand that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
+"""The source of rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
 
 
 def _row(

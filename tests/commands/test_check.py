@@ -287,7 +287,7 @@ def test_failed_rows_are_a_warning_everywhere(command, home, submit, tmp_path):
     for line in lines[:10]:
         line["answer"] = "nan"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    said = "10 of 32 answers, 'nan', are what tables and programs write for a missing value"
+    said = "10 of 32 answers, 'nan', are words for missing values"
     done = command("check", "--submission", folder, "--home", home)
     assert done.exit_code == 0 and f"answer-format: {said}" in done.stdout
     assert f"squad: {said}" in command("evaluate", folder, "--home", home).stdout

@@ -140,8 +140,8 @@ def test_names_of_all_tasks_are_names_in_python(export):
 def test_the_page_says_what_may_not_be_passed_on(export):
     page = (export("squad", "cnn_dailymail") / "README.md").read_text()
     rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}
-    assert "do not pass this file on" in rows["| cnn_dailymail"]
-    assert "do not pass this file on" not in rows["| squad"]
+    assert "do not redistribute this file" in rows["| cnn_dailymail"]
+    assert "do not redistribute this file" not in rows["| squad"]
     assert "--tasks decabench_squad,decabench_cnn_dailymail" in page
 
 

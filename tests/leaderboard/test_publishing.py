@@ -116,7 +116,7 @@ def test_a_board_with_something_else_in_it_is_refused(tmp_path: Path, change) ->
     publish(site_of(1), site)
     change(site)
     before = contents(site)
-    with pytest.raises(LeaderboardError, match="there is also something that is not its own: "):
+    with pytest.raises(LeaderboardError, match="the folder also holds other files: "):
         publish(site_of(2), site)
     assert contents(site) == before
 
@@ -127,7 +127,7 @@ def test_a_folder_with_another_marker_is_refused(tmp_path: Path, content: str) -
     home.mkdir()
     (home / "thesis.doc").write_text("mine")
     (home / MARKER).write_text(content)
-    with pytest.raises(LeaderboardError, match="is not that of a board built by this version"):
+    with pytest.raises(LeaderboardError, match="is not the record of a board built by this version"):
         publish(site_of(1), home)
     assert (home / "thesis.doc").read_text() == "mine"
 

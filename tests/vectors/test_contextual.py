@@ -176,7 +176,7 @@ def change(folder, **changes):
             "has attn_implementation, which may name code of the hub",
         ),
         ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
-        ({"hidden_size": 12}, r"are of two encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)"),
+        ({"hidden_size": 12}, r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)"),
         ({"layer_norm_eps": -5.0}, "its states are not finite"),
         ({"chunk_size_feed_forward": 3}, "has to be a multiple of the chunk size 3"),
     ],
@@ -226,7 +226,7 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     copy = tmp_path / "copy"
     export_checkpoint(saved, copy, half=False)
     exported = Checkpoint.open(copy)
-    with pytest.raises(MissingDataError, match="may also lie in the checkpoint's folder"):
+    with pytest.raises(MissingDataError, match="may also be in the checkpoint's folder"):
         exported.load("cpu")
     shutil.copytree(encoder, copy / encoder.name)
     assert exported.vectors == ("none:8", f"contextual:{copy / encoder.name}")

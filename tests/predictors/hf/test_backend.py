@@ -289,7 +289,7 @@ def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
             Fault(401, headers={"X-Error-Code": "RepoNotFound"}),
             "no such repository, or HF_TOKEN may not read it",
         ),
-        (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "its terms have to be accepted"),
+        (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "accept its terms on its page"),
         (Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "it has no revision"),
     ]:
         hub.always[path] = fault
