@@ -121,7 +121,7 @@ def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> No
     put(tmp_path / f"alpha{mark}" / "results.json", json.dumps(results()))
     _, paths, (refusal,) = find_submissions(tmp_path)
     assert paths == []
-    assert refusal.reason == f"its path has the invisible character U+{ord(mark):04X}: rename it"
+    assert refusal.reason == f"its path has the character U+{ord(mark):04X}, which is not seen: rename it"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
     toml = one / "submission.toml"
     toml.write_text(toml.read_text() + f'\n[data]\n"sst.validation" = "sha256:{"0" * 64}"\n')
     row = row_of(one.parent, home)
-    assert row.remarks[-1] == "not scored here: sst: it answers other data than the data prepared here"
+    assert row.remarks[-1] == "not scored here: sst: it answers other data than is prepared here"
 
 
 def test_results_on_other_data_stand_apart(one: Path, home: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_file_more_among_the_answers_is_no_valid_submission(one: Path, home: P
     entries, (refusal,) = read(one.parent, home)
     assert entries == []
     assert (
-        refusal.reason.startswith("its answers are not a valid submission: ") and "README.md" in refusal.reason
+        refusal.reason.startswith("its answers are no valid submission: ") and "README.md" in refusal.reason
     )
 
 
