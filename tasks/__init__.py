@@ -17,12 +17,11 @@ from decabench.tasks.outputs import (
     find_lost_word,
     write_chunks,
 )
-from decabench.tasks.overlap import COMPARED, NORMALISATION, Compared, Overlap, find_overlap, normalise
+from decabench.tasks.overlap import NORMALISATION, Compared, Overlap, find_overlap, normalise
 from decabench.tasks.preparation import (
     Preparation,
     Request,
     describe_missing,
-    is_web_address,
     prepare,
     prepare_all,
     requested_splits,
@@ -79,7 +78,6 @@ from decabench.tasks.wording import (
 )
 
 __all__ = [
-    "COMPARED",
     "DECATHLON",
     "HIDDEN_ADVICE",
     "KINDS",
@@ -136,7 +134,6 @@ __all__ = [
     "home_folder",
     "include_option",
     "is_task_name",
-    "is_web_address",
     "known_suites",
     "known_tasks",
     "load",

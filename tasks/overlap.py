@@ -8,19 +8,17 @@ import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from decabench.tasks.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["COMPARED", "NORMALISATION", "Compared", "Overlap", "find_overlap", "normalise"]
+__all__ = ["NORMALISATION", "Compared", "Overlap", "find_overlap", "normalise"]
 
 Compared = Literal["context", "example"]
 """Which text of an example is looked for: its context, or its question and its context together."""
-
-COMPARED: tuple[Compared, ...] = get_args(Compared)
 
 NORMALISATION = "NFKC, case folded, letters, marks and digits only"
 """How normalised texts are compared: without case, spaces and punctuation, however words were split."""

@@ -22,6 +22,7 @@ __all__ = [
     "Variant",
     "default_form",
     "fixed",
+    "labelled_prompt",
     "matched",
     "numbered",
     "read_prompt",
@@ -229,6 +230,19 @@ def word_by_word(instruction: str, item: str) -> PromptTemplate:
         input="{words}\n\n{question}",
         answer="Answer:",
         stop=("\n\n",),
+    )
+
+
+def labelled_prompt(
+    label: str, instruction: str, gap: str = "\n\n", answer: str = "Answer:", form: AnswerForm | None = None
+) -> PromptTemplate:
+    """Make the prompt of a task that asks a question about a text with a label: `Sentence: …`, `Question: …`."""
+    return PromptTemplate(
+        instruction=instruction,
+        input=f"{label}: {{context}}{gap}Question: {{question}}",
+        answer=answer,
+        stop=("\n\n", f"\n{label}:", "\nQuestion:"),
+        form=form,
     )
 
 

@@ -18,7 +18,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 
 if TYPE_CHECKING:
     import sqlite3
@@ -199,15 +199,14 @@ def _read_stories(files: Files, split: str) -> Iterator[Example]:
 
 # The task
 
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Article",
     instruction=(
         "You are given a news article. Answer the question with three or four short sentences that say what is most "
         "important, in the article's own words where they serve. Give only the summary, as one paragraph of plain "
         "text without a title or list."
     ),
-    input="Article: {context}\n\nQuestion: {question}",
     answer="Summary:",
-    stop=("\n\n", "\nArticle:", "\nQuestion:"),
     form=AnswerForm("text"),
 )
 

@@ -23,7 +23,7 @@ from decabench.tasks.readers import (
     text_lines,
 )
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from decabench.tasks.wording import PromptTemplate, fixed
+from decabench.tasks.wording import fixed, labelled_prompt
 
 __all__ = ["MR", "SUBJ"]
 
@@ -102,15 +102,14 @@ SUBJ = Task(
         "next validates. The shared-memory paper trains on 9,000. Many sentences are in sst.fine too."
     ),
     unit_names=("sentence",),
-    prompt=PromptTemplate(
+    prompt=labelled_prompt(
+        "Sentence",
         instruction=(
             "You are given a sentence about a film: one of a review, which gives an opinion, or one of a summary of "
             "its plot, which states facts. Answer with exactly one of the labels that the question names, and "
             "nothing else."
         ),
-        input="Sentence: {context}\nQuestion: {question}",
-        answer="Answer:",
-        stop=("\n\n", "\nSentence:", "\nQuestion:"),
+        gap="\n",
     ),
     variants=(
         fixed("order-swapped", _SUBJ_QUESTION, "Is this sentence subjective or objective?"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import shuffle_key
-from decabench.tasks.wording import PromptTemplate, fixed
+from decabench.tasks.wording import PromptTemplate, fixed, labelled_prompt
 
 __all__ = [
     "QUESTION",
@@ -71,14 +71,13 @@ def review_examples(task: str, split: str, rows: Iterable[tuple[str, str]]) -> I
 
 def review_prompt(what: str) -> PromptTemplate:
     """Return the prompt for reviews; `what` describes a review: `a sentence of a film review`."""
-    return PromptTemplate(
+    return labelled_prompt(
+        "Review",
         # The labels are named by the question alone, so that its variants are not contradicted.
         instruction=(
             f"You are given {what}. Answer with exactly one of the labels that the question names, and nothing else."
         ),
-        input="Review: {context}\nQuestion: {question}",
-        answer="Answer:",
-        stop=("\n\n", "\nReview:", "\nQuestion:"),
+        gap="\n",
     )
 
 

@@ -10,7 +10,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from decabench.tasks.wording import PromptTemplate, matched
+from decabench.tasks.wording import labelled_prompt, matched
 
 __all__ = ["SCHEMA"]
 
@@ -93,14 +93,12 @@ _TEXT = RemoteFile(
 )
 
 _FORM = r"(?P<question>.*\?|[^?]*) (?P<first>.+) or (?P<second>.+)\?"
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Sentence",
     instruction=(
         "Read the sentence and resolve what the question asks about. Answer with exactly one of the two alternatives "
         "that the question names at its end, written as it is there, and nothing else."
     ),
-    input="Sentence: {context}\n\nQuestion: {question}",
-    answer="Answer:",
-    stop=("\n\n", "\nSentence:", "\nQuestion:"),
 )
 
 _VARIANTS = (

@@ -16,7 +16,7 @@ from decabench.tasks.readers import (
     shuffled_within,
 )
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
+from decabench.tasks.wording import AnswerForm, PromptTemplate, labelled_prompt, wrapped
 
 __all__ = ["SQUAD", "SQUAD2"]
 
@@ -112,14 +112,12 @@ def _json(name: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...
     return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
 
 
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Passage",
     instruction=(
         "Answer the question with the shortest span of the passage that answers it. Copy its words exactly as they "
         "stand there. Give only the span, not a sentence."
     ),
-    input="Passage: {context}\n\nQuestion: {question}",
-    answer="Answer:",
-    stop=("\n\n", "\nPassage:", "\nQuestion:"),
 )
 
 _VARIANTS = (

@@ -10,7 +10,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import listed_files, open_text
 from decabench.tasks.task import Files, Source, Task
-from decabench.tasks.wording import PromptTemplate, wrapped
+from decabench.tasks.wording import labelled_prompt, wrapped
 
 __all__ = ["SRL", "detokenise"]
 
@@ -128,15 +128,13 @@ _FILES = listed_files(
     """,
 )
 
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Sentence",
     instruction=(
         "The question asks for one part of what a verb of the sentence says: who did it, to whom, when, where, how "
         "or why. Answer with the words of the sentence that are that part, copied exactly as they stand there. Give "
         "only those words."
     ),
-    input="Sentence: {context}\n\nQuestion: {question}",
-    answer="Answer:",
-    stop=("\n\n", "\nSentence:", "\nQuestion:"),
 )
 
 _VARIANTS = (

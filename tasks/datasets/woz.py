@@ -11,7 +11,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import Record, github_raw, json_records, listed_files
 from decabench.tasks.task import Files, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 
 __all__ = ["WOZ_DE", "WOZ_EN"]
 
@@ -124,7 +124,8 @@ _GERMAN = listed_files(
     """,
 )
 
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Turn",
     instruction=(
         "You are given one turn of a dialogue in which a user looks for a restaurant: what the system asked or "
         "offered, if anything, then --, then the user's words. Answer with what the turn changes in the state, on "
@@ -137,9 +138,6 @@ _PROMPT = PromptTemplate(
         "Only constraints: price range: cheap;\n"
         "Only asked about: ; phone, address"
     ),
-    input="Turn: {context}\n\nQuestion: {question}",
-    answer="Answer:",
-    stop=("\n\n", "\nTurn:", "\nQuestion:"),
     form=AnswerForm(
         "state",
         labels=("food", "area", "price range", "phone", "address", "postcode", "name", "signature"),

@@ -11,7 +11,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
+from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
 __all__ = ["ZRE"]
 
@@ -66,15 +66,13 @@ _RELATION_SPLITS = RemoteFile(
     516_061_636,
 )
 
-_PROMPT = PromptTemplate(
+_PROMPT = labelled_prompt(
+    "Sentence",
     instruction=(
         "Answer the question from the sentence alone. Copy the answer exactly as it stands there; several answers "
         "are separated by a comma and a space. If the sentence does not say, answer: unanswerable. Give only the "
         "answer."
     ),
-    input="Sentence: {context}\n\nQuestion: {question}",
-    answer="Answer:",
-    stop=("\n\n", "\nSentence:", "\nQuestion:"),
     form=AnswerForm("span", labels=("unanswerable",)),
 )
 
