@@ -18,9 +18,8 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from fnmatch import fnmatch
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -56,7 +55,6 @@ __all__ = [
     "read_errors",
     "remove_file",
     "require_machine",
-    "require_new",
     "require_within",
     "shown_path",
     "storage_errors",
@@ -349,48 +347,22 @@ def names_in(folder: Path) -> set[str]:
     return set()
 
 
-_UNFINISHED = ".unfinished"
-
-
-def require_new(folder: Path, written: Sequence[str]) -> None:
-    """Raise DecabenchError unless a folder is new or empty, or a killed process was filling it.
-
-    `written` are patterns for the names written there. Any other file belongs to somebody and stays.
-    """
-    names = names_in(folder)
-    others = [name for name in names if not any(fnmatch(name, each) for each in (*written, _UNFINISHED))]
-    if others or (names and _UNFINISHED not in names):
-        raise DecabenchError(f"{folder} is not empty: name another folder.")
-
-
 @contextmanager
-def new_folder(folder: Path, written: Sequence[str]) -> Iterator[None]:
-    """Fill a folder that passes `require_new`; empty it again if the block fails. Raises DecabenchError too.
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Provide a folder to fill, which appears as `folder` once the block has succeeded.
 
-    Until the block has succeeded, the folder has a mark that says so.
+    Raises DecabenchError unless `folder` is missing or empty, StorageError if it cannot be written.
     """
-    mark = folder / _UNFINISHED
-    with lock_file(mark, f"Another process is writing to {folder}: wait for it, or name another folder."):
-        require_new(folder, written)
-        with storage_errors(folder):
-            mark.touch()
-            _empty(folder)
-        try:
-            yield
-        except BaseException:
-            with suppress(OSError):
-                _empty(folder)
-                mark.unlink()
-            raise
-        remove_file(mark)
-
-
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != _UNFINISHED and not is_temporary(path.name):
-            path.unlink()
+    folder = folder.resolve()
+    if names_in(folder):
+        raise DecabenchError(f"{folder} is not empty: name another folder.")
+    with temporary_folder(make_folder(folder.parent), folder.name) as made:
+        yield made
+        with storage_errors(folder, creates=True):
+            os.chmod(made, 0o777 & ~_umask())
+            if folder.is_dir():
+                folder.rmdir()
+            made.rename(folder)
 
 
 def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, new_folder, require_new
+from decabench.files import atomic_file, new_folder
 from decabench.models.checkpoint import (
     RECORD,
     VOCABULARY,
@@ -24,7 +24,7 @@ from decabench.models.checkpoint import (
     load_weights,
 )
 from decabench.models.family import find_family
-from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
+from decabench.models.tensors import LEAST_SHARD, MODEL, write_shards
 from decabench.vectors import (
     PACKAGES,
     SPECIALS,
@@ -50,16 +50,6 @@ __all__ = [
     "write_portable",
     "write_vectors",
 ]
-
-_WRITTEN = (
-    "vectors*.npy",
-    "vectors*.txt",
-    "ngrams*.safetensors",
-    "model*.safetensors",
-    INDEX,
-    VOCABULARY,
-    RECORD,
-)
 
 
 @dataclass(frozen=True)
@@ -107,16 +97,15 @@ def export_checkpoint(
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
         )
-    require_new(output, _WRITTEN)
-    checkpoint.check_files()
-    with new_folder(output, _WRITTEN):
+    with new_folder(output) as folder:
+        checkpoint.check_files()
         vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
         if not copy_vectors:
             names = tuple(short_name(name) if is_contextual(name) else name for name in checkpoint.vectors)
             made = PortableVectors(names, checkpoint.record.vectors, 0)
         elif has_vectors:
             vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
-            made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
+            made = write_vectors(folder, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
             if isinstance(vectors, JoinedVectors) and vectors.contextual:
                 names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
                 made = replace(
@@ -135,8 +124,8 @@ def export_checkpoint(
         }
         record = replace(checkpoint.record, state=None, exported_from=trained)
         weights = load_weights(checkpoint.folder)
-        lexicon.write(output / VOCABULARY)
-        shards = write_portable(output, record, weights, made, half, shard)
+        lexicon.write(folder / VOCABULARY)
+        shards = write_portable(folder, record, weights, made, half, shard)
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
 
 

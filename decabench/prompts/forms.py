@@ -27,7 +27,7 @@ from decabench.tasks import (
     find_lost_word,
     write_chunks,
 )
-from decabench.text import excerpt
+from decabench.text import excerpt, quoted
 
 __all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "forms_of", "takes_for"]
 
@@ -70,7 +70,7 @@ class FormCounts:
         verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
         return (
             f"{count:,} of {self.answers:,} answers {verb} {self.fault}: {kinds}; "
-            f"{place} has {excerpt(text, 60)!r}{self.between}{excerpt(meant, 60)!r}: {self.advice}"
+            f"{place} has {quoted(text)}{self.between}{quoted(meant)}: {self.advice}"
         )
 
     def _describe_others(self) -> str:
@@ -80,7 +80,7 @@ class FormCounts:
     def _note(self, what: str, place: str, text: str) -> None:
         """Count an answer that is odd in another way."""
         self._others[what] += 1
-        self._first.setdefault(what, f"{place} has {excerpt(text, 60)!r}")
+        self._first.setdefault(what, f"{place} has {quoted(text)}")
 
     def _count(self, place: str, text: str, meant: str, form: str) -> None:
         self.forms[form] += 1
@@ -393,7 +393,7 @@ class LabelForms(FormCounts):
         if found is None:
             if text.strip():
                 self.others += 1
-                self._other_example = self._other_example or f"{place} has {excerpt(text, 60)!r}"
+                self._other_example = self._other_example or f"{place} has {quoted(text)}"
             return "other_label"
         label, form = found
         if not form or self._takes(text, label):
