@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", ["squad-first-longer", "joint-asked"])
 def test_they_answer(name, home):
     """Of the sample, many are answered to the letter; a model that knows nothing gets none right."""
+    if not (ROOT / "weights" / name).exists():
+        pytest.skip("the source archive has no weights")
     try:
         model = Checkpoint.open(ROOT / "weights" / name).load("cpu")
     except MissingDataError as error:
