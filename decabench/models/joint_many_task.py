@@ -396,7 +396,25 @@ class Maxout(nn.Module):
         return pieces.view(len(x), self.count, -1).amax(1)
 
 
-class TagHead(Head):
+class HiddenHead(Head):
+    """A head above hidden layers of its own."""
+
+    softmax: SoftmaxHead | ClassifierHead
+
+    def hide(self, x: Tensor) -> Tensor:
+        """Compute what the head reads, (..., d) -> (..., d)."""
+        raise NotImplementedError
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return -log p of the tags (Eq. 6) or labels (Eq. 10), summed over tokens or pairs."""
+        return self.softmax.losses(self.hide(x), targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        """Return the most likely tags or labels."""
+        return self.softmax.answers(self.hide(x), lengths)
+
+
+class TagHead(HiddenHead):
     """A softmax over the tags of each token, above a ReLU layer (section 2.2), from (B, T, d)."""
 
     by_token = True
@@ -412,20 +430,12 @@ class TagHead(Head):
         """C"""
         return self.softmax.score.out_features
 
+    def hide(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.hidden(x)).relu()
+
     def probabilities(self, x: Tensor) -> Tensor:
         """p(y_t | h_t), (B, T, C)"""
-        return cast(Tensor, self.softmax.score(self._hidden(x))).softmax(2)
-
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the tags, summed over tokens (Eq. 6)."""
-        return self.softmax.losses(self._hidden(x), targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely tag of each token."""
-        return self.softmax.answers(self._hidden(x), lengths)
-
-    def _hidden(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.hidden(x)).relu()
+        return cast(Tensor, self.softmax.score(self.hide(x))).softmax(2)
 
 
 class ChunkHead(TagHead):
@@ -503,7 +513,7 @@ class RatingHead(Head):
         return [f"{value:.4f}" for value in (p @ grid).tolist()]
 
 
-class MaxoutHead(Head):
+class MaxoutHead(HiddenHead):
     """A softmax over the labels above three Maxout layers (section 2.6), from a pair's features, (B, d)."""
 
     def __init__(self, width: int, output: Label, pieces: int) -> None:
@@ -512,13 +522,8 @@ class MaxoutHead(Head):
         self.softmax = ClassifierHead(width, output)
         _init_softmax(self.softmax.score)
 
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the labels, summed over pairs (Eq. 10)."""
-        return self.softmax.losses(self.hidden(x), targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely label of each pair."""
-        return self.softmax.answers(self.hidden(x), lengths)
+    def hide(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.hidden(x))
 
 
 def _make_parser(width: int, output: Tree, trees: str) -> ParserHead:
