@@ -16,6 +16,7 @@ from decabench.commands._options import (
     require_torch,
     tasks_option,
 )
+from decabench.models import MODELS
 
 __all__ = ["train"]
 
@@ -24,11 +25,7 @@ __all__ = ["train"]
 @click.option(
     "--model",
     metavar="NAME",
-    help="mqan; its ablations catt (without the question's pointer), satt (without coattention too) and s2s (without "
-    "self-attention too); classifier, for tasks with labels; tagger; jmt, the joint many-task model; meta-lstm and its "
-    "rivals lstm, hyper-lstm, shared-lstm, psp-mtl, ssp-mtl and asp-mtl; arc-i, arc-ii and me-lstm, with external "
-    "memories, and their rivals mt-cnn, mt-dnn and nbow; ns-mtl, cross-stitch, sluice and girnet, with or without "
-    "recurrent modules; or package.module:object.  [default: mqan]",
+    help=f"The model: {'; '.join(map(', '.join, MODELS.values()))}; or package.module:object.  [default: mqan]",
 )
 @tasks_option
 @click.option(

@@ -27,7 +27,8 @@ from .devices import pick_precision as pick_precision
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .devices import reuse_memory as reuse_memory
-from .family import FAMILIES as FAMILIES
+from .families import FAMILIES as FAMILIES
+from .families import MODELS as MODELS
 from .family import Batch as Batch
 from .family import Family as Family
 from .family import Losses as Losses

@@ -32,12 +32,12 @@ from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.models.batches import ColumnBatch, Integers, Item, TextReader
+from decabench.models.families import FAMILIES
 from decabench.plugins import load_named, load_object
 from decabench.tasks import Label, Question, Task
 from decabench.vectors import Lexicon, WordTable
 
 __all__ = [
-    "FAMILIES",
     "Batch",
     "Family",
     "Losses",
@@ -48,22 +48,6 @@ __all__ = [
     "read_model_config",
     "split_of",
 ]
-
-_MODELS = {
-    "mqan": ("mqan", "catt", "satt", "s2s"),
-    "classifier": ("classifier",),
-    "tagger": ("tagger",),
-    "meta_lstm": ("meta-lstm", "lstm", "hyper-lstm", "shared-lstm", "psp-mtl", "ssp-mtl", "asp-mtl"),
-    "joint_many_task": ("jmt",),
-    "shared_memory": ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow"),
-    "recurrent_modules": ("ns-mtl", "cross-stitch", "sluice", "girnet"),
-}
-"""The file of each family, and the names of its models."""
-
-FAMILIES: dict[str, str] = {
-    name: f"decabench.models.{file}:FAMILY" for file, names in _MODELS.items() for name in names
-}
-"""Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 """Loss name to its sum over a batch and the count to divide it by: tokens, sentences, or 1 for a penalty."""

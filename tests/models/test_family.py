@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.batches import ColumnBatch, TextReader, TooLongError, with_label_names
-from decabench.models.family import FAMILIES, find_family, read_model_config
+from decabench.models.families import FAMILIES
+from decabench.models.family import find_family, read_model_config
 from decabench.models.layers import WordEmbedding, max_over_time
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Text, Tree
 from decabench.vectors.tokenizer import UNKNOWN, Lexicon

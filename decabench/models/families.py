@@ -1,0 +1,19 @@
+"""The models that come with decabench. Nothing is imported here, so that the command line can list them."""
+
+__all__ = ["FAMILIES", "MODELS"]
+
+MODELS: dict[str, tuple[str, ...]] = {
+    "mqan": ("mqan", "catt", "satt", "s2s"),
+    "classifier": ("classifier",),
+    "tagger": ("tagger",),
+    "meta_lstm": ("meta-lstm", "lstm", "hyper-lstm", "shared-lstm", "psp-mtl", "ssp-mtl", "asp-mtl"),
+    "joint_many_task": ("jmt",),
+    "shared_memory": ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow"),
+    "recurrent_modules": ("ns-mtl", "cross-stitch", "sluice", "girnet"),
+}
+"""The file of each family, and the names of its models."""
+
+FAMILIES: dict[str, str] = {
+    name: f"decabench.models.{file}:FAMILY" for file, names in MODELS.items() for name in names
+}
+"""Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
