@@ -64,7 +64,8 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     if context.obj == "console":  # now, before a library starts threads
         context.with_resource(watched_process())
 
-    from decabench.commands.predict import Prices, show_progress, write_record
+    from decabench.commands._progress import show_progress
+    from decabench.commands.predict import Prices, write_record
     from decabench.runs import forecast, read_experiment, run_experiment
 
     if file is None and not settings:

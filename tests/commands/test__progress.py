@@ -8,7 +8,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from decabench.commands.predict import Bars, Lines, format_speed
+from decabench.commands._progress import Bars, Lines, format_speed
 from decabench.runs import Tally
 from tests.processes import in_terminal
 
@@ -33,7 +33,7 @@ def test_speed(changes, text):
 
 def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
     clock = iter([0.0, 59.9, 60.0, 61.0])
-    monkeypatch.setattr("decabench.commands.predict.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("decabench.commands._progress.time.monotonic", lambda: next(clock))
     lines = Lines()
     lines.begin(tally(answered=0, resumed=7))
     for _ in range(3):

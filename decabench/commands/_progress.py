@@ -1,0 +1,172 @@
+"""How a run shows its progress: lines in a log, one live display on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from decabench.commands._console import is_chatty, note, styles
+from decabench.text import terminal_safe
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.status import Status
+
+    from decabench.runs import Tally
+
+__all__ = ["Bars", "Lines", "clock_time", "format_speed", "show_progress"]
+
+_LINE_SECONDS = 60.0
+"""Seconds between two lines about one task in a log."""
+
+_DELAY_SECONDS = 0.1
+"""Seconds between two redraws of a bar: a fast predictor must not wait for it."""
+
+
+def show_progress() -> Bars | Lines:
+    """Return what shows the progress of a run: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
+    return Bars() if is_chatty() else Lines()
+
+
+class Lines:
+    """Writes to standard error: a line for each step and each task, and one a minute while a task runs."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def say(self, step: str) -> None:
+        """Say what is done next."""
+        note(step)
+
+    def close(self) -> None:
+        """Do nothing: nothing is left on the screen."""
+
+    @contextmanager
+    def show(self, predictor: str) -> Iterator[None]:
+        """Do nothing before and after a run."""
+        yield
+
+    def begin(self, tally: Tally) -> None:
+        """Report what is resumed; a quick task gets no line until it is done."""
+        self._next = time.monotonic() + _LINE_SECONDS
+        if tally.resumed:
+            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
+
+    def update(self, tally: Tally) -> None:
+        """Write a line once a minute, with the time left."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _LINE_SECONDS
+            asked = tally.answered + tally.failed
+            seconds = tally.seconds / asked * (tally.total - tally.done) if asked else 0.0
+            note(f"{_line(tally)}, {clock_time(seconds)} left")
+
+    def end(self, tally: Tally) -> None:
+        """Write the last line of the task."""
+        if tally.answered or tally.failed:
+            note(_line(tally))
+
+
+class Bars:
+    """Draws one thing at a time on a terminal, the current step or a bar, and removes it before anything is printed."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True, **styles())
+        self._live: Status | Progress | None = None
+        self._bars: Progress | None = None
+        self._predictor = ""
+        self._next = 0.0
+
+    def say(self, step: str) -> None:
+        """Show what is done next."""
+        from rich.text import Text
+
+        self.close()
+        self._live = self._console.status(Text(terminal_safe(step)))
+        self._live.start()
+
+    def close(self) -> None:
+        """Remove what is drawn."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = self._bars = None
+
+    @contextmanager
+    def show(self, predictor: str) -> Iterator[None]:
+        """Draw a bar during a run: whose it is, the task, examples, the time left, and in a wide window the speed."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        self.close()
+        self._predictor = terminal_safe(predictor)
+        columns = [
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+            ),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+        ]
+        if self._console.width >= _WIDE:
+            columns.append(TextColumn("{task.fields[state]}", markup=False))
+        self._live = self._bars = Progress(*columns, console=self._console, transient=True)
+        self._bars.start()
+        try:
+            yield
+        finally:
+            self.close()
+
+    def begin(self, tally: Tally) -> None:
+        """Draw the task's bar in place of the last one; it starts where the journal ends."""
+        if self._bars is not None:
+            for old in self._bars.task_ids:
+                self._bars.remove_task(old)
+            name = f"{self._predictor}: {tally.task}"
+            self._bars.add_task(name, total=tally.total, completed=tally.done, state="")
+
+    def update(self, tally: Tally) -> None:
+        """Move the bar, a few times a second."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _DELAY_SECONDS
+            self.end(tally)
+
+    def end(self, tally: Tally) -> None:
+        """Draw the bar in its last state."""
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], completed=tally.done, state=_state(tally))
+
+
+_WIDE = 100
+"""Columns of a terminal in which a bar has room for the speed."""
+
+
+def _line(tally: Tally) -> str:
+    return _join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally))
+
+
+def _state(tally: Tally) -> str:
+    return _join(format_speed(tally), f"{tally.failed:,} failed" if tally.failed else "")
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def format_speed(tally: Tally) -> str:
+    """`12.3 examples/s, 456 tokens/s`, of this run's own answers; empty if there are none."""
+    if not tally.seconds or not tally.answered:
+        return ""
+    tokens = tally.prompt_tokens + tally.completion_tokens
+    of_tokens = f", {tokens / tally.seconds:,.0f} tokens/s" if tokens else ""
+    return f"{tally.answered / tally.seconds:,.1f} examples/s{of_tokens}"
+
+
+def clock_time(seconds: float) -> str:
+    """`1:23:45`."""
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
