@@ -466,9 +466,8 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
     except StorageError:
         raise
     except Exception:
-        if not opened.forget():  # fresh files: they are downloaded again only by the next run
-            raise
-        _read_splits(task, splits, request, store, _open_files(task, splits, request))
+        opened.forget()
+        raise
 
 
 def _current_records(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -174,8 +174,14 @@ class SourceFiles:
     """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
     """Requested splits that this source does not have."""
-    forget: Callable[[], bool] = lambda: False
-    """Called if the files could not be read: drops unverified downloads, and tells whether an earlier run made one."""
+    downloads: Downloads | None = None
+    """The folder of downloads that they are in; None for files that are read in place."""
+
+    def forget(self) -> None:
+        """Make the next run download unverified files again, because they could not be read."""
+        for record in self.records:
+            if self.downloads is not None and record.status != "verified":
+                self.downloads.forget(RemoteFile(record.name))
 
 
 Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
@@ -266,14 +272,11 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
     """
     from decabench.tasks.sources.download import TransferError, plain_url
 
-    unverified = _Unverified(downloads)
-
     def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
         if not file.urls:
             raise MissingDataError(f"{file.name} is not published anywhere: only a mirror can have it")
         path, urls = downloads.path(file), tuple(map(_hub_address, file.urls))
         if found := downloads.find(file, urls):
-            unverified.note(file, found[1], is_old=True)
             return path, make_record(file, found[0], path, found[1])
         failures = []
         for url in urls:
@@ -284,7 +287,6 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
             except (TransferError, DataError) as error:
                 failures.append(f"{plain_url(url)} ({error})")
             else:
-                unverified.note(file, digests, is_old=False)
                 return path, make_record(file, plain_url(url), path, digests)
         raise MissingDataError(f"{file.name} from {' and from '.join(failures)}")
 
@@ -297,7 +299,7 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
     make_folder(downloads.folder)
     try:
         opened = _open_source(sources, splits, lambda files: list(map(provide, files)), downloads.folder)
-        return replace(opened, forget=unverified.forget)
+        return replace(opened, downloads=downloads)
     except MissingDataError as error:
         raise MissingDataError(
             f"The files for {task} could not be downloaded from any source: {error}; "
@@ -321,7 +323,6 @@ def fetch_from_mirror(
     key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
     kept = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
     listed = _fetch_checksums(kept, mirror)
-    unverified = _Unverified(kept)
 
     def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
         url, path = f"{mirror}/{quote(task)}/{quote(file.name)}", kept.path(file)
@@ -340,38 +341,16 @@ def fetch_from_mirror(
             raise DataError(f"{file.name} from the mirror {shown} is damaged: {error}.") from error
         if digest:
             digests = file_digests(path, file.digests)
-        else:
-            unverified.note(file, digests, is_old=found is not None)
         return path, make_record(file, f"mirror:{file.name}", path, digests)
 
     make_folder(downloads.folder)
     try:
         opened = _open_source(sources, splits, lambda files: list(map(provide, files)), downloads.folder)
-        return replace(opened, forget=unverified.forget)
+        return replace(opened, downloads=kept)
     except MissingDataError as error:
         raise MissingDataError(
             f"The mirror {shown} does not contain the files for {task}: {error}; they belong in its folder {task}."
         ) from error
-
-
-@dataclass
-class _Unverified:
-    """The downloads of one run whose bytes no digest vouches for."""
-
-    downloads: Downloads
-    old: dict[RemoteFile, bool] = field(default_factory=dict)
-    """Whether an earlier run downloaded each."""
-
-    def note(self, file: RemoteFile, digests: Mapping[str, str], is_old: bool) -> None:
-        """Remember a file that has no published digest, or another one."""
-        if not file.digests or any(digests.get(kind) != value for kind, value in file.digests.items()):
-            self.old[file] = is_old
-
-    def forget(self) -> bool:
-        """Drop them all, and tell whether an earlier run downloaded one."""
-        for file in self.old:
-            self.downloads.forget(file)
-        return any(self.old.values())
 
 
 def _own_files(source: Source, splits: Sequence[str]) -> str:

@@ -20,8 +20,8 @@ from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from tests.tasks.mutations import MUTATIONS, mutate
 
-SEEDS = 5
-"""Of each of the eight kinds of damage: 40 for each dataset, and twice as many to single rows."""
+SEEDS = 2
+"""Of each of the eight kinds of damage, for each dataset, and twice as many to single rows."""
 
 PLACE = re.compile(
     r"(line|row|article|dialogue|segment|talk|member|column|story) ?\d*|no examples|not valid|examples"
