@@ -313,7 +313,7 @@ jobs_option = click.option(
 hidden_option = click.option(
     "--hidden",
     is_flag=True,
-    help="Also show the labels of hidden splits. Use it only if nobody else can read the output.",
+    help="Also show the labels of hidden splits. Use it only if no one else can read the output.",
 )
 log_option = click.option(
     "--log",

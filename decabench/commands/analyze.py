@@ -63,7 +63,7 @@ def analyze(
     ANALYSIS is one that the model's family offers. MQAN offers two. pointers counts how often answers come from the
     vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
     --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
-    7); it needs --task. The models with an external memory, and lstm with its rivals, offer fusion: what the model
+    7); it needs --task. Models with an external memory, and lstm with its baselines, offer fusion: what the model
     predicts after each word of one example, and its fusion gate; it needs --task, too. Models with recurrent modules
     offer routes: which sub-networks each task's words pass through.
 

@@ -77,8 +77,8 @@ def compare(
     """Test whether submission B differs from submission A, task by task.
 
     Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value, which
-    agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method. What
-    is resampled are whole units, such as articles or dialogues. The examples on which B loses most are shown.
+    agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method.
+    Whole units are resampled, such as articles or dialogues. The examples on which B loses most are shown.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import compare as run

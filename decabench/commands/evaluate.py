@@ -66,13 +66,13 @@ __all__ = ["evaluate"]
 @click.option(
     "--all-texts",
     is_flag=True,
-    help="Keep texts that may not be passed on in the examples beside results.json, too.",
+    help="Also keep texts that may not be redistributed in the examples next to results.json.",
 )
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @click.option(
     "--confusion",
     is_flag=True,
-    help="Print counts by class, and what was taken for what, of labels and tags.",
+    help="Print counts by class, and which classes were confused, for labels and tags.",
 )
 @log_option
 @home_option
@@ -96,7 +96,7 @@ def evaluate(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission, print the table and write results.json, with a row for each example beside it.
+    """Score a submission, print a table and write results.json, with a row for each example next to it.
 
     With --tasks, results.json has these tasks alone. Without it, tasks that were scored before cost nothing.
 
@@ -105,7 +105,7 @@ def evaluate(
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
 
-    Scores without some examples stand beside the scores of all in results.json, and are never ranked.
+    With --without, results.json has both scores; the one without some examples is never ranked.
     """
     import json
 

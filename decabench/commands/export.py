@@ -86,9 +86,9 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 def results(submissions: tuple[Path, ...], form: str, split: str, output: Path | None) -> None:
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
-    SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several stand side by side in one
-    table, if they were scored on the same data by the same metrics. Scores are as the files state them; to score the
-    answers again, use decabench verify.
+    SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several are shown side by side
+    if they were scored on the same data by the same metrics. Scores are as the files state them; to score the answers
+    again, use decabench verify.
     """
     from decabench.exchange import export_results, find_results
     from decabench.files import atomic_file
@@ -116,7 +116,7 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
     "harness",
     type=click.Choice(["lm-eval", "inspect"]),
     required=True,
-    help="The harness that is to run them.",
+    help="The harness that will run them.",
 )
 @output_option("Folder to write.")
 @split_option("validation", "The split to export.")
@@ -146,7 +146,7 @@ def tasks(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Write tasks for another harness, with these data, prompts and scorers.
+    """Write tasks for another harness, with decabench's data, prompts and scorers.
 
     The folder's README.md says how to run it. decabench must be installed next to the harness, which gives the same
     scores as decabench evaluate on the same answers.

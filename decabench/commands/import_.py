@@ -41,7 +41,7 @@ _ONLY = {
 )
 @click.option("--answer", metavar="NAME", help="csv: column of the answers.  [default: answer]")
 @click.option(
-    "--delimiter", metavar="CHAR", help="csv: what separates columns.  [default: a comma; a tab for .tsv]"
+    "--delimiter", metavar="CHAR", help="csv: the separator of columns.  [default: a comma; a tab for .tsv]"
 )
 @click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to take.")
 @click.option(
@@ -76,12 +76,12 @@ _ONLY = {
 )
 @click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id the split does not have.")
 @click.option("--partial", is_flag=True, help="The answers are those of a limited run.")
-@click.option("--force", is_flag=True, help="Replace what an earlier import left for the split.")
+@click.option("--force", is_flag=True, help="Replace an earlier import of the split.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write every faulty row to this file, one JSON object a line.",
+    help="Write every faulty row to this file, one JSON object per line.",
 )
 @home_option
 @include_option
@@ -117,7 +117,7 @@ def import_(
     \b
     squad     predictions JSON of the official scorers: {"<id>": "<answer>", ...}
     csv       a table with a column of ids and one of answers
-    text      one answer a line, in the order of the data
+    text      one answer per line, in the order of the data
     lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
     inspect   a log of Inspect, .eval or .json; needs its package
 

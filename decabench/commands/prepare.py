@@ -67,8 +67,8 @@ def prepare(
     """Turn the datasets' published files into examples on disk.
 
     TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
-    left alone, also if it came from a mirror that is not named again; a split that was changed since is prepared again
-    from where it came. --force replaces all.
+    skipped, even if it came from a mirror that is not named again. A split that has changed is rebuilt from its
+    recorded source. --force rebuilds everything.
     """
     from decabench.commands._console import is_chatty, note, print_json
     from decabench.commands._options import chosen_tasks

@@ -40,7 +40,7 @@ __all__ = ["run"]
     metavar="KEY=VALUE",
     help="One setting in place of the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be prepared and asked, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be prepared and asked, and write nothing.")
 @click.pass_context
 def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
     """Prepare data, ask a model, check, score and compare its answers, as FILE (TOML) says.
@@ -57,7 +57,8 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     shots = 3
 
     Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
-    run.toml. Without FILE, all settings come from --set. Exits as decabench predict and decabench evaluate do.
+    run.toml. Without FILE, all settings come from --set. Exit codes are those of decabench predict and decabench
+    evaluate.
     """
     from decabench.workers import watched_process
 

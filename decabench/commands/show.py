@@ -77,7 +77,7 @@ _MOST_WORDS = 400
     "--against",
     type=click.Path(path_type=Path, exists=True),
     metavar="OTHER",
-    help="Only examples that one of the two submissions has right and the other wrong.",
+    help="Only examples that one submission got right and the other wrong.",
 )
 @click.option(
     "--sort",
@@ -138,7 +138,7 @@ def show(
     """Show what a submission got right and wrong, example by example.
 
     Reads the examples that `decabench evaluate` wrote beside the results; if there are none of these answers, the task
-    is scored for them. What the answer and the nearest reference do not share is coloured.
+    is scored for them. Differences from the nearest reference are coloured.
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
 

@@ -33,7 +33,7 @@ __all__ = ["tasks"]
 @include_option
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the tasks: their sizes, what is prepared, and their licences."""
+    """List the tasks, with their sizes and what is prepared."""
     from decabench.commands._console import console, print_json
     from decabench.commands._documents import TasksDocument
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
@@ -244,7 +244,7 @@ def validate(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold.
+    """Check a task: references score 100, empty answers score lowest, and shuffled ones score below the references.
 
     Labels, numbers, tags, trees, dialogue states and queries must also survive being read and written again, and must
     score low if each value comes from another example.

