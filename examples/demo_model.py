@@ -47,7 +47,9 @@ class DemoModel:
         """Say who answers, for the record."""
         if can_run():
             return dict(make_backend(f"trained:{FOLDER}", ModelOptions()).describe())
-        print("torch or the weights are missing: these are answers that the model gave before.", file=sys.stderr)
+        print(
+            "torch or the weights are missing: these are answers that the model gave before.", file=sys.stderr
+        )
         return {"answers": "recorded"}
 
     def stream(self, questions: Iterator[Question]) -> Iterator[tuple[str, Answer]]:

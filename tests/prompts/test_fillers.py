@@ -41,7 +41,9 @@ def test_words_for_a_missing_value_are_named_with_their_count(word: str, known: 
 
 def test_several_words_and_their_number() -> None:
     texts = ["nan", "nan", "null", *GOLDS[3:]]
-    assert describe(texts, GOLDS).startswith("3 of 10 answers, 'nan' (2), 'null' (1), are words for missing values")
+    assert describe(texts, GOLDS).startswith(
+        "3 of 10 answers, 'nan' (2), 'null' (1), are words for missing values"
+    )
     assert describe(["nan", *GOLDS[1:]], GOLDS) == ""  # one may be an answer
     assert describe(["nan"] * 2 + GOLDS * 30, ["x"] * 2 + GOLDS * 30) == ""  # as may few of many
     assert "10 of 10 answers, 'nan', are" in describe(["nan"] * 10, GOLDS)

@@ -167,7 +167,9 @@ def test_heads_that_are_no_tree(heads: str, is_tree: bool) -> None:
     forms = forms_of(Tree(), METRICS["parsing"])
     assert forms is not None
     forms.add("line 1", heads)
-    assert forms.describe_forms().startswith("1 of 1 answers look like heads that count from 0") == (not is_tree)
+    assert forms.describe_forms().startswith("1 of 1 answers look like heads that count from 0") == (
+        not is_tree
+    )
 
 
 def test_states_that_are_read_in_part() -> None:

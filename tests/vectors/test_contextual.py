@@ -176,7 +176,10 @@ def change(folder, **changes):
             "has attn_implementation, which may name code of the hub",
         ),
         ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
-        ({"hidden_size": 12}, r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)"),
+        (
+            {"hidden_size": 12},
+            r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)",
+        ),
         ({"layer_norm_eps": -5.0}, "its states are not finite"),
         ({"chunk_size_feed_forward": 3}, "has to be a multiple of the chunk size 3"),
     ],
