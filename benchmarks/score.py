@@ -99,8 +99,8 @@ def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: fl
 
 
 def evaluate(folder: Path, options: ScoringOptions) -> None:
-    """Score a submission and write everything that `decabench evaluate` writes."""
-    results, scored = score_submission(folder, options)
+    """Score a submission, past the ledger, and write everything that `decabench evaluate` writes."""
+    results, scored = score_submission(folder, replace(options, again=True))
     write_results(folder, folder / "results" / options.split, results, scored, options)
 
 
@@ -122,7 +122,7 @@ def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -
     store, options = Store(home), ScoringOptions(split, home=home)
     for number in range(count):
         path = folder / "submissions" / f"{number:03}"
-        if not (path / "manifest.json").is_file():
+        if not (path / "results").is_dir():
             evaluate(make_submission(path, store, split, number, 0.1 + 0.6 * number / count), options)
     rows = sum(store.record(task, split).rows for task in tasks_of(store, split))
     command = [sys.executable, "-m", "decabench", "leaderboard", "--jobs", str(jobs), "--home", str(home)]

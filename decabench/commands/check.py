@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from decabench.submission import IdList
-    from decabench.tasks import Store, Task
+    from decabench.tasks import Store
 
 __all__ = ["check"]
 
@@ -62,7 +62,6 @@ def check(
         tasks=names,
         splits=[split] if split else None,
         fingerprints=id_list.fingerprints,
-        words=None if ids else _words(store, [known[name] for name in names or known]),
         store=None if ids else store,
     )
     write_json(report.to_json()) if is_set("json") else echo(folded(report.text(), indent=2), nl=False)
@@ -78,34 +77,20 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
     fingerprints = {pair: record.stated for pair, record in records.items()}
-    return IdList(_OnRequest(tuple(records), lambda pair: tuple(store.ids(*pair))), fingerprints)
+    return IdList(_OnRequest(tuple(records), store), fingerprints)
 
 
-def _words(store: Store, tasks: Iterable[Task]) -> Mapping[tuple[str, str], Mapping[str, int]]:
-    """Return the number of words by id, of the prepared splits of tasks with an item for each word."""
-    from decabench.tasks import Tags, Tree
+class _OnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
+    """The ids of prepared splits, read when they are asked for: a submission rarely answers the training data."""
 
-    def count(pair: tuple[str, str]) -> Mapping[str, int]:
-        return {row["id"]: len(row["context"].split()) for row in store.read(*pair, ("id", "context"))}
-
-    tagged = [task.name for task in tasks if isinstance(task.output, Tags | Tree)]
-    return _OnRequest(tuple((name, split) for name in tagged for split in store.records(name)), count)
-
-
-Read = TypeVar("Read")
-
-
-class _OnRequest(Mapping[tuple[str, str], Read]):
-    """What is known of prepared splits, read when it is asked for: a submission rarely answers the training data."""
-
-    def __init__(self, splits: tuple[tuple[str, str], ...], read: Callable[[tuple[str, str]], Read]) -> None:
+    def __init__(self, splits: tuple[tuple[str, str], ...], store: Store) -> None:
         self.splits = splits
-        self.read = read
+        self.store = store
 
-    def __getitem__(self, split: tuple[str, str]) -> Read:
+    def __getitem__(self, split: tuple[str, str]) -> tuple[str, ...]:
         if split not in self.splits:
             raise KeyError(split)
-        return self.read(split)
+        return tuple(self.store.ids(*split))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.splits)

@@ -234,11 +234,12 @@ def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) ->
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
     """Yield for each task how many answers have a form that scores as wrong, and which."""
     from decabench.scoring import describe_forms
-    from decabench.tasks import known_tasks
+    from decabench.tasks import Store, home_folder, known_tasks
 
-    known = known_tasks(options.include)
+    known, store = known_tasks(options.include), Store(home_folder(options.home))
     for name, found in scored.items():
-        yield from (f"{name}: {sentence}." for sentence in describe_forms(known[name], found, options))
+        said = describe_forms(known[name], found, store, options.split)
+        yield from (f"{name}: {sentence}." for sentence in said)
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:

@@ -1,22 +1,34 @@
 """Scoring: from a submission and prepared data to results, intervals and comparisons."""
 
-from decabench.scoring.browsing import Browsed, Chosen, Order, browse_examples, show_json
+from decabench.scoring.answer_counts import describe_forms
+from decabench.scoring.browsing import (
+    Browsed,
+    Chosen,
+    Inspected,
+    Order,
+    browse_examples,
+    find_examples,
+    show_json,
+)
 from decabench.scoring.comparison import Compared, Comparison, compare
 from decabench.scoring.evaluator import (
-    ScoredTask,
-    ScoringOptions,
-    count_forms,
-    describe_forms,
     evaluate,
-    find_metric,
     require_left_out,
     score_submission,
-    score_task,
     shown_ids,
     without_digests,
 )
-from decabench.scoring.inspection import Inspected, find_examples
-from decabench.scoring.ledger import Deferred, code_digest
+from decabench.scoring.examples import (
+    ExamplesHead,
+    ScoredExample,
+    describe_parting,
+    examples_frame,
+    examples_path,
+    find_courses,
+    open_examples,
+)
+from decabench.scoring.ledger import Deferred, ScoredTask
+from decabench.scoring.metric_scores import find_metric, score_task
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.results import (
@@ -36,15 +48,6 @@ from decabench.scoring.results import (
     read_results_file,
     score_digits,
     write_results_file,
-)
-from decabench.scoring.scored_examples import (
-    ExamplesHead,
-    ScoredExample,
-    describe_parting,
-    examples_frame,
-    examples_path,
-    find_courses,
-    open_examples,
 )
 from decabench.scoring.significance import (
     Layout,
@@ -83,6 +86,7 @@ from decabench.scoring.summary import (
     verify_file,
     write_results,
 )
+from decabench.scoring.task_results import ScoringOptions
 
 __all__ = [
     "SAMPLE_NOTE",
@@ -117,10 +121,8 @@ __all__ = [
     "VerifiedResults",
     "WrittenResults",
     "browse_examples",
-    "code_digest",
     "compare",
     "compare_pairs",
-    "count_forms",
     "describe_forms",
     "describe_partial",
     "describe_parting",

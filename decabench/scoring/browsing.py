@@ -2,22 +2,109 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, overload
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 
 from decabench.errors import DataError, UnknownNameError, near_matches
-from decabench.scoring.inspection import Inspected
-from decabench.scoring.scored_examples import Course, ScoredExample, describe_parting
+from decabench.metrics import Item
+from decabench.scoring.evaluator import known_to, score_submission
+from decabench.scoring.examples import (
+    Course,
+    ExamplesHead,
+    ScoredExample,
+    describe_parting,
+    find_courses,
+    make_examples,
+)
+from decabench.scoring.metric_scores import find_metric
+from decabench.scoring.results import score_digits
+from decabench.scoring.task_results import ScoringOptions
+from decabench.submission import open_submission
+from decabench.tasks import Store, Task, get_task, home_folder
 from decabench.text import excerpt
 
-__all__ = ["Browsed", "Chosen", "Order", "browse_examples", "show_json"]
+__all__ = ["Browsed", "Chosen", "Inspected", "Order", "browse_examples", "find_examples", "show_json"]
 
 FORMAT = "decabench.shown/1"
 
 Order = Literal["data", "loss", "length"]
 """As in the data; the worst first; or the longest answer first."""
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The scored examples of a task, with the questions and contexts that they are about."""
+
+    submission: str
+    """The submission's name."""
+    task: Task
+    """The task."""
+    head: ExamplesHead
+    """What the examples are of."""
+    rows: Sequence[ScoredExample]
+    """The rows of the dataset's own wording, in the order of the data."""
+    wordings: Mapping[int, Sequence[ScoredExample]]
+    """The rows of other wordings, by their number, in the same order."""
+    texts: Sequence[Mapping[str, str]]
+    """The `question` and the `context` of each row."""
+    courses: Mapping[int, Course]
+    """By place among the rows, how the answer came to be right or wrong, if its metric compares more than itself."""
+    score: float | None
+    """The task's score."""
+
+    @property
+    def digits(self) -> int:
+        """How many decimals to print of scores: more than two on short scales and unbounded ones."""
+        return score_digits(self.head.task, self.head.metric, least=2)
+
+
+def find_examples(
+    submission: str | Path, task: str, options: ScoringOptions, hidden: bool = False
+) -> Inspected:
+    """Return the scored examples of a task.
+
+    Raises the errors of `evaluate`, DataError if the task's answers have faults, and for hidden labels unless `hidden`
+    says that nobody else will see them.
+    """
+    with open_submission(submission) as opened:
+        known = known_to(opened, replace(options, tasks=[task]))
+        name = get_task(task, known).name
+        store = Store(home_folder(options.home))
+        if store.hides(known[name], options.split) and not hidden:
+            raise DataError(
+                f"The labels of {name}, {options.split}, are hidden, and examples would give them away: add "
+                "--hidden to see them, where nobody else reads the output."
+            )
+        _, scored = score_submission(submission, replace(options, tasks=[name]))
+        if scored[name].sample is None:
+            raise DataError(f"{name} cannot be shown: {scored[name].result.reason.rstrip('.')}.")
+        head, made = make_examples(opened, known[name], scored[name], replace(options, all_texts=True))
+        wordings: dict[int, list[ScoredExample]] = {0: []}
+        for row in made:
+            wordings.setdefault(row.variant, []).append(row)
+    rows = wordings.pop(0)
+    metric, courses = find_metric(known[name].metric), {}
+    if metric.states is not None:  # or no answer is compared with others
+        items = [Item(row.references, row.id) for row in rows]
+        courses = find_courses(metric, [row.prediction or "" for row in rows], items)
+    return Inspected(
+        opened.info.name,
+        known[name],
+        head,
+        rows,
+        wordings,
+        _read_texts(store, head, rows),
+        courses,
+        scored[name].result.score,
+    )
+
+
+def _read_texts(store: Store, head: ExamplesHead, rows: Sequence[ScoredExample]) -> list[Mapping[str, str]]:
+    """Read the question and the context of each row, which are in the order of the data."""
+    data = store.read(head.task, head.split, ("id", "question", "context"))
+    return [next(each for each in data if each["id"] == row.id) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -51,7 +138,7 @@ class Browsed:
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
     """The answers to other wordings, by their number."""
     other: ScoredExample | None = None
-    """The answer of the submission that it is held against."""
+    """The answer of the submission that it is compared with."""
     course: Course | None = None
     """The state that the answers of its group add up to, if its metric compares states."""
     before: tuple[str, ...] = ()
@@ -60,76 +147,21 @@ class Browsed:
     """Where the state diverged from gold, and because of which answer; `here` if it is this example's."""
 
 
-def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> Sequence[Browsed]:
+def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
     """Return the examples that were chosen, in order.
 
     With another submission, only those that one of the two has right and the other wrong; `right` then says which.
     Raises UnknownNameError for an id that is not in the data, DataError if the two were scored differently.
     """
-    if other is not None and (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
-        raise DataError(
-            f"{shown.submission} and {other.submission} were not scored on the same data by the same metric."
-        )
-    if other is None and chosen == Chosen():
-        return _Found(shown, range(len(shown.rows)), None, None)
-    others = {row.id: at for at, row in enumerate(other.rows)} if other is not None else None
-    if chosen.ids:
-        _require_ids(shown, chosen.ids)
-    places, keys = array("Q"), array("d")
-    for place, row in _matching(shown, chosen, other, others):
-        places.append(place)
-        if chosen.order != "data":
-            keys.append(shown.head.loss(row) if chosen.order == "loss" else len(row.prediction or ""))
-    if keys:
-        places = array("Q", [places[at] for at in sorted(range(len(keys)), key=lambda at: -keys[at])])
-    return _Found(shown, places, other, others)
-
-
-class _Found(Sequence[Browsed]):
-    """Examples that were chosen, of which each is read when it is asked for."""
-
-    def __init__(
-        self,
-        shown: Inspected,
-        places: Sequence[int],
-        other: Inspected | None,
-        others: Mapping[str, int] | None,
-    ) -> None:
-        self._shown, self._places, self._other, self._others = shown, places, other, others
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> Browsed: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Browsed]: ...
-    def __getitem__(self, index: int | slice) -> Browsed | list[Browsed]:
-        if isinstance(index, slice):
-            return [self._make(place) for place in self._places[index]]
-        return self._make(self._places[index])
-
-    def _make(self, place: int) -> Browsed:
-        shown = self._shown
-        row = shown.rows[place]
-        text, course = shown.texts.at(place), shown.courses.get(place)
-        at = self._others.get(row.id) if self._others is not None else None
-        return Browsed(
-            row,
-            text["question"],
-            text["context"],
-            shown.head.loss(row),
-            shown.wordings.at(place),
-            None if self._other is None or at is None else self._other.rows[at],
-            course,
-            tuple(shown.texts.at(at)["context"] for at in course.before) if course else (),
-            _describe_parted(shown, place, course),
-        )
-
-
-def _require_ids(shown: Inspected, ids: Sequence[str]) -> None:
-    known = {row.id for row in shown.rows}
-    for id_ in ids:
+    others: dict[str, ScoredExample] | None = None
+    if other is not None:
+        if (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
+            raise DataError(
+                f"{shown.submission} and {other.submission} were not scored on the same data by the same metric."
+            )
+        others = {row.id: row for row in other.rows}
+    known = {row.id for row in shown.rows} if chosen.ids else set()
+    for id_ in chosen.ids:
         if id_ not in known:
             near = near_matches(id_, known)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -137,40 +169,54 @@ def _require_ids(shown: Inspected, ids: Sequence[str]) -> None:
                 f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} of {shown.task.name}, "
                 f"{shown.head.split}, that were answered.{hint}"
             )
+    found = [_browse(shown, place, others) for place in _matching(shown, chosen, others)]
+    if chosen.order == "loss":
+        found.sort(key=lambda each: -each.loss)
+    elif chosen.order == "length":
+        found.sort(key=lambda each: -len(each.row.prediction or ""))
+    return found
 
 
-def _matching(
-    shown: Inspected, chosen: Chosen, other: Inspected | None, others: Mapping[str, int] | None
-) -> Iterator[tuple[int, ScoredExample]]:
-    """Yield the rows that were chosen, with their places."""
+def _matching(shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None) -> Iterator[int]:
+    """Yield the places of the rows that were chosen."""
     needle = chosen.search.casefold()
-    for place, row in enumerate(shown.rows):
+    for place, (row, text) in enumerate(zip(shown.rows, shown.texts, strict=True)):
         if chosen.ids and row.id not in chosen.ids:
             continue
-        if other is not None and others is not None and not chosen.ids:
-            at = others.get(row.id)
-            if at is None or {row.right, other.rows[at].right} != {True, False}:
+        if others is not None and not chosen.ids:
+            other = others.get(row.id)
+            if other is None or {row.right, other.right} != {True, False}:
                 continue
         if chosen.right is not None and row.right is not chosen.right:
             continue
         if chosen.flags and not any(
-            set(chosen.flags) & set(each.flags) for each in (row, *shown.wordings.at(place).values())
+            set(chosen.flags) & set(each.flags)
+            for each in (row, *(rows[place] for rows in shown.wordings.values()))
         ):
             continue
-        if needle:
-            text = shown.texts.at(place)
-            said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
-            if not any(needle in each.casefold() for each in said):
-                continue
-        yield place, row
+        said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
+        if not needle or any(needle in each.casefold() for each in said):
+            yield place
 
 
-def _describe_parted(shown: Inspected, place: int, course: Course | None) -> str:
-    if course is None or course.parted is None:
-        return ""
-    row = shown.rows[course.parted]
-    gold = row.references[0] if row.references else ""
-    return "here" if course.parted == place else describe_parting(row.id, gold, row.prediction or "")
+def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | None) -> Browsed:
+    row, text, course = shown.rows[place], shown.texts[place], shown.courses.get(place)
+    parted = ""
+    if course is not None and course.parted is not None:
+        there = shown.rows[course.parted]
+        gold = there.references[0] if there.references else ""
+        parted = describe_parting(there.id, gold, there.prediction or "")
+    return Browsed(
+        row,
+        text["question"],
+        text["context"],
+        shown.head.loss(row),
+        {number: rows[place] for number, rows in shown.wordings.items()},
+        others.get(row.id) if others is not None else None,
+        course,
+        tuple(shown.texts[at]["context"] for at in course.before) if course else (),
+        "here" if course is not None and course.parted == place else parted,
+    )
 
 
 def show_json(

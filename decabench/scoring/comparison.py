@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.scoring.display import show_html, show_lines
-from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
+from decabench.scoring.evaluator import score_submission
+from decabench.scoring.ledger import ScoredTask
+from decabench.scoring.metric_scores import find_metric
 from decabench.scoring.pairs import (
     LEVEL,
     RESAMPLES,
@@ -27,8 +28,11 @@ from decabench.scoring.results import (
     hidden_decimals,
     plain_record,
     score_digits,
+    show_html,
+    show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
+from decabench.scoring.task_results import ScoringOptions
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]

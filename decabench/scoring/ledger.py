@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, canonical_json, file_digest, import_zstd
-from decabench.metrics import METRICS, Metric
+from decabench.metrics import METRICS, Item, Metric
 from decabench.scoring.results import TaskResult
 from decabench.scoring.significance import Layout, Sample, Spread
-from decabench.submission import AnswerKind, Marks
+from decabench.submission import AlignedAnswers, AnswerKind, Marks
 from decabench.tasks import SplitRecord, Task
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["Deferred", "Ledger", "LedgerEntry", "Scored", "code_digest"]
+__all__ = ["Deferred", "Ledger", "Scored", "ScoredTask", "code_digest"]
 
 FORMAT = "decabench.ledger/1"
 
@@ -119,21 +119,31 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class LedgerEntry:
-    """A result with the statistics behind it."""
+class ScoredTask:
+    """One task of a submission, with everything behind its score."""
 
     result: TaskResult
-    """The result, without its interval."""
-    sample: Sample
-    """The statistics by unit."""
-    rows: Array
+    """Its entry in the results."""
+    references: Sequence[Item]
+    """The examples in the order of the prepared data; for a limited run, only those it answered."""
+    predictions: Sequence[str] = ()
+    """An answer for each example; empty if the task failed."""
+    sample: Sample | None = None
+    """The statistics by group; None if the task failed."""
+    rows: Any = ()
     """(examples, columns): the statistics of each example."""
-    units: Array
-    """(examples, levels): the number of each example's unit."""
-    variant_rows: Mapping[int, Array] = field(default_factory=dict)
-    """The statistics under other wordings, by their number."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of its answers, other wordings included: path in the submission to sha256."""
     unknown: tuple[str, ...] = ()
-    """Ids to leave out that no example has."""
+    """Ids in `ScoringOptions.without` that no example of the prepared split has."""
+    variant_rows: Mapping[int, Any] = field(default_factory=dict)
+    """The statistics of each example under other wordings, by their number."""
+    aligned: Mapping[int, AlignedAnswers] = field(default_factory=dict)
+    """The answers as they were read, for each wording."""
+    units: Any = None
+    """(examples, levels): the number of each example's unit; None if the task failed."""
+    hidden: bool = False
+    """Whether the labels are hidden, so that nothing about a single example may be written or shown."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +204,8 @@ class Ledger:
     def __init__(self, home: Path) -> None:
         self._folder = home / _FOLDER / code_digest()[:16]
 
-    def find(self, scored: Scored) -> LedgerEntry | None:
-        """Return what this machine found before for these answers; None if it is not known."""
+    def find(self, scored: Scored) -> ScoredTask | None:
+        """Return what this machine found before for these answers, without any texts; None if it is not known."""
         import msgspec
 
         if not (key := scored.key):
@@ -206,25 +216,25 @@ class Ledger:
             if hashlib.sha256(content).digest() != digest:
                 return None
             stored = _decoder().decode(content)
-            return _unpack(stored, scored.task) if stored.key == key else None
+            return _unpack(stored, scored) if stored.key == key else None
         except (OSError, ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
             return None
 
-    def keep(self, scored: Scored, entry: LedgerEntry) -> None:
-        """Keep an entry. Where nothing can be written, nothing is kept, and that is no error."""
+    def keep(self, scored: Scored, found: ScoredTask) -> None:
+        """Keep a result that has a score. Where nothing can be written, nothing is kept, and that is no error."""
         import msgspec
 
-        if not (key := scored.key):
+        sample = found.sample
+        if sample is None or not (key := scored.key):
             return
-        sample = entry.sample
         stored = _Stored(
             key,
-            replace(entry.result, interval=None),
+            replace(found.result, interval=None),
             sample.metric.columns,
-            _Packed.of(entry.rows),
-            _Packed.of(_steps(entry.units)),
-            {number: _Packed.of(rows) for number, rows in entry.variant_rows.items()},
-            entry.unknown,
+            _Packed.of(found.rows),
+            _Packed.of(_steps(found.units)),
+            {number: _Packed.of(rows) for number, rows in found.variant_rows.items()},
+            found.unknown,
             sample.score,
             (sample.spread.variance, sample.spread.freedom) if len(sample.sizes) > 1 else None,
         )
@@ -248,7 +258,8 @@ def _decoder() -> Any:
     return msgspec.msgpack.Decoder(_Stored)
 
 
-def _unpack(stored: _Stored, task: Task) -> LedgerEntry:
+def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
+    task = scored.task
     metric: Metric = METRICS[task.metric].for_columns(stored.columns)
     units, layout = _lay_out(stored.steps)
     rows = stored.rows.unpack()
@@ -256,8 +267,17 @@ def _unpack(stored: _Stored, task: Task) -> LedgerEntry:
     vars(sample).update(score=stored.score)
     if stored.spread is not None:
         vars(sample).update(spread=Spread(*stored.spread))
-    others = {number: packed.unpack() for number, packed in stored.variant_rows.items()}
-    return LedgerEntry(stored.result, sample, rows, units, others, stored.unknown)
+    return ScoredTask(
+        stored.result,
+        references=(),
+        sample=sample,
+        rows=rows,
+        files=scored.files,
+        unknown=stored.unknown,
+        variant_rows={number: packed.unpack() for number, packed in stored.variant_rows.items()},
+        units=units,
+        hidden=bool(scored.data.salt),
+    )
 
 
 @lru_cache(maxsize=64)

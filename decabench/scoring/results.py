@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,8 +19,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
-from decabench.scoring.display import show_html, show_lines
-from decabench.scoring.scored_examples import (
+from decabench.scoring.examples import (
     ExamplesHead,
     ScoredExample,
     examples_frame,
@@ -29,7 +29,7 @@ from decabench.scoring.scored_examples import (
 from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
-from decabench.text import excerpt, printable, quoted
+from decabench.text import excerpt, printable, quoted, terminal_safe
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ __all__ = [
     "read_results",
     "read_results_file",
     "score_digits",
+    "show_html",
+    "show_lines",
     "task_record",
     "write_results_file",
 ]
@@ -445,6 +447,28 @@ def write_results_file(folder: Path, results: Results) -> Path:
     with atomic_file(path) as file:
         file.write(results.to_json().encode("utf-8"))
     return path
+
+
+def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table whose first two columns are names; whatever is in it is shown as plain text."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f'<{tag} style="text-align: {"left" if at < 2 else "right"}">{escape(terminal_safe(cell))}</{tag}>'
+            for at, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    caption = f'<caption style="text-align: left">{escape(terminal_safe(title))}</caption>'
+    return f"<table>{caption}<thead><tr>{cells('th', headings)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
+    """Return a title and a line for each row, its cells below each other."""
+    found = [[terminal_safe(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in found)
+    return "\n".join([terminal_safe(title), *(f"  {line}" for line in lines)])
 
 
 # Reading

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, is_within, read_errors, remove_file
 from decabench.metrics import Metric, score_rows
-from decabench.scoring.evaluator import ScoredTask, find_metric
+from decabench.scoring.ledger import ScoredTask
+from decabench.scoring.metric_scores import find_metric
 from decabench.scoring.results import TaskResult
 from decabench.scoring.significance import Sample
 from decabench.tasks import number_units

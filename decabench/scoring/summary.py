@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 from decabench.errors import MissingDataError
 from decabench.files import Paths, make_folder, remove_file, require_within, storage_errors
-from decabench.scoring.evaluator import ScoredTask, ScoringOptions, known_to, score_submission
+from decabench.scoring.evaluator import known_to, score_submission
+from decabench.scoring.examples import EXAMPLES, examples_path, make_examples, save_examples
+from decabench.scoring.ledger import ScoredTask
 from decabench.scoring.results import (
     InvalidResultsError,
     Results,
@@ -27,8 +29,8 @@ from decabench.scoring.results import (
     read_suite,
     write_results_file,
 )
-from decabench.scoring.scored_examples import EXAMPLES, examples_path, make_examples, save_examples
 from decabench.scoring.statistics import STATISTICS, write_statistics
+from decabench.scoring.task_results import ScoringOptions
 from decabench.submission import RESULTS, find_predictions, open_submission, remove_results, results_folders
 from decabench.tasks import DECATHLON, Store, home_folder
 from decabench.workers import collection_paused

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +40,7 @@ from decabench.submission.folder import (
     submission_folder,
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
-from decabench.tasks import SPLITS, Label, Store, Task
+from decabench.tasks import SPLITS, Label, Store, Tags, Task, Tree
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -56,7 +55,6 @@ def check_submission(
     splits: Collection[str] | None = None,
     *,
     fingerprints: Mapping[tuple[str, str], str] | None = None,
-    words: Mapping[tuple[str, str], Mapping[str, int]] | None = None,
     store: Store | None = None,
 ) -> CheckReport:
     """Find everything that is wrong with a submission.
@@ -66,10 +64,7 @@ def check_submission(
         known_tasks: The names of all tasks.
         tasks, splits: Check only these; each must then have a file.
         fingerprints: The fingerprints of that data. Answers made for other data get a warning.
-        words: The number of words of each example, of (task, split) whose answers have an item for each word. Answers
-            with fewer or more items get a warning.
-        store: The prepared data. Without it, a warning about the format of answers does not compare them with gold
-            answers; those of hidden splits are never read.
+        store: The prepared data. Without it, answers are not compared with the words and gold answers of examples.
 
     Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
     """
@@ -102,139 +97,114 @@ def check_submission(
             faults += _unknown_variant(file, known_tasks)
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            counted = (words or {}).get((file.task, file.split), {})
-            wrong, labels = _WrongLengths(), _WrongLabels.of(file.task, known_tasks)
-            forms = _other_forms(file.task, known_tasks)
-            formats = _Formats(file, known_tasks)
+            forms = _Forms(file, known_tasks, store)
             for line in reader:
-                wrong.add(line, counted.get(line.id or ""))
-                labels.add(line)
-                if forms is not None:
-                    forms.add(f"line {line.number}", line.answer or "")
-                formats.add(line)
+                forms.add(line)
             listed = list(reader.faults)
             if sentence := reader.describe_other_ids():
                 faults.insert(0, Fault("other-ids", sentence, file.name))
                 listed = [fault for fault in listed if fault.code not in ID_FAULTS]
                 unlisted.update((file.name, fault.code) for fault in reader.faults if fault.code in ID_FAULTS)
-            faults += [*listed, *wrong.faults(file.name), *labels.faults(file.name)]
-            if forms is not None and (sentence := forms.describe_forms()):
-                faults.append(Fault("answer-form", sentence, file.name))
-            if not any(counted is not None and counted.are_most for counted in (forms, labels.forms)):
-                faults += formats.faults(store)
+            faults += [*listed, *forms.faults()]
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
-
-
-@dataclass
-class _WrongLabels:
-    """Counts answers that are labels in a form that scores as wrong, or no labels."""
-
-    labels: tuple[str, ...] = ()
-    """The labels of the task; none if it has none that are known without the data."""
-    forms: LabelForms | None = None
-    """The counts, if there are labels."""
-
-    @classmethod
-    def of(cls, name: str, known_tasks: Collection[str]) -> _WrongLabels:
-        """Return empty counts for a task; of tasks that are known by name alone, nothing is known."""
-        task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else None
-        if not isinstance(task, Task) or not isinstance(task.output, Label) or task.metric not in METRICS:
-            return cls()
-        return cls(task.output.names, LabelForms(takes_for(METRICS[task.metric])))
-
-    def add(self, line: AnswerLine) -> None:
-        if self.forms is not None and self.labels:
-            self.forms.add(f"line {line.number}", line.answer or "", self.labels)
-
-    def faults(self, name: str) -> Iterator[Fault]:
-        if self.forms is not None:
-            if sentence := self.forms.describe_forms():
-                yield Fault("label-form", sentence, name)
-            if sentence := self.forms.describe_others(self.labels):
-                yield Fault("no-label", sentence, name)
-
-
-def _other_forms(name: str, known_tasks: Collection[str]) -> AnswerForms | None:
-    """Return empty counts of numbers and lists in another form, for a task whose answers are such."""
-    task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else None
-    if not isinstance(task, Task) or task.metric not in METRICS:
-        return None
-    return forms_of(task.output, METRICS[task.metric])
 
 
 _MOST_CHARACTERS = 1 << 26
 """So much of a file is kept to see the format of its answers."""
 
 
-@dataclass
-class _Formats:
-    """Keeps the answers of a file, to see what they look like once all are read."""
+class _Forms:
+    """Looks for answers of a file whose form scores as wrong; of tasks that are known by name alone, for none."""
 
-    file: PredictionFile
-    known_tasks: Collection[str]
-    lines: list[AnswerLine] = field(default_factory=list)
-    characters: int = 0
+    def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
+        task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
+        self.task = task if isinstance(task, Task) and task.metric in METRICS else None
+        self.file = file
+        self.store = store if store is not None and file.split in store.records(file.task) else None
+        self.labels: tuple[str, ...] = ()
+        self.forms: LabelForms | AnswerForms | None = None
+        if self.task is not None:
+            metric, output = METRICS[self.task.metric], self.task.output
+            if isinstance(output, Label):
+                self.labels, self.forms = output.names, LabelForms(takes_for(metric))
+            else:
+                self.forms = forms_of(output, metric)
+        self.lines: list[AnswerLine] = []
+        self.characters = 0
 
     def add(self, line: AnswerLine) -> None:
-        self.characters += len(line.answer or "")
-        if self.characters <= _MOST_CHARACTERS:
+        text = line.answer or ""
+        if isinstance(self.forms, AnswerForms):
+            self.forms.add(f"line {line.number}", text)
+        elif self.forms is not None and self.labels:
+            self.forms.add(f"line {line.number}", text, self.labels)
+        self.characters += len(text)
+        if self.task is not None and self.characters <= _MOST_CHARACTERS:
             self.lines.append(line)
 
-    def faults(self, store: Store | None) -> Iterator[Fault]:
-        """Yield a warning if the answers look like another format."""
-        name, split = self.file.task, self.file.split
-        task = self.known_tasks.get(name) if isinstance(self.known_tasks, Mapping) else None
-        if not isinstance(task, Task) or task.metric not in METRICS:
+    def faults(self) -> Iterator[Fault]:
+        """Yield a warning for each form that was found."""
+        if self.task is None:
             return
-        references: Sequence[Item] | None = None
-        if store is not None and split in store.records(name) and not store.hides(task, split):
-            references = store.references(name, split)
-            place_of = {id_: at for at, id_ in enumerate(references.ids)}
-            self.lines = [line for line in self.lines if line.id in place_of]
-            at = [place_of[line.id or ""] for line in self.lines]
-            if at != list(range(len(references))):
-                self.lines = [line for _, line in sorted(zip(at, self.lines, strict=True), key=itemgetter(0))]
-                references = [references[place] for place in sorted(at)]
-        places = [f"line {line.number}" for line in self.lines]
-        texts = [line.answer or "" for line in self.lines]
-        prompts = partial(read_prompts, store, name, split) if store is not None else None
-        metric, form = METRICS[task.metric], task.answer_form
-        given = GivenAnswers(task.output, metric, places, texts, references, prompts, lambda: form)
-        if sentence := describe_format(given):
+        if message := self._wrong_lengths(self.task):
+            yield Fault("wrong-length", message, self.file.name)
+        if self.forms is not None and (sentence := self.forms.describe_forms()):
+            code = "answer-form" if isinstance(self.forms, AnswerForms) else "label-form"
+            yield Fault(code, sentence, self.file.name)
+        if isinstance(self.forms, LabelForms) and (sentence := self.forms.describe_others(self.labels)):
+            yield Fault("no-label", sentence, self.file.name)
+        if (self.forms is None or not self.forms.are_most) and (sentence := self._format(self.task)):
             yield Fault("answer-format", sentence, self.file.name)
+
+    def _wrong_lengths(self, task: Task) -> str:
+        """Count answers with fewer or more items than words; the metric scores them word by word."""
+        if self.store is None or not isinstance(task.output, Tags | Tree):
+            return ""
+        rows = self.store.read(task.name, self.file.split, ("id", "context"))
+        words = {row["id"]: len(row["context"].split()) for row in rows}
+        pairs = [(line.id, len((line.answer or "").split()), words.get(line.id or "")) for line in self.lines]
+        wrong = [(id_, given, count) for id_, given, count in pairs if count not in (None, given)]
+        if not wrong:
+            return ""
+        fewer = sum(given < (count or 0) for _, given, count in wrong)
+        subject = "1 answer does" if len(wrong) == 1 else f"{len(wrong):,} answers do"
+        id_, given, count = wrong[0]
+        return (
+            f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} too long): "
+            f"{quoted(id_ or '')} has {given:,} for {count:,} words"
+        )
+
+    def _format(self, task: Task) -> str:
+        """Say if the answers look like another format. Gold answers of hidden splits are never read."""
+        store, split, lines = self.store, self.file.split, self.lines
+        references: Sequence[Item] | None = None
+        if store is not None and not store.hides(task, split):
+            references = store.references(task.name, split)
+            place_of = {id_: at for at, id_ in enumerate(references.ids)}
+            lines = sorted(
+                (line for line in lines if line.id in place_of), key=lambda line: place_of[line.id or ""]
+            )
+            if len(lines) < len(references):
+                references = [references[place_of[line.id or ""]] for line in lines]
+        return describe_format(
+            GivenAnswers(
+                task.output,
+                METRICS[task.metric],
+                [f"line {line.number}" for line in lines],
+                [line.answer or "" for line in lines],
+                references,
+                partial(read_prompts, store, task.name, split) if store is not None else None,
+                lambda: task.answer_form,
+            )
+        )
 
 
 def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, str]]:
     """Return the question and the context of each example of a prepared split, by id."""
     rows = store.read(task, split, ("id", "question", "context"))
     return {row["id"]: (row["question"], row["context"]) for row in rows}
-
-
-@dataclass
-class _WrongLengths:
-    """Counts answers with fewer or more items than the example has words; the metric scores them word by word."""
-
-    fewer: int = 0
-    more: int = 0
-    first: str = ""
-
-    def add(self, line: AnswerLine, words: int | None) -> None:
-        given = len((line.answer or "").split())
-        if words is None or given == words:
-            return
-        self.fewer += given < words
-        self.more += given > words
-        self.first = self.first or f"{quoted(line.id or '')} has {given:,} for {words:,} words"
-
-    def faults(self, name: str) -> Iterator[Fault]:
-        if self.first:
-            count = self.fewer + self.more
-            subject = "1 answer does" if count == 1 else f"{count:,} answers do"
-            counts = f"{self.fewer:,} too short, {self.more:,} too long"
-            message = f"{subject} not have one item for each word ({counts}): {self.first}"
-            yield Fault("wrong-length", message, name)
 
 
 def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:

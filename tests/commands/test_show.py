@@ -107,20 +107,6 @@ def test_what_one_has_right_and_the_other_wrong(
     assert f"{mine} that only mine has right, {len(expected) - mine} that only other has right" in text
 
 
-def test_the_rows_of_evaluate_are_used(
-    command: Command, home: Path, submit: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = submit("majority", ["sst", "schema"])
-    before = shown(command("show", folder, "--task", "sst", "--json", "--home", home))
-    command("evaluate", folder, "--home", home)
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("scored again")
-
-    monkeypatch.setattr("decabench.scoring.inspection.score_submission", refuse)
-    assert shown(command("show", folder, "--task", "sst", "--json", "--home", home)) == before
-
-
 def test_wordings_stand_below_each_other(command: Command, home: Path, submit: Submit) -> None:
     from decabench.runs import ALL_VARIANTS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import decabench
 from decabench.scoring import Results, read_results_file
-from decabench.scoring.display import show_html, show_lines
+from decabench.scoring.results import show_html, show_lines
 
 Submit = Callable[..., Path]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from decabench.metrics.base import Item
-from decabench.scoring.evaluator import context_ceiling, count_answers, is_reachable
+from decabench.scoring.answer_counts import context_ceiling, count_answers, is_reachable
 from decabench.submission.answers import read_lines
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suites.decathlon import DECATHLON

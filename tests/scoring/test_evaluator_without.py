@@ -148,7 +148,7 @@ def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any],
     path.write_text(json.dumps(content))
     done = command("verify", *options)
     assert done.exit_code == 1
-    assert "a score without some examples was edited" in done.output.replace("\n", " ")
+    assert "without.scores.spearman: the file was edited" in done.output.replace("\n", " ")
 
 
 def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:

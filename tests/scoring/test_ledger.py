@@ -16,7 +16,7 @@ import pytest
 
 from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS
-from decabench.scoring import ScoringOptions, compare, evaluator, ledger, score_submission
+from decabench.scoring import ScoringOptions, compare, ledger, score_submission, task_results
 from decabench.submission import write_submission
 from decabench.tasks import Store
 
@@ -55,13 +55,13 @@ def write(own_home: Path, tmp_path: Path) -> Write:
 def scored_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The headline metrics that are computed from now on."""
     computed: list[str] = []
-    score_task = evaluator.score_task
+    score_task = task_results.score_task
 
     def watch(metrics, *rest):  # type: ignore[no-untyped-def]
         computed.append(metrics[0])
         return score_task(metrics, *rest)
 
-    monkeypatch.setattr(evaluator, "score_task", watch)
+    monkeypatch.setattr(task_results, "score_task", watch)
     return computed
 
 
@@ -261,7 +261,7 @@ def test_answers_that_change_while_they_are_scored_are_not_kept(
     racing = tmp_path / "racing"
     shutil.copytree(good, racing)
     answers = "predictions/sst.validation.jsonl"
-    real = evaluator.score_task
+    real = task_results.score_task
 
     def scoring(*arguments: object) -> object:
         found = real(*arguments)  # type: ignore[arg-type]
@@ -270,7 +270,7 @@ def test_answers_that_change_while_they_are_scored_are_not_kept(
             os.replace(racing / "other", racing / answers)
         return found
 
-    monkeypatch.setattr(evaluator, "score_task", scoring)
+    monkeypatch.setattr(task_results, "score_task", scoring)
     with pytest.raises(SubmissionError, match="The answers of sst changed while they were being scored"):
         score_submission(racing, ScoringOptions(tasks=["sst"], home=own_home))
     monkeypatch.undo()
@@ -284,7 +284,7 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
 ) -> None:
     folder = write("a")
     record = own_home / "tasks" / "sst" / "task.json"
-    real = evaluator.score_task
+    real = task_results.score_task
 
     def scoring(*arguments: object) -> object:
         found = real(*arguments)  # type: ignore[arg-type]
@@ -293,7 +293,7 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
         record.write_text(json.dumps(content))
         return found
 
-    monkeypatch.setattr(evaluator, "score_task", scoring)
+    monkeypatch.setattr(task_results, "score_task", scoring)
     with pytest.raises(DataError, match="The data of sst was prepared anew while it was being scored"):
         score_submission(folder, ScoringOptions(tasks=["sst"], home=own_home))
     assert entries(own_home) == []

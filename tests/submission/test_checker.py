@@ -733,28 +733,3 @@ def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_
     folder = predict("failing_model:model", tmp_path / "s", ("sst",), home=home, **settings)
     report = check_submission(folder, {("sst", "validation"): store.ids("sst", "validation")}, TASKS)
     assert {fault.code for fault in report.faults} == {"incomplete"}
-
-
-@pytest.mark.parametrize(
-    ("answers", "said"),
-    [
-        (("N V", "N"), ""),
-        (
-            ("N", "N"),
-            "1 answer does not have one item for each word (1 too short, 0 too long): 'a' has 1 for 2 words",
-        ),
-        (
-            ("N V X", ""),
-            "2 answers do not have one item for each word (1 too short, 1 too long): 'a' has 3 for 2 words",
-        ),
-    ],
-)
-def test_answers_with_another_number_of_items_than_words_are_a_warning(tmp_path, answers, said):
-    lines = [json.dumps({"id": id_, "answer": answer}) for id_, answer in zip("ab", answers, strict=True)]
-    folder = submission(tmp_path, {SQUAD: "\n".join(lines).encode()})
-    words = {("squad", "validation"): {"a": 2, "b": 1}}
-    report = check_submission(folder, EXPECTED, TASKS, words=words)
-    assert report.ok
-    messages = [fault.message for fault in report.warnings if fault.code == "wrong-length"]
-    assert len(messages) == bool(said)
-    assert said in "".join(messages)

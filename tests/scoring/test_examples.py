@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,15 @@ from click.testing import Result
 
 import decabench
 from decabench.errors import DataError, MissingDataError, UnknownNameError
-from decabench.metrics import METRICS, score_rows
+from decabench.metrics import METRICS, Item, score_rows
 from decabench.runs import ALL_VARIANTS
 from decabench.scoring import (
-    Chosen,
     Results,
     ScoringOptions,
-    browse_examples,
     examples_frame,
     examples_path,
+    find_courses,
     find_examples,
-    inspection,
     open_examples,
     read_results_file,
 )
@@ -119,8 +116,7 @@ def test_every_wording_has_its_rows(command: Command, home: Path, submit: Submit
         own = [row["score"] for row in rows if row.get("variant", 0) == number]
         assert sum(own) / len(own) == pytest.approx(found["scores"][str(number)])
     shown = find_examples(folder, "sst", ScoringOptions(home=home))
-    assert shown.is_read and len(shown.rows) == 32
-    assert set(shown.wordings[shown.rows[0].id]) == set(numbers[1:])
+    assert len(shown.rows) == 32 and set(shown.wordings) == set(numbers[1:])
 
 
 @pytest.fixture
@@ -149,7 +145,6 @@ def test_what_may_not_be_passed_on_stays_out(
     assert head.get("left_out", []) == left_out
     assert all(not set(left_out) & set(row) for row in rows)
     shown = find_examples(tmp_path / "s", task, ScoringOptions(home=published))
-    assert shown.is_read  # and filled in from the submission and the data, which are at hand
     assert shown.rows[0].raw == lines[0]["raw"] and shown.rows[0].references[0] == lines[0]["answer"]
     assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
     head, rows = rows_of(path)
@@ -160,11 +155,11 @@ def test_changed_answers_are_scored_anew(command: Command, home: Path, submit: S
     folder = submit("majority", ["sst"])
     assert command("evaluate", folder, "--home", home).exit_code == 0
     options = ScoringOptions(home=home)
-    assert find_examples(folder, "sst", options).is_read
+    find_examples(folder, "sst", options)
     path = folder / "predictions/sst.validation.jsonl"
     path.write_text(path.read_text().replace("positive", "x").replace("negative", "x"))
     found = find_examples(folder, "sst", options)
-    assert not found.is_read and {row.prediction for row in found.rows} == {"x"}
+    assert {row.prediction for row in found.rows} == {"x"}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +182,6 @@ def test_a_damaged_file_is_refused_and_done_without(
     path.write_bytes(damage)
     with pytest.raises(DataError, match=r"sst\.jsonl\.gz is not a valid file of scored examples"):
         list(open_examples(path)[1])
-    assert not find_examples(folder, "sst", ScoringOptions(home=home)).is_read
 
 
 def test_a_damaged_row_names_its_line(command: Command, home: Path, submit: Submit) -> None:
@@ -199,7 +193,6 @@ def test_a_damaged_row_names_its_line(command: Command, home: Path, submit: Subm
     path.write_bytes(gzip.compress(b"\n".join(lines)))
     with pytest.raises(DataError, match="line 4"):
         list(open_examples(path)[1])
-    assert not find_examples(folder, "sst", ScoringOptions(home=home)).is_read
 
 
 def edit_rows(path: Path, edit: Callable[[dict[str, Any], list[dict[str, Any]]], object]) -> None:
@@ -223,60 +216,6 @@ def test_a_metric_that_a_file_of_examples_names_is_never_loaded(
     done = command("show", folder, "--task", "schema", "--home", home)
     assert done.exit_code == 0, done.stderr
     assert not (tmp_path / "ran").exists()
-    assert not find_examples(folder, "schema", ScoringOptions(home=home)).is_read
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda rows: [row for row in rows if row["right"] is not False],
-        lambda rows: [*rows, rows[0]],
-        lambda rows: [*rows[:-1], rows[0]],
-        lambda rows: [{**row, "prediction": "other"} for row in rows],
-        lambda rows: [row for row in rows if not row.get("variant")],
-        lambda rows: [*rows, {**rows[0], "variant": 999}],
-    ],
-    ids=[
-        "wrong ones removed",
-        "one twice",
-        "another twice",
-        "other answers",
-        "one wording",
-        "no such wording",
-    ],
-)
-def test_examples_that_are_not_whole_are_scored_anew(
-    command: Command, home: Path, submit: Submit, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-) -> None:
-    """Without its wrong rows, a file used to show a score of 100, as only known ids were asked for."""
-    folder = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
-    command("evaluate", folder, "--home", home)
-    options = ScoringOptions(home=home)
-    before = find_examples(folder, "sst", options)
-    assert before.is_read and before.score is not None and before.score < 100
-
-    def change(_: object, rows: list[dict[str, Any]]) -> None:
-        rows[:] = edit(rows)
-
-    edit_rows(examples_path(folder / "results/validation", "sst"), change)
-    after = find_examples(folder, "sst", options)
-    assert not after.is_read and after.score == before.score and len(after.rows) == len(before.rows)
-
-
-def test_a_limited_run_and_one_with_a_wording_that_was_not_scored_are_read(
-    command: Command, home: Path, tmp_path: Path, submit: Submit
-) -> None:
-    """All examples of the split were wanted, and rows of a wording that evaluation had refused."""
-    limited = tmp_path / "limited"
-    given = ("--predictor", "majority", "--tasks", "sst", "--home", home, "--limit", 5, "--output", limited)
-    assert command("predict", *given).exit_code == 0
-    wordings = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
-    path = wordings / "variants/1/predictions/sst.validation.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-    for folder, count in ((limited, 5), (wordings, 32)):
-        command("evaluate", folder, "--home", home)
-        found = find_examples(folder, "sst", ScoringOptions(home=home))
-        assert found.is_read and len(found.rows) == count
 
 
 def test_rows_as_a_table(command: Command, home: Path, submit: Submit) -> None:
@@ -341,83 +280,36 @@ def test_examples_of_an_archive_are_read_again_after_it_was_closed(
     pandas.testing.assert_frame_equal(frame, decabench.evaluate(folder, home=home).examples("sst"))
 
 
-@pytest.mark.parametrize("kind", ["zip", "gztar"])
-@pytest.mark.parametrize("place", ["packed", "beside"])
-def test_examples_of_an_archive_are_found_beside_it_or_in_it(
-    command: Command, home: Path, submit: Submit, tmp_path: Path, kind: str, place: str
-) -> None:
-    folder = submit("random", ["sst"])
-    options = ScoringOptions(home=home)
-    if place == "packed":
-        command("evaluate", folder, "--home", home)
-    path = Path(shutil.make_archive(str(tmp_path / "packed"), kind, folder))
-    if place == "beside":
-        assert not find_examples(path, "sst", options).is_read
-        assert command("evaluate", path, "--home", home).exit_code == 0
-    found = find_examples(path, "sst", options)
-    assert found.is_read
-    assert found.rows == find_examples(folder, "sst", options).rows
-    lines = answers(home, "sst", lambda example: (example.id, example.answers[0]))
-    write_submission(tmp_path / "other", "other", {("sst", "validation"): lines})
-    shutil.copytree(
-        folder / "results", tmp_path / "other/results", dirs_exist_ok=True
-    ) if place == "packed" else None
-    path.unlink()
-    shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path / "other")  # other answers by the same name
-    again = find_examples(path, "sst", options)
-    assert not again.is_read and all(row.right for row in again.rows)
+GOLD = ("food: thai;", "area: north;", "none", "price: low;")
 
 
-def traced_show(command: Command, folder: Path, rows: int, is_read: bool) -> tuple[int, int]:
-    """The bytes that examples take once they are found, and at most before."""
-    folder.mkdir()
-    made = [{"q": f"Which {at}?", "a": f"{at}" + " words of an answer" * 20} for at in range(rows)]
-    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, made)))
-    (folder / "own.toml").write_text(
-        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "{q}"\ncontext = "{a}"\n'
-        'answer = "a"\n[files]\nvalidation = "data.jsonl"\n'
-    )
-    given = ("--include", folder / "own.toml", "--home", folder / "home")
-    assert command("prepare", "own", *given).exit_code == 0
-    lines = [(f"own.validation.{at}", row["a"]) for at, row in enumerate(made)]
-    write_submission(folder / "s", "s", {("own", "validation"): lines})
-    assert command("evaluate", folder / "s", *given).exit_code == 0
-    if not is_read:
-        shutil.rmtree(folder / "s/results")
-    options = ScoringOptions(home=folder / "home", include=(folder / "own.toml",))
-    find_examples(folder / "s", "own", options)  # imports, and keeps what is kept once
-    tracemalloc.start()
-    try:
-        found = find_examples(folder / "s", "own", options)
-        shown = browse_examples(found, Chosen())
-        wrong = browse_examples(found, Chosen(right=False, order="length"))
-        measured = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert found.is_read is is_read and (len(shown), len(wrong), found.score) == (rows, 0, 100)
-    assert (shown[0].question, shown[-1].row.prediction) == ("Which 0?", made[-1]["a"])
-    return measured
+@pytest.mark.parametrize(
+    ("answers", "parted"),
+    [
+        (GOLD, (None, None, None, None)),
+        (("none", *GOLD[1:]), (0, 0, 0, 0)),
+        (("food: thai;", "area: south;", *GOLD[2:]), (None, 1, 1, 1)),
+        (("none", "food: thai, area: north;", *GOLD[2:]), (0, None, None, None)),  # made up for
+        (
+            ("none", "food: thai, area: north;", "area: east;", "price: low;"),
+            (0, None, 2, 2),
+        ),  # and wrong again
+    ],
+)
+def test_a_course_says_since_when_states_differ(answers: Sequence[str], parted: Sequence[int | None]) -> None:
+    """Two dialogues with the same answers, their turns in turn: neither knows of the other."""
+    turns = [
+        Item([gold], id=f"{name}_{number}") for number, gold in enumerate(GOLD) for name in ("en_1", "en_2")
+    ]
+    found = find_courses(METRICS["joint_goal_em"], [each for each in answers for _ in range(2)], turns)
+    for dialogue in (0, 1):
+        places = range(dialogue, 8, 2)
+        assert [found[place].before for place in places] == [tuple(places[:at]) for at in range(4)]
+        ours = [found[place].parted for place in places]
+        assert ours == [None if at is None else places[at] for at in parted]
+        assert all((found[at].predicted == found[at].gold) == (found[at].parted is None) for at in places)
 
 
-@pytest.mark.parametrize("is_read", [True, False])
-def test_memory_does_not_grow_with_the_texts(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
-) -> None:
-    """To show one example, all texts of a split were in memory, 2.3 KB a row here; scoring them takes its own."""
-    monkeypatch.setattr(inspection, "_IN_MEMORY", 1 << 12)
-    (few, few_at_most), (many, many_at_most) = (
-        traced_show(command, tmp_path / str(rows), rows, is_read) for rows in (4_000, 12_000)
-    )
-    assert many - few < 100 * 8_000
-    assert not is_read or many_at_most - few_at_most < 150 * 8_000
-
-
-def test_answers_in_another_order_are_read(
-    command: Command, home: Path, submit: Submit, tmp_path: Path
-) -> None:
-    lines = answers(home, "sst", lambda example: (example.id, example.answers[0]))
-    for name, made in (("a", lines), ("b", lines[::-1])):
-        write_submission(tmp_path / name, name, {("sst", "validation"): made})
-        command("evaluate", tmp_path / name, "--home", home)
-    found, other = (find_examples(tmp_path / name, "sst", ScoringOptions(home=home)) for name in "ab")
-    assert found.is_read and other.is_read and found.rows == other.rows
+@pytest.mark.parametrize("metric", ["nf1", "dialogue_f1", "pearson"])
+def test_other_metrics_compare_answers_as_they_stand(metric: str) -> None:
+    assert find_courses(METRICS[metric], ["1"], [Item(["1"], id="en_0_0")]) == {}

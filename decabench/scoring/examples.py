@@ -1,4 +1,4 @@
-"""The file of scored examples: a row for each example and wording, beside the results.
+"""Scored examples: a row for each example and wording, also in a file next to the results.
 
 examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
 
@@ -49,7 +49,6 @@ __all__ = [
     "label_questions",
     "make_examples",
     "open_examples",
-    "other_text",
     "save_examples",
 ]
 
@@ -272,7 +271,7 @@ def _left_out(task: Task) -> tuple[str, ...]:
 def _make_rows(
     opened: Submission, task: Task, found: ScoredAnswers, options: Options, best: float | None
 ) -> Iterator[ScoredExample]:
-    questions = label_questions(task, options)
+    questions = label_questions(task, Store(home_folder(options.home)), options.split)
     wordings = {0: (opened.files[task.name, options.split], found.rows)}
     for number, rows in found.variant_rows.items():
         wordings[number] = opened.variants[number][task.name, options.split], rows
@@ -294,7 +293,7 @@ def _make_rows(
                 id=item.id,
                 statistics=row,
                 prediction=text,
-                raw=None if line is None else other_text(line, options.answers),
+                raw=None if line is None else _other_text(line, options.answers),
                 references=tuple(item.answers) if number == 0 else (),
                 score=score,
                 right=_is_right(score, best, exact),
@@ -309,7 +308,7 @@ def _is_right(score: float | None, best: float | None, exact: bool) -> bool | No
     return None if score is None else False
 
 
-def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
+def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
@@ -356,12 +355,11 @@ def _rows_with_scores(
         yield from zip(map(tuple, part.tolist()), found, strict=True)
 
 
-def label_questions(task: Task, options: Options) -> dict[str, str]:
+def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
     """Return the questions by id, if they name the labels."""
     if not isinstance(task.output, Label) or task.output.names:
         return {}
-    store = Store(home_folder(options.home))
-    return {row["id"]: row["question"] for row in store.read(task.name, options.split, ("id", "question"))}
+    return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
 
 
 # Writing
