@@ -218,27 +218,19 @@ def test_scores_with_and_without(command, leaky, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "reason"),
-    [
-        (("ids",), [], "does not name them"),
-        (("n",), 4, "which leave another number"),
-        (("score",), "high", "Expected `float`, got `str`"),
-        (("interval",), [1], "Expected `array` of length 2"),
-        (("score",), 75.0, "without"),
-    ],
+    ("key", "value"), [("ids", []), ("n", 4), ("score", "high"), ("interval", [1]), ("score", 75.0)]
 )
-def test_an_edited_score_without_some_examples(command, leaky, tmp_path, path, value, reason):
+def test_an_edited_score_without_some_examples(command, leaky, tmp_path, key, value):
     command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
     options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
     command("predict", "--predictor", "majority", "--output", sub, *options)
     command("evaluate", "--submission", sub, "--without", tmp_path / "overlap.json", *options)
     file = sub / "results" / "validation" / "results.json"
     content = json.loads(file.read_text())
-    content["tasks"]["leaky"]["without"][path[0]] = value
+    content["tasks"]["leaky"]["without"][key] = value
     file.write_text(json.dumps(content))
     done = command("verify", "--submission", sub, *leaky)
-    assert done.exit_code != 0
-    assert reason in done.output.replace("\n", " ")
+    assert done.exit_code == 1 and "leaky: without" in done.output
 
 
 def test_ids_of_other_data(command, leaky, tmp_path):

@@ -120,7 +120,7 @@ def test_tasks_narrow_it(home, submit):
         (lambda lines: lines[1:], "missing-id", 1),
         (lambda lines: lines[:-3], "missing-id", 3),
         (lambda lines: [*lines, '{"id": "nobody", "answer": "x"}\n'], "unknown-id", 1),
-        (lambda lines: ["{\n", *lines[1:]], "bad-json", 2),
+        (lambda lines: ["{\n", *lines[1:]], "bad-json", 1),
         (lambda lines: [], "missing-id", 1),
     ],
 )
