@@ -31,7 +31,7 @@ SMALLEST = 1e-9
 LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
 seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
 claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other, *open*
-if zero is within it. docs/statistics.md explains all columns and words."""
+if zero is within it. [Columns and words](contrasts.md) are explained."""
 
 
 @dataclass(frozen=True)
