@@ -226,6 +226,11 @@ class _Matching:
                 f"{self.name} has a number and a separator at the beginning of every line: import it as csv, with a "
                 "heading and --delimiter, or remove the numbers from lines that are in the order of the data."
             )
+        if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a JSON object on every line, not an answer: write the answers alone, or choose the "
+                "format that wrote them."
+            )
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:

@@ -318,6 +318,13 @@ def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
         bring(path, "squad", "text")
 
 
+def test_lines_of_json_are_no_answers(bring, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps({"answer": each.answers[0]}) + "\n" for each in examples("squad")))
+    with pytest.raises(SubmissionError, match="has a JSON object on every line, not an answer"):
+        bring(path, "squad", "text")
+
+
 def test_ids_of_examples_say_in_which_order_rows_are(bring, examples, tmp_path):
     data = examples("sst")[::-1]
     table = {"id": [each.id for each in data], "answer": [each.answers[0] for each in data]}
