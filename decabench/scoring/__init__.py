@@ -27,9 +27,9 @@ from decabench.scoring.examples import (
     find_courses,
     open_examples,
 )
-from decabench.scoring.ledger import Deferred, ScoredTask
+from decabench.scoring.ledger import ScoredTask
 from decabench.scoring.metric_scores import find_metric, score_task
-from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
+from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.results import (
     SAMPLE_NOTE,
@@ -50,11 +50,9 @@ from decabench.scoring.results import (
     write_results_file,
 )
 from decabench.scoring.significance import (
-    Layout,
     Sample,
     SampledUnits,
     describe_units,
-    exact_sums,
     score_interval,
     show_difference,
     show_interval,
@@ -64,10 +62,7 @@ from decabench.scoring.significance import (
     total_interval,
 )
 from decabench.scoring.statistics import (
-    TOLERANCE,
-    is_version_of,
     numbers_agree,
-    read_head,
     read_rows,
     read_sample,
     statistics_path,
@@ -90,19 +85,15 @@ from decabench.scoring.task_results import ScoringOptions
 
 __all__ = [
     "SAMPLE_NOTE",
-    "TOLERANCE",
     "Browsed",
     "Chosen",
     "Compared",
     "Comparison",
     "DataUsed",
-    "Deferred",
     "Discrepancy",
     "ExamplesHead",
-    "FlippedTask",
     "Inspected",
     "InvalidResultsError",
-    "Layout",
     "LimitedRun",
     "Order",
     "PairTests",
@@ -129,7 +120,6 @@ __all__ = [
     "describe_units",
     "drop_results",
     "evaluate",
-    "exact_sums",
     "examples_frame",
     "examples_path",
     "find_courses",
@@ -137,12 +127,10 @@ __all__ = [
     "find_metric",
     "flip_signs",
     "hidden_decimals",
-    "is_version_of",
     "numbers_agree",
     "open_examples",
     "prove_task",
     "read_bounded",
-    "read_head",
     "read_results",
     "read_results_file",
     "read_rows",

@@ -33,7 +33,6 @@ __all__ = [
     "SampledUnits",
     "Spread",
     "describe_units",
-    "exact_sums",
     "score_interval",
     "show_difference",
     "show_interval",
@@ -288,30 +287,6 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
         sample.fixed,
         names[sample.level - 1] if sample.fixed and sample.level <= len(names) else None,
     )
-
-
-def exact_sums(rows: Array) -> list[float]:
-    """Sum each column and round once, as `math.fsum` does, in a fraction of its time.
-
-    From all numbers of a column is split off what is a multiple of a power of two that is large enough for such
-    multiples to add up without rounding, and again from the rest until nothing is left (Rump, Ogita and Oishi 2008).
-    """
-    import numpy as np
-
-    rest = np.array(rows.T, dtype=float, order="C")
-    parts = [np.zeros(len(rest))]
-    room = (len(rows) + 2).bit_length()
-    with np.errstate(over="ignore"):
-        while rest.any():
-            _, exponents = np.frexp(np.abs(rest).max(axis=1, keepdims=True))
-            beyond = np.ldexp(1.0, exponents + room)
-            if not np.isfinite(beyond).all():
-                return [math.fsum(column) for column in rows.T.tolist()]
-            high = rest + beyond
-            high -= beyond
-            parts.append(high.sum(axis=1))
-            rest -= high
-    return [math.fsum(column) for column in np.stack(parts, axis=1).tolist()]
 
 
 # Intervals

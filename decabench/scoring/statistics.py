@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STATISTICS",
     "TOLERANCE",
-    "StatisticsHead",
-    "is_version_of",
     "numbers_agree",
-    "read_head",
     "read_rows",
     "read_sample",
     "statistics_path",
@@ -151,36 +147,6 @@ def open_statistics(source: Path | bytes) -> pq.ParquetFile:
         return pq.ParquetFile(pa.BufferReader(source))
     with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
         return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
-
-
-@dataclass(frozen=True)
-class StatisticsHead:
-    """What a file of statistics says before its rows are read: a small file may unpack to any number of them."""
-
-    rows: int
-    """The number of rows."""
-    labels: Mapping[str, str]
-    """`metric` and `signature`, as far as it has them."""
-
-    def differing(self, metric: str, signature: str) -> Iterator[tuple[str, str, str]]:
-        """Yield (label, the file's, the stated one) of labels that differ; what is not stated differs from nothing."""
-        for key, stated in (("metric", metric), ("signature", signature)):
-            label = self.labels.get(key, "")
-            if label and stated and label != stated:
-                yield key, label, stated
-
-
-def read_head(source: Path | bytes) -> StatisticsHead:
-    """Read the head of a file of statistics. Raises errors of pyarrow, OSError and ValueError."""
-    described = open_statistics(source)
-    labels = described.schema_arrow.metadata or {}
-    found = {key: labels.get(key.encode(), b"").decode("utf-8", "replace") for key in ("metric", "signature")}
-    return StatisticsHead(described.metadata.num_rows, found)
-
-
-def is_version_of(signature: str, metric: Metric) -> bool:
-    """Return whether a signature is that of a metric, whichever versions of packages end it."""
-    return f"{signature}|".startswith(f"{metric.signature}|")
 
 
 def _name_of(source: Path | bytes) -> str:

@@ -16,7 +16,6 @@ from decabench.scoring.significance import (
     Sample,
     SampledUnits,
     describe_units,
-    exact_sums,
     score_interval,
     student_t,
     total_interval,
@@ -407,24 +406,6 @@ def test_a_condensed_sample_has_the_same_score_effects_and_interval():
         assert np.array_equal(found.effects, sample.effects) and np.array_equal(found.shares, sample.shares)
         assert score_interval(found) == score_interval(sample)
         assert total_interval([found, found]) == total_interval([sample, sample])
-
-
-@pytest.mark.parametrize("largest", [1, 1e3, 1e300])
-def test_exact_sums_are_fsum_s(largest: float):
-    generator = np.random.default_rng(1)
-    wide = generator.standard_normal((3_000, 1)) * 10.0 ** generator.integers(-200, 5, (3_000, 1))
-    rows = np.hstack(
-        [
-            generator.random((3_000, 2)) * largest,
-            wide,
-            -np.abs(wide) * 5e-324,
-            generator.integers(0, 2, (3_000, 1)),
-            np.zeros((3_000, 1)),
-            np.tile([1e16, 1.0, -1e16], 1_000)[:, None],
-        ]
-    )
-    assert exact_sums(rows) == [math.fsum(column) for column in rows.T]
-    assert exact_sums(rows[:1]) == rows[0].tolist()
 
 
 @pytest.mark.parametrize(("worst", "has_interval"), [(1e5, True), (1e30, True), (1e60, True), (1e99, False)])
