@@ -9,13 +9,11 @@ from .batches import with_label_names as with_label_names
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import CheckpointRecord as CheckpointRecord
 from .checkpoint import TrainedModel as TrainedModel
-from .checkpoint import digest_files as digest_files
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
 from .checkpoint import newest_checkpoint as newest_checkpoint
 from .checkpoint import output_record as output_record
-from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
@@ -53,8 +51,6 @@ from .layers import BiLSTM as BiLSTM
 from .layers import WordEmbedding as WordEmbedding
 from .layers import max_over_time as max_over_time
 from .layers import token_mask as token_mask
-from .portable import PortableVectors as PortableVectors
 from .portable import export_checkpoint as export_checkpoint
-from .portable import write_portable as write_portable
 from .portable import write_vectors as write_vectors
 from .tensors import check_size as check_size

@@ -1,7 +1,5 @@
 from .config import TrainConfig as TrainConfig
-from .config import from_mapping as from_mapping
 from .config import read_config as read_config
-from .config import with_settings as with_settings
 from .loop import FinishedRun as FinishedRun
 from .loop import TrainingInterrupted as TrainingInterrupted
 from .loop import run_training as run_training
@@ -9,5 +7,4 @@ from .loop import train as train
 from .planning import TrainingRequest as TrainingRequest
 from .planning import TrainingRun as TrainingRun
 from .planning import plan_training as plan_training
-from .resume import is_unstarted as is_unstarted
 from .validator import show_score as show_score

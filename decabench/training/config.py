@@ -36,7 +36,6 @@ __all__ = [
     "require_named_model",
     "to_mapping",
     "to_toml",
-    "with_settings",
 ]
 
 BATCH_RULES = ("sum", "padded")
@@ -364,17 +363,11 @@ def _told_by(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -
         raise type(error)(f"{path}: {error}") from error
 
 
-def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[str]) -> TrainConfig:
-    """Update a configuration with settings: `{"model.dimension": 100}`, or strings such as `weights.squad=2`.
-
-    The value in such a string is read as TOML, or kept as a string if it is not valid TOML. Raises DecabenchError,
-    UnknownNameError.
-    """
-    return from_mapping(_as_tables(settings), config)
-
-
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Put settings such as `model.dimension` into tables, as in a file."""
+    """Put settings into tables, as in a file: `{"model.dimension": 100}`, or strings such as `weights.squad=2`.
+
+    The value in such a string is read as TOML, or kept as a string if it is not valid TOML. Raises DecabenchError.
+    """
     content: dict[str, Any] = {}
     example = "model.dimension=100"
     given = (

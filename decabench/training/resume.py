@@ -43,7 +43,6 @@ from decabench.vectors import WordTable
 __all__ = [
     "TRACKED",
     "RunState",
-    "changed_settings",
     "check_same_course",
     "check_same_run",
     "check_vectors",
@@ -222,30 +221,18 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
     return [f"{name} is {now} here, {before} there"]
 
 
-def changed_settings(
-    checkpoint: Checkpoint, config: TrainConfig, free: frozenset[str] = frozenset()
-) -> dict[str, list[str]]:
-    """Return the settings that would make a resumed run a different one, and in what they differ; those in `free` may.
-
-    Raises DecabenchError.
-    """
-    before, now = (
-        {**to_mapping(each), "precision": pick_precision(each.precision)}
-        for each in (config_of(checkpoint), config)
-    )
-    may_change = _MAY_CHANGE | free
-    if config.needs_scores:  # validation decides what is learned
-        may_change = may_change - {"validate_every", "validation_examples"}
-    found = {key: differences(before[key], now[key], key) for key in now if key not in may_change}
-    return {key: texts for key, texts in found.items() if texts}
-
-
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
     """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
-    differs = [text for texts in changed_settings(checkpoint, config).values() for text in texts]
-    if differs:
+    old, new = (
+        {**to_mapping(each), "precision": pick_precision(each.precision)}
+        for each in (config_of(checkpoint), config)
+    )
+    # With an order by scores, validation decides what is learned.
+    fixed = {"validate_every", "validation_examples"} if config.needs_scores else set()
+    compared = [key for key in new if key not in _MAY_CHANGE - fixed]
+    if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
             f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."

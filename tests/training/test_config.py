@@ -17,12 +17,15 @@ from decabench.training.config import (
     read_config,
     to_mapping,
     to_toml,
-    with_settings,
 )
 from decabench.training.planning import TrainingRequest, plan_training
 from decabench.training.schedule import plan_phases
 from tests.sources import ROOT
 from tests.training.conftest import TINY
+
+
+def with_settings(config, settings):
+    return combine_settings(config, None, settings)[0]
 
 
 @pytest.mark.parametrize(
