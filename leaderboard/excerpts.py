@@ -109,9 +109,10 @@ def _read_data(name: str, split: str, keeper: Keeper, policy: Policy) -> _Data:
     if policy == "free" and record.origin != "sample" and (task is None or task.withhold_texts):
         return _Data("The text of this dataset may not be redistributed.")
     try:
-        rows = keeper.store.read(name, split, ("id", "question", "context", "answers"))
+        rows = keeper.store.read(name, split, ("id", "question", "context", "answers", "units"))
         examples = [
-            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), ()) for row in rows
+            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), tuple(row["units"]))
+            for row in rows
         ]
     except DecabenchError:
         return _Data("The data of this task was damaged when the site was built.")
@@ -149,12 +150,20 @@ def _choose_excerpts(
         texts = [answers[example.id] for example in data.examples]
     except (DecabenchError, KeyError):
         return Excerpts(why="The answers could not be read.")
-    courses = _describe_courses(metric, texts, data.examples) if metric.states is not None else {}
     scores = evidence.scores.tolist()
     indexes = _choose_indexes(data.order, list(map(_classify, texts, scores, repeat(column))))
+    courses: Mapping[str, dict[str, Any]] = {}
+    if metric.states is not None:
+        places: Sequence[int] = range(len(texts))
+        if keeper.tasks[column.name].unit_names == ("dialogue",):  # a state depends on its own dialogue alone
+            shown_units = {data.examples[index].units for index in indexes}
+            places = [place for place in places if data.examples[place].units in shown_units]
+        answered = [texts[place] for place in places]
+        courses = _describe_courses(metric, answered, [data.examples[place] for place in places])
     return Excerpts(
         tuple(
-            _excerpt(data.examples[index], texts[index], scores[index], column) | courses.get(index, {})
+            _excerpt(data.examples[index], texts[index], scores[index], column)
+            | courses.get(data.examples[index].id, {})
             for index in indexes
         )
     )
@@ -234,15 +243,15 @@ _MOST_BEFORE = 12
 
 def _describe_courses(
     metric: Metric, texts: Sequence[str], examples: Sequence[Example]
-) -> dict[int, dict[str, Any]]:
-    """Return the dialogue state that the metric compares in place of each answer, and how it came about."""
+) -> dict[str, dict[str, Any]]:
+    """Return, by id, the dialogue state that the metric compares in place of an answer, and how it came about."""
     described = {}
     for index, course in find_courses(metric, texts, examples).items():
         parted = course.parted
         where = "here" if parted is not None else ""
         if parted is not None and parted != index:
             where = describe_parting(examples[parted].id, examples[parted].answers[0], texts[parted])
-        described[index] = {
+        described[examples[index].id] = {
             "before": [_cut(examples[place].context, 300) for place in course.before[-_MOST_BEFORE:]],
             "state": _cut(course.predicted, 500),
             "goldState": _cut(course.gold, 500),
