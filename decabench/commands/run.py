@@ -142,7 +142,7 @@ def _to_json(experiment: Experiment, done: Outcome) -> str:
 
 
 def _print(experiment: Experiment, done: Outcome, board: str) -> None:
-    """Print scores beside the baselines', what is amiss, some wrong answers, and the way to more."""
+    """Print scores next to the baselines', what is amiss, some wrong answers, and the way to more."""
     results, out = done.results, console()
     for name, found in done.comparisons.items() or [("", None)]:
         against = f" against {name}" if name else ""

@@ -213,7 +213,7 @@ class _Reading:
         return []
 
     def item(self, rest: str, number: int) -> str | None:
-        """Return the item in what a line says of a word, which may be repeated before it."""
+        """Return the item in what a line gives for a word, which may be repeated before it."""
         cells, word = rest.split(), self._word(number)
         if len(cells) == _CONLLU_CELLS and cells[5].isdecimal():
             return f"{cells[5]}:{cells[6]}" if self.is_tree else cells[2]
