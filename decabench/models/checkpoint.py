@@ -541,7 +541,8 @@ def write_checkpoint(
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
-        replace(record, files=digest_files(part)).write(part / RECORD)
+        files = _digests_by_name(part / name for name in (MODEL, VOCABULARY, OPTIMIZER))
+        replace(record, files=files).write(part / RECORD)
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
     # The best first: a run that is killed between the two goes on from an older step, and gets here again, or, if there
