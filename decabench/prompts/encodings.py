@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from decabench.prompts.clutter import find_json
@@ -34,12 +36,18 @@ class Format(NamedTuple):
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 
+# Wrappings of an answer
+
 _KEYS = (
     "answer answers label text prediction prediction_text output response result summary translation "
     "translation_text summary_text generated_text content sql query"
 ).split()
 _STRING = r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\""
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u201e": "\u201c", "«": "»", "`": "`"}
+
+
+def _without_logical_form(text: str) -> str:
+    return "" if text.lstrip().startswith("{") and re.search(r"['\"]conds['\"]\s*:", text) else text
 
 
 def _in_fence(text: str) -> str:
@@ -92,6 +100,20 @@ def _first_line(text: str) -> str:
     return lines[0].strip() if len(lines) > 1 else text
 
 
+def _as_wikisql(text: str) -> str:
+    """Write a query without quotation marks, parentheses, a semicolon and the name of its table."""
+    if not re.match(r"\s*select\b", text, re.IGNORECASE):
+        return text
+    text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
+    text = re.sub(r"(?i)(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?", "table", text, count=1)
+    text = re.sub(r"([\"'`])([^\"'`]*)\1|\[([^\]]*)\]", lambda found: found[2] or found[3] or "", text)
+    text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
+    return " ".join(text.rstrip("; \n").split())
+
+
+# Tokens and pieces of words
+
+
 def _without_tokens(text: str) -> str:
     """Remove `</s>`, `[CLS]`, `<|im_end|>` and similar tokens, and tags of HTML and XML."""
     pattern = (
@@ -102,16 +124,52 @@ def _without_tokens(text: str) -> str:
     return text if removed == text else " ".join(removed.split())
 
 
-def _without_pieces(text: str) -> str:
-    """Join the pieces of words of SentencePiece, GPT-2, BPE and WordPiece."""
-    for space in ("\u2581", "\u0120", "</w>"):
-        if space in text:
-            return "".join(text.split()).replace(space, " ").strip()
-    return re.sub(r"@@(?:\s+|$)|\s+##(?=\S)|\s*\uffed\s*", "", text)
+def _from_ends_of_words(text: str) -> str:
+    return "".join(text.split()).replace("</w>", " ").strip() if "</w>" in text else text
+
+
+def _from_sentencepiece(text: str) -> str:
+    if text.startswith("_") and text.count(" _") * 4 > text.count(" "):
+        text = re.sub(r"(?:^|\s)_", "\u2581", text)
+    return "".join(text.split()).replace("\u2581", " ").strip() if "\u2581" in text else text
+
+
+def _from_joints(text: str) -> str:
+    """Join pieces at subword-nmt's `@@`, OpenNMT's joiner and Moses' `@-@`."""
+    text = re.sub(r"\s*@([-/,.:])@\s*", r"\1", text)
+    return re.sub(r"@@(?:\s+|$)|\s+@@(?=\S)|\s*\uffed\s*", "", text)
+
+
+@cache
+def _byte_characters() -> dict[str, int]:
+    """Return the bytes by the characters that GPT-2's vocabulary has for them."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(others)}
+
+
+def _from_byte_pieces(text: str) -> str:
+    if "\u0120" in text or "\u010a" in text:
+        return " ".join(_decode_bytes("".join(text.split())).split())
+    return _by_word(_decode_bytes, text)
+
+
+def _decode_bytes(word: str) -> str:
+    known = _byte_characters()
+    if not re.search("[\u0100-\u0143]", word) or not all(char in known for char in word):
+        return word
+    try:
+        decoded = bytes(known[char] for char in word).decode()
+    except UnicodeDecodeError:
+        return word
+    return decoded if all(char.isprintable() or char.isspace() for char in decoded) else word
 
 
 def _by_word(decode: Callable[[str], str], text: str) -> str:
     return "".join(part if part.isascii() else decode(part) for part in re.split(r"([ \t\r\n]+)", text))
+
+
+# Escapes, encodings and Unicode
 
 
 def _unescaped(text: str) -> str:
@@ -127,6 +185,14 @@ def _unescaped(text: str) -> str:
     if plain == text:
         return text
     return _reread(plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip())
+
+
+def _from_url(text: str) -> str:
+    if not re.search(r"%[0-9A-Fa-f]{2}", text):
+        return text
+    from urllib.parse import unquote, unquote_plus
+
+    return (unquote if " " in text else unquote_plus)(text)
 
 
 def _without_entities(text: str) -> str:
@@ -160,29 +226,100 @@ def _visible(text: str) -> str:
     return re.sub(spaces, " ", re.sub(hidden, "", text))
 
 
+# Styles: only the score without them tells them from data that are like that
+
+_STRAIGHT = str.maketrans(
+    {
+        **dict.fromkeys("\u201c\u201d\u201e\u201f«»\u2033", '"'),
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a\u2032`\u00b4", "'"),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        "\u2026": "...",
+    }
+)
+_BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": "}"}
+
+
+def _is_tokenized(text: str) -> bool:
+    pattern = r"(?i)(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b|\w - \w"
+    return bool(re.search(pattern, text))
+
+
+def _tokenized(text: str) -> str:
+    """Put spaces around all marks, as every tokenizer does but for details."""
+    text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text))
+    text = re.sub(r"\s+(?=n't\b)", "", text).replace("``", '"').replace("''", '"')
+    return " ".join(re.findall(r"\w+|[^\w\s]", text))
+
+
+def _detokenized(text: str) -> str:
+    """Remove the spaces that tokenizers put around marks."""
+    pattern = r"\s+([-/':])\s+|\s+([,.;:!?%)\]])|([(\[])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
+    return re.sub(pattern, lambda found: found[1] or found[2] or found[3] or "", text)
+
+
+def _plain_letters(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).replace("ß", "ss")
+
+
+def _with_spaces(text: str) -> str:
+    return text if re.search(r"\s", text.strip()) else re.sub(r"[_+|·\u2423-]+", " ", text).strip()
+
+
+def _has_lost(text: str) -> bool:
+    return bool(re.search(r"(?<=\w)\?+(?=\w)|\ufffd", text))
+
+
+def _without_odd_letters(text: str) -> str:
+    return re.sub(r"[?\ufffd]+|[^\x00-\x7f]+", "", text)
+
+
+def _without_spaces(text: str) -> str:
+    return "".join(text.split())
+
+
+def _joined_letters(text: str) -> str:
+    if any(len(word) > 1 for word in text.split()):
+        return text
+    return " ".join("".join(word.split()) for word in re.split(r"\s{2,}", text.strip()))
+
+
+_DECODE = "decode them with the model's tokenizer"
 _ALONE = "write the text alone"
 _AS_IS = "write the characters themselves"
 
 FORMATS: tuple[Format, ...] = (
+    Format("are logical forms of WikiSQL", "write queries, SELECT … FROM table WHERE …", _without_logical_form, "{"),
     Format("are in code fences", _ALONE, _in_fence, "`~"),
     Format("are JSON or Python values", "write the text in them alone", _from_json, "{[('\""),
+    Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"),
     Format("have Markdown", "write plain text", _without_markdown, "*_`#>-+•.)"),
     Format("are in quotation marks", _ALONE, _without_quotes, "".join(_QUOTES)),
+    Format("are pieces of words (</w>)", _DECODE, _from_ends_of_words, "<"),
     Format("have special tokens or tags", "leave them out when you decode", _without_tokens, "<[_"),
-    Format(
-        "are pieces of words",
-        "decode them with the model's tokenizer",
-        _without_pieces,
-        "\u2581\u0120<#@\uffed",
-    ),
+    Format("are SentencePiece pieces (\u2581)", _DECODE, _from_sentencepiece, "\u2581_"),
+    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, BEYOND_ASCII),
+    Format("are WordPiece pieces (##)", _DECODE, partial(re.compile(r"\s+##(?=\S)").sub, ""), "#"),
+    Format("are BPE pieces (@@)", "join them", _from_joints, "@\uffed"),
     Format("have backslash escapes", _AS_IS, _unescaped, "\\"),
+    Format("are URL-encoded", "decode them", _from_url, "%"),
     Format("have HTML entities", _AS_IS, _without_entities, "&"),
     Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII),
-    Format(
-        "have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"
-    ),
+    Format("have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
+    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), BEYOND_ASCII),
+    Format("have full-width letters or ligatures", "write NFKC", partial(unicodedata.normalize, "NFKC"), BEYOND_ASCII),
+    Format("have lost letters (\ufffd or ?)", "read and write UTF-8", _without_odd_letters, "?\ufffd", _has_lost),
+    Format("have other marks in place of spaces", "write spaces", _with_spaces),
+    Format("have a space after each letter", "join them", _joined_letters),
+    Format("have no spaces", "write them between words", _without_spaces, looks=lambda text: len(text.split()) == 1),
+    Format("have spaces inside words", "join the pieces", _without_spaces, looks=lambda text: len(text.split()) > 1),
     Format("have several lines", "write the answer alone", _first_line),
     Format("are lower-cased", "keep their case", str.casefold, looks=lambda text: text[1:].islower()),
     Format("are in capital letters", "keep their case", str.casefold, looks=str.isupper),
-)
+    Format("have a capital in each word", "keep their case", str.casefold, looks=str.istitle),
+    Format("are tokenized", "join the tokens", _tokenized, looks=_is_tokenized),
+    Format("are tokenized", "join the tokens", _detokenized, looks=_is_tokenized),
+    Format("have typographic quotes or dashes", "write straight ones", lambda text: text.translate(_STRAIGHT)),
+    Format("have accents", "write letters as they are", _plain_letters),
+)  # fmt: skip
 """In the order in which they are decoded."""

@@ -27,9 +27,11 @@ _MISSING = re.compile(
 )
 """How tables and programs write a missing value: `<NA>` of pandas, `#N/A` of Excel, `[object Object]` of JavaScript."""
 _NO_ANSWER = re.compile(
-    r"no(?:t a)? ?(?:answers?|information)(?: (?:found|available|given|possible))?|not? (?:found|available|known)"
-    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown"
-    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?"
+    r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
+    r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
+    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown|idk|empty"
+    r"|unable to (?:answer|determine|say|tell)"
+    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
 )
 """What else stands for `unanswerable`, in lower case and without marks."""
 

@@ -1,4 +1,4 @@
-"""Mistakes that show in a file of answers as a whole: another format, another order.
+"""Mistakes that show in a file of answers as a whole: another format, another order, another language.
 
 A score near 0 is then no measure of the model. Nothing here changes a score: a sentence says why it is low. One rule
 finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once both are
@@ -8,6 +8,7 @@ decoded. Without gold answers, most answers must be in a format that none is in 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ def describe_format(given: GivenAnswers) -> str:
     found = _describe_most(given)
     are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
     fillers = [] if are_labels else list(describe_fillers(given))
+    if "lost letters" in found:  # as those of U+FFFD are, with what they cost
+        fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
     return ". ".join(filter(None, (*fillers, found)))
 
 
@@ -385,6 +388,46 @@ def _numbers(sample: _Sample) -> str:
     return ""
 
 
+def _language(sample: _Sample) -> str:
+    """Find answers in another script than gold answers, or sentences without the commonest words of these."""
+    if not sample.is_worded or sample.score > 50:
+        return ""
+    everywhere = [True] * len(sample.texts)
+    script, of_gold = _script(sample.texts), _script(sample.golds)
+    if script and of_gold and script != of_gold:
+        return sample.say(
+            everywhere, f"are mostly {script}, and gold answers are not: use the language of the task"
+        )
+    texts, golds = ([sample.read(text) for text in each] for each in (sample.texts, sample.golds))
+    counts = Counter(word for words in golds for word in words)
+    common = {word for word, count in counts.items() if count >= max(0.1 * len(golds), 3)}
+    share, gold_share = (
+        fmean(len(words & common) / (len(words) or 1) for words in each) for each in (texts, golds)
+    )
+    is_short = fmean(map(len, golds)) < _FEWEST or fmean(map(len, texts)) < 3
+    if (
+        is_short
+        or gold_share <= 0.15
+        or share >= 0.3 * gold_share
+        or fmean(sample.resemble(sample.golds)) > 0.3
+    ):
+        return ""
+    commonest = ", ".join(
+        word for word, _ in Counter(word for words in texts for word in words).most_common(4)
+    )
+    sentence = f"have hardly any words that are common in gold answers; their own commonest are {commonest}"
+    return sample.say(everywhere, f"{sentence}: are they in another language?")
+
+
+def _script(texts: Sequence[str]) -> str:
+    """Return the script of most letters: `Latin`."""
+    names = [
+        unicodedata.name(char, "").partition(" ")[0] for text in texts for char in text[:50] if char.isalpha()
+    ]
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    return name.capitalize() if count > 0.8 * len(names) else ""
+
+
 def _cut(sample: _Sample) -> str:
     """Find answers of which many are as long as the longest, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
@@ -401,4 +444,4 @@ def _cut(sample: _Sample) -> str:
     return ""
 
 
-_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _cut)
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _language, _cut)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -295,13 +295,30 @@ def _has_no_root(items: Sequence[str]) -> bool:
 
 
 _HEAD = re.compile("-?[0-9]{1,9}")
+_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
+_SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "BILOU": lambda tag: {"L": "E", "U": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "BMEWO or BMES": lambda tag: {"M": "I", "W": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
+    "tags with another mark after the letter (B_PER)": lambda tag: re.sub(
+        r"^([A-Za-z])\W?_?(?=.)", r"\1-", tag
+    ),
+    "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+}
+"""Conversions of other tags to the tags of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the scheme of chunk tags that are in none of the task's schemes; empty if it is unclear."""
+    """Return the name of chunk tags that are in none of the schemes: `BILOU`; empty if it is unclear."""
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
-    return next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), "")
+    if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
+        return other
+    for name, convert in _SPELLINGS.items():
+        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
+        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
+            return name
+    return ""
 
 
 def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:

@@ -81,7 +81,7 @@ def test_words_of_the_task_are_answers(
         *("N/A", "n/a", "none", "None", "nan", "null", "no answer", "No answer.", "<no answer>", "no_answer"),
         *("NoAnswer", "CANNOTANSWER", "unknown", "not answerable", "The question is unanswerable.", "I don't know"),
         *("not found", "The passage does not mention it.", "Cannot be answered"),
-        *("No answer found", "It is unanswerable", "impossible to answer"),
+        *("not in the passage", "No answer found", "It is unanswerable", "impossible to answer"),
         "Unanswerable question",
     ],
 )  # fmt: skip
@@ -114,3 +114,10 @@ def test_replacement_characters_are_named(texts: list[str], golds: list[str] | N
         if count
         else not said
     )
+
+
+def test_letters_that_are_lost_everywhere_are_named_once() -> None:
+    golds = [f"Caf\u00e9 number {at}" for at in range(20)]
+    said = describe([gold.replace("\u00e9", "\ufffd") for gold in golds], golds)
+    assert "U+FFFD" not in said or "lost letters" not in said
+    assert said

@@ -53,17 +53,26 @@ def test_gold_answers_look_like_themselves(task: str, which: int, home: Path, it
         assert describe(task, references, texts, known=False) == ""
 
 
+PLAIN = str.maketrans("äöüÄÖÜ", "aouAOU")
+GREEK = {ord("A") + at: ord("\u03b1") + at % 17 for at in range(60)}
+
+
 def pieces(text: str) -> str:
     return "\u2581" + text.replace(" ", " \u2581")
 
 
+def tokenized(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"([^\w\s])", r" \1 ", text)).strip()
+
+
 WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
-    "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "are pieces of words"),
+    "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "SentencePiece pieces"),
     "tokens": ("iwslt.en.de", "", lambda text: f"<s> {text} </s>", "special tokens or tags"),
     "entities": ("iwslt.en.de", "", lambda text: text.encode("ascii", "xmlcharrefreplace").decode(), "HTML entities"),
     "escapes": ("iwslt.en.de", "", lambda text: json.dumps(text)[1:-1], "backslash escapes"),
     "mojibake": ("iwslt.en.de", "", lambda text: text.encode().decode("latin-1"), "UTF-8 read in another encoding"),
-    "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "tokens or tags and are pieces"),
+    "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "special tokens or tags and are Sent"),
+    "no umlauts": ("iwslt.en.de", "", lambda text: text.translate(PLAIN), "gold answers have accents"),
     "lower case": ("iwslt.en.de", "chrf2", str.lower, "are lower-cased"),
     "capitals": ("iwslt.en.de", "chrf2", str.upper, "are in capital letters"),
     "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
@@ -71,8 +80,13 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "a prefix": ("squad", "", lambda text: f"The answer is {text}", "begin with 'The answer is'"),
     "a suffix": ("squad", "", lambda text: f"{text} (sure)", "end with '(sure)'"),
     "both": ("squad", "", lambda text: f"Well: {text} I think", "begin with 'Well:' and end with 'I think'"),
+    "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
     "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
+    "a URL": ("squad", "", lambda text: text.replace(" ", "%20"), "are URL-encoded"),
+    "spaces": ("squad", "", lambda text: text.replace(" ", "_"), "other marks in place of spaces"),
+    "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
+    "heads": ("ud.dep", "", tokenized, "are tokenized"),
     "fastText": ("sst", "", lambda text: f"__label__{text}", "begin with '__label__'"),
 }  # fmt: skip
 
@@ -85,7 +99,7 @@ def test_a_format_is_named_with_the_score_without_it(case: str, items: Answers) 
     assert phrase in said
     before, after = re.findall(r"score (\d+\.\d+) in \w+ instead of (\d+\.\d+)", said)[0][::-1]
     assert float(after) - float(before) >= 1
-    assert float(after) > 99
+    assert case in ("heads", "SQL", "no umlauts", "spaces", "a URL", "tokenized") or float(after) > 99
 
 
 @pytest.mark.parametrize(
@@ -122,7 +136,8 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
     references = items("squad")
     written = list(map(pieces, golds(references)))
     assert describe("squad", references, written, known=False).startswith(
-        "32 of 32 answers are pieces of words: decode them with the model's tokenizer; line 1 has "
+        "32 of 32 answers are SentencePiece pieces (\u2581): decode them with the model's tokenizer; "
+        "line 1 has "
     )
     assert describe("squad", references, written[:4], known=False) == ""
     assert describe("squad", references, [f"I say {text}" for text in golds(references)], known=False) == ""
@@ -141,6 +156,7 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and none has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
         (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, as of tokens"),
+        (lambda texts: [text.translate(GREEK) for text in texts], "are mostly Greek"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -152,7 +168,7 @@ def test_what_cannot_be_decoded(
     assert not any(gold in said for gold in golds(references) if gold not in change(golds(references)))
 
 
-def test_copies(home: Path, items: Answers) -> None:
+def test_copies_and_another_language(home: Path, items: Answers) -> None:
     store, references = Store(home), items("iwslt.en.de")
     prompts = {
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
@@ -167,6 +183,8 @@ def test_copies(home: Path, items: Answers) -> None:
     ):
         given = GivenAnswers(Text(), METRICS["bleu"], golds(references), texts, references, lambda: prompts)
         assert phrase in describe_format(given)
+    english = [prompts[item.id][1] for item in references]
+    assert "another language?" in describe("iwslt.en.de", references, english)
 
 
 @pytest.mark.parametrize(("right", "said"), [(0.9, True), (0.5, False)])
@@ -178,3 +196,16 @@ def test_swapped_labels(right: float, said: bool) -> None:
     references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
     given = GivenAnswers(Label(names), METRICS["em"], [*map(str, range(300))], texts, references)
     assert ("with labels swapped (contradiction, entailment)" in describe_format(given)) is said
+
+
+def test_a_metric_that_fails_is_no_error() -> None:
+    from dataclasses import replace
+
+    def fail(*_: object) -> list[tuple[float, ...]]:
+        raise ValueError("no")
+
+    metric = replace(METRICS["em"], statistics=fail)
+    references = [Item((f"a {at}",), id=str(at)) for at in range(9)]
+    texts = [f"a {at}</s>" for at in range(9)]
+    given = GivenAnswers(Text(), metric, texts, texts, references)
+    assert describe_format(given).startswith("9 of 9 answers have special tokens or tags")

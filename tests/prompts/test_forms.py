@@ -120,6 +120,12 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "tags", "looks"),
     [
+        ("IOB2", "B-X L-X O U-X", "BILOU"),
+        ("IOBES", "B-X L-X U-Y", "BILOU"),
+        ("IOBES", "b-x m-x e-x w-x", "BMEWO or BMES"),
+        ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
+        ("IOB2", "B_PER I_PER O", "tags with another mark after the letter (B_PER)"),
+        ("IOB2", "B-PER 0 0", "tags with another sign for O"),
         ("IOB2", "I-PER I-PER O", "IOB1"),
         ("IOB1", "B-PER I-PER O", "IOB2"),
         ("IOB2", "S-PER O", "IOBES"),
