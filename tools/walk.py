@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 25, "predict": 23, "prepare": 17, "train": 20}
+LIMITS = {"evaluate": 30, "predict": 23, "prepare": 17, "train": 21}
 """The most files that a walk may enter; the others are shown without a limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
