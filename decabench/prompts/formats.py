@@ -415,7 +415,9 @@ def _language(sample: _Sample) -> str:
     commonest = ", ".join(
         word for word, _ in Counter(word for words in texts for word in words).most_common(4)
     )
-    sentence = f"have hardly any words that are common in gold answers; their most common words are {commonest}"
+    sentence = (
+        f"have hardly any words that are common in gold answers; their most common words are {commonest}"
+    )
     return sample.say(everywhere, f"{sentence}: are they in another language?")
 
 
