@@ -295,7 +295,9 @@ class _TooLargeError(DecabenchError):
 
 
 def check_size(build: Callable[[], _Network]) -> _Network | None:
-    """Build a network without memory, and refuse one whose weights this machine cannot hold. Raises DecabenchError.
+    """Build a network without memory, and refuse one that this machine cannot train. Raises DecabenchError.
+
+    Training takes at least eight bytes for each weight: four for its value and four for its gradient.
 
     Returns the network, whose weights have no values; None if it cannot be built in this way, and is not checked.
     """
@@ -311,7 +313,7 @@ def check_size(build: Callable[[], _Network]) -> _Network | None:
             torch.device("meta"),
             torch.random.fork_rng(devices=[]),
             warnings.catch_warnings(),
-            _counted(_memory() // 4, _MOST_TENSORS, refuse),
+            _counted(_memory() // 8, _MOST_TENSORS, refuse),
         ):
             warnings.simplefilter("ignore")  # about tables of an empty vocabulary
             return build()

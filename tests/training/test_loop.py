@@ -53,9 +53,12 @@ def test_sizes_that_somebody_could_mean_are_taken(make_run, monkeypatch):
     """A hundred layers; a network that cannot fit is refused before any data is read, and before memory is taken."""
     model = MQANConfig(layers=100, dimension=512, hidden=1024, heads=8)
     state = torch.random.get_rng_state()
+    monkeypatch.setattr(tensors, "_memory", lambda: 64 * 10**9)
     check_run(make_run(model=model))
     assert torch.equal(torch.random.get_rng_state(), state)
-    monkeypatch.setattr(tensors, "_memory", lambda: 10**6)
+    monkeypatch.setattr(
+        tensors, "_memory", lambda: 24 * 10**9
+    )  # its 4e9 weights take 16 GB, and as much again
     with pytest.raises(DecabenchError, match=r"too large for this machine \([\d,]+ weights in"):
         check_run(make_run(model=model))
 
