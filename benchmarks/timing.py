@@ -26,16 +26,14 @@ class Timed:
         return f"{self.median:.3f} ({min(self.seconds):.3f}-{max(self.seconds):.3f})"
 
 
-def time_in_turn(
-    sides: Mapping[str, Callable[[], object]], repeats: int, shares: Mapping[str, int] | None = None
-) -> dict[str, Timed]:
-    """Return the CPU seconds of each side, divided by its share if it does the work of several."""
+def time_in_turn(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timed]:
+    """Return the CPU seconds of each side."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, run in sides.items():
             begun = time.process_time()
             run()
-            seconds[name].append((time.process_time() - begun) / (shares or {}).get(name, 1))
+            seconds[name].append(time.process_time() - begun)
     return {name: Timed(tuple(found)) for name, found in seconds.items()}
 
 

@@ -6,8 +6,9 @@ Answers are read as numbers; only the first reference counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from .base import (
@@ -107,14 +108,13 @@ def _moments(left: Iterable[float], right: Iterable[float], unreadable: Iterable
     ]
 
 
-def _pearson_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+def _moment_statistics(
+    scale: Callable[[Sequence[float]], list[float]],
+    predictions: Sequence[str],
+    references: Sequence[Reference],
+) -> list[Row]:
     predicted, gold, unreadable = _read_pairs(predictions, references)
-    return _moments(_centred(predicted), _centred(gold), unreadable)
-
-
-def _spearman_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    predicted, gold, unreadable = _read_pairs(predictions, references)
-    return _moments(ranks(predicted), ranks(gold), unreadable)
+    return _moments(scale(predicted), scale(gold), unreadable)
 
 
 def _spearman_influence(rows: Any) -> Any:
@@ -181,12 +181,8 @@ def _scatter(n: Any, total: Any, squares: Any) -> Any:
 _MOMENTS = ("x", "y", "xx", "yy", "xy")
 
 
-def _pearson_score(totals: Totals) -> Scores:
-    return {"pearson": _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
-
-
-def _spearman_score(totals: Totals) -> Scores:
-    return {"spearman": _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
+def _correlation_score(name: str, totals: Totals) -> Scores:
+    return {name: _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
 
 
 def _mse_score(totals: Totals) -> Scores:
@@ -212,8 +208,8 @@ PEARSON = Metric(
     signature="pearson|scale:100|centre:median|unreadable:farthest|refs:first|v:2",
     columns=("n", "x", "y", "xx", "yy", "xy", "unreadable"),
     headline="pearson",
-    statistics=_pearson_statistics,
-    score=_pearson_score,
+    statistics=partial(_moment_statistics, _centred),
+    score=partial(_correlation_score, "pearson"),
     scope="corpus",
     range=(-100.0, 100.0),
     depends_on_others=True,
@@ -227,8 +223,8 @@ SPEARMAN = replace(
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
     signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:2",
     headline="spearman",
-    statistics=_spearman_statistics,
-    score=_spearman_score,
+    statistics=partial(_moment_statistics, ranks),
+    score=partial(_correlation_score, "spearman"),
     influence=_spearman_influence,
 )
 

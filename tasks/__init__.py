@@ -10,14 +10,13 @@ from decabench.tasks.outputs import (
     Tags,
     Text,
     Tree,
-    default_metric,
     describe_output,
     find_alike,
     find_fault,
     find_lost_word,
     write_chunks,
 )
-from decabench.tasks.overlap import NORMALISATION, Compared, Overlap, find_overlap, normalise
+from decabench.tasks.overlap import NORMALISATION, Compared, Overlap, find_overlap
 from decabench.tasks.preparation import (
     Preparation,
     Request,
@@ -41,11 +40,9 @@ from decabench.tasks.store import (
     References,
     SplitRecord,
     Store,
-    fingerprint_line,
     home_folder,
     include_option,
     load,
-    units_line,
 )
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -119,7 +116,6 @@ __all__ = [
     "available_splits",
     "context_limits",
     "default_form",
-    "default_metric",
     "describe_absent",
     "describe_missing",
     "describe_output",
@@ -127,7 +123,6 @@ __all__ = [
     "find_fault",
     "find_lost_word",
     "find_overlap",
-    "fingerprint_line",
     "fixed",
     "get_suite",
     "get_task",
@@ -139,7 +134,6 @@ __all__ = [
     "load",
     "matched",
     "nest_units",
-    "normalise",
     "number_units",
     "prepare",
     "prepare_all",
@@ -148,7 +142,6 @@ __all__ = [
     "select_suite",
     "select_tasks",
     "tasks_with_split",
-    "units_line",
     "unquoted",
     "wrapped",
     "write_chunks",

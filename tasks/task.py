@@ -273,17 +273,6 @@ class Task:
         return isinstance(self.output, Text) and self.output.extractive
 
     @property
-    def may_withhold(self) -> bool:
-        """Whether answers may be left out of a submission: they may not be passed on, or repeat texts that may not."""
-        return not self.redistributable or self.withhold_texts
-
-    @property
-    def withholds_answers(self) -> bool:
-        """Whether a model's answers may not be redistributed, because of the licence or because they may quote
-        withheld texts."""
-        return not self.redistributable or (self.withhold_texts and isinstance(self.output, Text))
-
-    @property
     def answer_form(self) -> AnswerForm:
         """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None

@@ -244,7 +244,7 @@ def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, 
     if shots:
         rows = store.read(task.name, split, ("question", "context"))
         evaluated = ((row["question"], row["context"]) for row in rows)
-        drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed).shots
+        drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed)
     prompting = make_prompting(task, load_template("default"), None, drawn)
     record = store.record(task.name, split)
     names = dict.fromkeys((task.metric, *task.secondary))

@@ -1,15 +1,10 @@
 from .baselines import OracleSetting as OracleSetting
-from .baselines import copy_context as copy_context
-from .baselines import first_choice as first_choice
-from .baselines import lead_3 as lead_3
 from .baselines import majority as majority
 from .baselines import most_frequent_tag as most_frequent_tag
 from .baselines import oracle as oracle
-from .baselines import random_answer as random_answer
 from .protocol import Answer as Answer
 from .protocol import Backend as Backend
 from .protocol import Failure as Failure
-from .protocol import Finish as Finish
 from .protocol import Header as Header
 from .protocol import ModelOptions as ModelOptions
 from .protocol import OptionInfo as OptionInfo

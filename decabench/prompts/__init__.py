@@ -15,7 +15,7 @@ from decabench.prompts.messages import (
     make_prompting,
     show,
 )
-from decabench.prompts.shots import DrawnShots, Shot, select_shots
+from decabench.prompts.shots import Shot, select_shots
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
 from decabench.prompts.turns import ReasoningTags, check_reasoning_tags
 
@@ -24,7 +24,6 @@ __all__ = [
     "EXTRACTION_VERSION",
     "PROMPT_VERSION",
     "AnswerForms",
-    "DrawnShots",
     "Extracted",
     "GivenAnswers",
     "LabelForms",

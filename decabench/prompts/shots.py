@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decabench.errors import MissingDataError
 from decabench.tasks import Example, Task
 
-__all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "DrawnShots", "Shot", "select_shots"]
+__all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "Shot", "select_shots"]
 
 LONGEST = 2_000
 """Characters of a shot (some 500 tokens); longer ones are used only if there are too few shorter ones."""
@@ -37,18 +37,6 @@ class Shot:
     """The text that the question is about."""
     answer: str
     """Its first answer."""
-
-
-@dataclass(frozen=True)
-class DrawnShots:
-    """The shots that were drawn, and what they were drawn from."""
-
-    shots: tuple[Shot, ...]
-    """The shots, in the order in which they are shown."""
-    excluded: int = 0
-    """Training examples left out because they, or their context, are in the evaluated split."""
-    usable: int = 0
-    """Training examples that could have been drawn."""
 
 
 def _normal(text: str) -> bytes:
@@ -112,9 +100,8 @@ def select_shots(
     evaluated: Iterable[tuple[str, str]],
     n: int,
     seed: int = 0,
-    longest: int = LONGEST,
-) -> DrawnShots:
-    """Draw n worked examples from the training split, none of which is in the evaluated split.
+) -> tuple[Shot, ...]:
+    """Draw n worked examples from the training split, in the order to show them; none is in the evaluated split.
 
     `evaluated` are pairs of question and context. The draw depends on the sha256 of seed, task and id, so it is
     the same everywhere, whatever the order of the data. If there are few different answers, each is shown in turn.
@@ -122,7 +109,7 @@ def select_shots(
     are too few.
     """
     if n <= 0:
-        return DrawnShots(())
+        return ()
     barred, best, by_answer = _Evaluated(evaluated), _Best(n), dict[str, _Best]()
     excluded = usable = 0
     for example in training:
@@ -132,7 +119,7 @@ def select_shots(
         usable += 1
         shot = Shot(example.id, example.question, example.context, example.answers[0])
         size = len(shot.question) + len(shot.context) + len(shot.answer)
-        key = (max(0, size - longest), _drawn(seed, task.name, shot.id))
+        key = (max(0, size - LONGEST), _drawn(seed, task.name, shot.id))
         best.add(key, shot)
         if shot.answer in by_answer or len(by_answer) <= FEW_LABELS:
             by_answer.setdefault(shot.answer, _Best(n)).add(key, shot)
@@ -143,7 +130,7 @@ def select_shots(
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()
-    return DrawnShots(tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0])), excluded, usable)
+    return tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0]))
 
 
 def _drawn(seed: int, task: str, id: str) -> int:

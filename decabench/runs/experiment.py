@@ -50,7 +50,6 @@ from decabench.tasks import (
 
 __all__ = [
     "RUN_TOML",
-    "BaselineError",
     "Experiment",
     "Forecast",
     "Outcome",
@@ -136,10 +135,6 @@ class Experiment:
     """How answers are compared with the baselines'."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The settings as they were given, which the submission keeps."""
-
-
-class BaselineError(DecabenchError):
-    """A baseline is neither a submission nor a predictor's name."""
 
 
 class _Setting(NamedTuple):
@@ -525,7 +520,7 @@ def _require_baselines(experiment: Experiment) -> None:
             try:
                 require_name(baseline, PREDICTORS, "baseline or submission")
             except UnknownNameError as error:
-                raise BaselineError(f"{error} Give a submission's folder, or one of these.") from error
+                raise DecabenchError(f"{error} Give a submission's folder, or one of these.") from error
 
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:

@@ -521,7 +521,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
             for row in store.read(task.name, run.split, ("question", "context"))
         )
         training = store.examples(task.name, "train")
-        shots = select_shots(task, training, evaluated, count, run.options.seed).shots
+        shots = select_shots(task, training, evaluated, count, run.options.seed)
     prompting = make_prompting(task, load_template(run.prompts.template), run.prompts.system, shots)
     if wording is None:
         return prompting

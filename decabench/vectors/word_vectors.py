@@ -60,19 +60,23 @@ class Vectors(Protocol):
 
 
 @dataclass(frozen=True)
-class WordVectors:
-    """A vector for each word of a list."""
+class _IndexedRows:
+    """The rows of a matrix, by name."""
 
     matrix: Matrix
     """(rows, dimension), in memory or mapped from a file."""
     index: Mapping[str, int]
-    """Word to row."""
+    """Word or n-gram to row."""
     digest: str
     """The SHA-256 digest of the files, as `sha256:HEX`."""
 
     @property
     def dimension(self) -> int:
         return int(self.matrix.shape[1])
+
+
+class WordVectors(_IndexedRows):
+    """A vector for each word of a list."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Look up words, (words, dimension), without their half-spaces: first as written, then in lower case."""
@@ -86,20 +90,8 @@ class WordVectors:
         return row if row >= 0 else self.index.get(word.lower(), -1)
 
 
-@dataclass(frozen=True)
-class NgramVectors:
+class NgramVectors(_IndexedRows):
     """A vector for each character n-gram; a word is the mean of its n-grams (Hashimoto et al. 2016)."""
-
-    matrix: Matrix
-    """(n-grams, dimension)"""
-    index: Mapping[str, int]
-    """n-gram to row."""
-    digest: str
-    """The SHA-256 digest of the file, as `sha256:HEX`."""
-
-    @property
-    def dimension(self) -> int:
-        return int(self.matrix.shape[1])
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Average the known n-grams of each word, (words, dimension); zeros if none is known."""

@@ -7,7 +7,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
 
 from decabench.tasks import TASKS, Example, SplitRecord, Store
-from papers.encode_words import encode_words, find_words
+from decabench.vectors import open_vectors
+from papers.encode_words import encode_words, find_words, main
 from tests.models.encoders import write_encoder
 
 WORDS = ["good", "heartwarming", "bad", "goodness", "unseen"]
@@ -55,3 +56,14 @@ def test_words_are_those_of_all_texts_the_most_frequent_first(tmp_path):
     words = find_words(store, ["sst"])
     assert words[0] == "good"
     assert sorted(words) == sorted("? a awful bad dull film fine good or poor".split())
+
+
+def test_vectors_are_read_again(home, encoder, tmp_path, monkeypatch):
+    output = tmp_path / "vectors.npy"
+    arguments = [str(encoder), "--tasks", "schema", "--home", str(home), "--output", str(output)]
+    monkeypatch.setattr("sys.argv", ["encode_words.py", *arguments])
+    main()
+    vectors = open_vectors(str(output))
+    assert vectors.dimension == 8
+    words = find_words(Store(home), ["schema"])
+    np.testing.assert_allclose(vectors.rows(words), encode_words(encoder, words))

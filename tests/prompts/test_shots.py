@@ -8,22 +8,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.prompts.shots import LONGEST, SHARED_CONTEXT, Shot, select_shots
+from decabench.prompts.shots import LONGEST, SHARED_CONTEXT, select_shots
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from tests.tasks.fixtures import SAMPLED
 
 TASK = TASKS["squad"]
-
-
-def choose_shots(*arguments: Any) -> tuple[Shot, ...]:
-    return select_shots(*arguments).shots
 
 
 def example(number: int, answer: str = "", context: str = "", question: str = "") -> Example:
@@ -40,7 +35,7 @@ TRAINING = [example(number) for number in range(50)]
 
 
 def ids(examples: list[Example], n: int, seed: int = 0) -> list[str]:
-    return [shot.id for shot in choose_shots(TASK, examples, [], n, seed)]
+    return [shot.id for shot in select_shots(TASK, examples, [], n, seed)]
 
 
 def test_the_draw_is_by_the_sha256_of_seed_task_and_id() -> None:
@@ -56,7 +51,7 @@ def test_the_order_of_the_data_does_not_count_and_the_seed_does() -> None:
 
 
 def test_a_shot_has_the_first_answer() -> None:
-    (shot,) = choose_shots(TASK, TRAINING[:1], [], 1)
+    (shot,) = select_shots(TASK, TRAINING[:1], [], 1)
     assert (shot.question, shot.context, shot.answer) == (
         "Question 0?",
         "The context of number 0.",
@@ -69,9 +64,9 @@ def test_no_shots_read_nothing() -> None:
         raise MissingDataError("train is not prepared")
         yield
 
-    assert choose_shots(TASK, unread(), [], 0) == ()
+    assert select_shots(TASK, unread(), [], 0) == ()
     with pytest.raises(MissingDataError, match="train is not prepared"):
-        choose_shots(TASK, unread(), [], 1)
+        select_shots(TASK, unread(), [], 1)
 
 
 def test_what_is_evaluated_is_never_shown() -> None:
@@ -80,8 +75,7 @@ def test_what_is_evaluated_is_never_shown() -> None:
         (item.question.upper().replace(" ", "\n "), f" {item.context.lower()}") for item in TRAINING[:47]
     ]
     found = select_shots(TASK, TRAINING, evaluated, 3)
-    assert {shot.id for shot in found.shots} == {"t47", "t48", "t49"}
-    assert (found.excluded, found.usable) == (47, 3)
+    assert {shot.id for shot in found} == {"t47", "t48", "t49"}
     with pytest.raises(
         MissingDataError, match=r"squad: 4 shots .* has only 3 examples .*\(47 are\): use fewer"
     ):
@@ -92,31 +86,31 @@ def test_another_question_of_an_evaluated_context_is_not_shown_either() -> None:
     paragraph = "A paragraph of the data. " * 4
     training = [example(1, context=paragraph), example(2)]
     found = select_shots(TASK, training, [("Another?", paragraph), ("x", "y")], 1)
-    assert [shot.id for shot in found.shots] == ["t2"] and found.excluded == 1
+    assert [shot.id for shot in found] == ["t2"]
 
 
 def test_a_short_context_may_be_shared() -> None:
     """`Yes.` is no leak."""
     short = "y" * (SHARED_CONTEXT - 1)
-    assert select_shots(TASK, [example(1, context=short)], [("Another?", short), ("x", "z")], 1).excluded == 0
+    assert select_shots(TASK, [example(1, context=short)], [("Another?", short), ("x", "z")], 1)
 
 
 def test_one_context_for_all_is_no_leak() -> None:
     table = "One table for all the questions of a task. " * 9
-    assert select_shots(TASK, [example(1, context=table)], [("Another?", table)], 1).excluded == 0
+    assert select_shots(TASK, [example(1, context=table)], [("Another?", table)], 1)
 
 
 def test_labels_are_shown_in_turn() -> None:
     training = [example(number, "rare" if number % 10 == 0 else "common") for number in range(50)]
     for seed in range(5):
-        shown = Counter(shot.answer for shot in choose_shots(TASK, training, [], 4, seed))
+        shown = Counter(shot.answer for shot in select_shots(TASK, training, [], 4, seed))
         assert shown == {"rare": 2, "common": 2}
-    assert Counter(shot.answer for shot in choose_shots(TASK, training, [], 20)) == {"rare": 5, "common": 15}
+    assert Counter(shot.answer for shot in select_shots(TASK, training, [], 20)) == {"rare": 5, "common": 15}
 
 
 def test_answers_that_are_no_labels_are_not_evened_out() -> None:
     training = [example(number, f"answer {number}" if number < 20 else "common") for number in range(400)]
-    assert Counter(shot.answer for shot in choose_shots(TASK, training, [], 10))["common"] > 6
+    assert Counter(shot.answer for shot in select_shots(TASK, training, [], 10))["common"] > 6
 
 
 def test_long_ones_only_where_there_are_too_few_short() -> None:
@@ -133,7 +127,7 @@ def test_memory_does_not_grow_with_the_training_split() -> None:
 
     def peak(count: int) -> int:
         tracemalloc.start()
-        choose_shots(TASK, stream(count), [], 5)
+        select_shots(TASK, stream(count), [], 5)
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return used
@@ -150,7 +144,7 @@ def test_the_sample(home: Path, task: str) -> None:
             (" ".join(row["question"].lower().split()), " ".join(row["context"].lower().split()))
             for row in store.read(task, split)
         ]
-        shots = choose_shots(TASKS[task], store.examples(task, "train"), evaluated, 3)
+        shots = select_shots(TASKS[task], store.examples(task, "train"), evaluated, 3)
         training = {row["id"]: row for row in store.read(task, "train")}
         assert len({shot.id for shot in shots}) == 3
         for shot in shots:
@@ -167,4 +161,4 @@ def test_the_sample(home: Path, task: str) -> None:
 
 def test_each_task_draws_its_own() -> None:
     other = replace(TASK, name="other")
-    assert ids(TRAINING, 5) != [shot.id for shot in choose_shots(other, TRAINING, [], 5)]
+    assert ids(TRAINING, 5) != [shot.id for shot in select_shots(other, TRAINING, [], 5)]

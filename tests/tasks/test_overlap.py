@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import Store, find_overlap, normalise
+from decabench.tasks import Store, find_overlap
 from decabench.tasks.example import Example
-from decabench.tasks.overlap import Overlap
+from decabench.tasks.overlap import Overlap, normalise
 from tests.tasks.conftest import PreparedSuites
 
 
