@@ -287,7 +287,7 @@ complete_suite = _completing(_suite_names)
 complete_metric = _completing(lambda context: import_module("decabench.metrics").METRICS)
 complete_predictor = _completing(lambda context: import_module("decabench.predictors").predictor_names())
 
-SPLIT = click.Choice(["train", "validation", "test"])
+SCORED_SPLITS = ("validation", "test")
 
 home_option = click.option(
     "--home",
@@ -367,9 +367,12 @@ def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Cal
     return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 
 
-def split_option(default: str | None, text: str) -> Callable[[Command], Command]:
+def split_option(
+    default: str | None, text: str, splits: Sequence[str] = ("train", *SCORED_SPLITS)
+) -> Callable[[Command], Command]:
     """Make `--split` with a default and a help text."""
-    return click.option("--split", type=SPLIT, default=default, show_default=default is not None, help=text)
+    choice = click.Choice(splits)
+    return click.option("--split", type=choice, default=default, show_default=default is not None, help=text)
 
 
 def processes(jobs: int | None) -> int:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import echo, folded, is_set, note, write_json
-from decabench.commands._options import home_option, include_option, submission_argument, tasks_option
+from decabench.commands._options import (
+    chosen_tasks,
+    home_option,
+    include_option,
+    split_option,
+    submission_argument,
+    tasks_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +30,7 @@ __all__ = ["check"]
 @click.command()
 @submission_argument
 @tasks_option
-@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Check only this split.")
+@split_option(None, "Check only this split.")
 @click.option(
     "--ids",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -47,7 +54,6 @@ def check(
 
     Exits with 1 if there are faults, and with 3 if the only fault is that the data for some file is not prepared.
     """
-    from decabench.commands._options import chosen_tasks
     from decabench.submission import check_submission, read_id_list
     from decabench.tasks import Store, home_folder, known_tasks
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import TableColumn, echo, folded, is_set, print_table, write_json
-from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
+from decabench.commands._options import (
+    SCORED_SPLITS,
+    chosen_tasks,
+    home_option,
+    include_option,
+    jobs_option,
+    processes,
+    split_option,
+    tasks_option,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,13 +36,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 @click.argument("a", type=_SUBMISSION)
 @click.argument("b", type=_SUBMISSION)
 @tasks_option
-@click.option(
-    "--split",
-    type=click.Choice(["validation", "test"]),
-    default="validation",
-    show_default=True,
-    help="Split to compare on.",
-)
+@split_option("validation", "Split to compare on.", SCORED_SPLITS)
 @click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
 @click.option(
     "--flips",
@@ -80,7 +83,6 @@ def compare(
     agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method.
     Whole units are resampled, such as articles or dialogues. The examples on which B loses most are shown.
     """
-    from decabench.commands._options import chosen_tasks
     from decabench.scoring import compare as run
     from decabench.tasks import select_suite
 

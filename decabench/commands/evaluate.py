@@ -11,12 +11,15 @@ import click
 
 from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
 from decabench.commands._options import (
+    SCORED_SPLITS,
+    chosen_tasks,
     home_option,
     include_option,
     jobs_option,
     log_option,
     output_option,
     processes,
+    split_option,
     submission_argument,
     tasks_option,
 )
@@ -38,13 +41,7 @@ __all__ = ["evaluate"]
 @click.command()
 @submission_argument
 @tasks_option
-@click.option(
-    "--split",
-    type=click.Choice(["validation", "test"]),
-    default="validation",
-    show_default=True,
-    help="Split to score.",
-)
+@split_option("validation", "Split to score.", SCORED_SPLITS)
 @output_option(
     "Folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
     "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw]",
@@ -110,7 +107,6 @@ def evaluate(
     import json
 
     from decabench.commands._console import start_clock, write_run_file
-    from decabench.commands._options import chosen_tasks
     from decabench.scoring import (
         ScoringOptions,
         require_left_out,

@@ -12,10 +12,12 @@ import click
 from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
+    SCORED_SPLITS,
     complete_task,
     hidden_option,
     home_option,
     include_option,
+    split_option,
     submission_argument,
 )
 from decabench.text import terminal_safe
@@ -55,13 +57,7 @@ _MOST_WORDS = 400
     shell_complete=complete_task,
     help="The task to show.  [default: the only one that was answered]",
 )
-@click.option(
-    "--split",
-    type=click.Choice(["validation", "test"]),
-    default="validation",
-    show_default=True,
-    help="The split.",
-)
+@split_option("validation", "The split.", SCORED_SPLITS)
 @click.option("--wrong", is_flag=True, help="Only examples that are wrong, or right only in part.")
 @click.option("--right", is_flag=True, help="Only examples that are right.")
 @click.option(

@@ -42,7 +42,6 @@ __all__ = [
     "BrokenFileError",
     "Limits",
     "PredictionFile",
-    "answers_digest",
     "describe_other_form",
     "numbered_lines",
     "predictions_folder",
@@ -653,22 +652,14 @@ def _read_plain(path: Path, kind: AnswerKind, limits: Limits) -> dict[str, str] 
     return found
 
 
-def answers_digest(answers: Mapping[str, str]) -> str:
+def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
     """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id.
 
     It does not depend on compression, the order of lines, blank lines or other keys.
     """
-    return _pairs_digest((id_, answers[id_]) for id_ in sorted(answers))
-
-
-def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
-    """Compute `answers_digest` of answers whose ids stand in a sequence of their own."""
-    return _pairs_digest((ids[at], texts[at]) for at in sorted(range(len(ids)), key=ids.__getitem__))
-
-
-def _pairs_digest(pairs: Iterable[tuple[str, str]]) -> str:
     digest, quote = hashlib.sha256(), encode_basestring
-    lines = (f"[{quote(id_)},{quote(answer)}]\n" for id_, answer in pairs)
+    in_order = sorted(range(len(ids)), key=ids.__getitem__)
+    lines = (f"[{quote(ids[at])},{quote(texts[at])}]\n" for at in in_order)
     while some := "".join(islice(lines, 1_000)):
         digest.update(some.encode())
     return f"sha256:{digest.hexdigest()}"

@@ -20,11 +20,11 @@ from decabench.submission.answers import (
     Limits,
     PredictionFile,
     _parse_line,
-    answers_digest,
     describe_other_form,
     read_answers,
     read_details,
     read_lines,
+    texts_digest,
 )
 from decabench.submission.metadata import Marks
 
@@ -184,10 +184,15 @@ def test_a_flood_is_counted_in_little_memory(tmp_path):
     assert reader.unlisted == {("predictions/squad.validation.jsonl", "bad-json"): 980}
 
 
+def digest_of(file):
+    answers = read_answers(file)
+    return texts_digest(list(answers), list(answers.values()))
+
+
 def test_the_digest_is_that_of_the_canonical_lines(tmp_path):
     file = prediction_file(tmp_path, b'{"id": "b", "answer": "\\u00fc"}\n{"id": "a", "answer": "x\\n"}\n')
     canonical = '["a","x\\n"]\n["b","ü"]\n'
-    assert answers_digest(read_answers(file)) == f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+    assert digest_of(file) == f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
 def test_the_digest_knows_only_ids_and_answers(tmp_path):
@@ -197,12 +202,12 @@ def test_the_digest_knows_only_ids_and_answers(tmp_path):
         json.dumps({"answer": answer, "z": 1, "id": id_}, ensure_ascii=False) for id_, answer in answers
     ]
     digests = {
-        answers_digest(read_answers(prediction_file(tmp_path, "\n".join(order).encode(), compress)))
+        digest_of(prediction_file(tmp_path, "\n".join(order).encode(), compress))
         for order in (lines, lines[::-1], spaced)
         for compress in COMPRESSIONS
     }
     assert len(digests) == 1
-    assert answers_digest(dict(answers[1:])) not in digests
+    assert texts_digest(*zip(*answers[1:], strict=True)) not in digests
 
 
 def test_many_zstd_frames_are_one_file(tmp_path):
