@@ -3,7 +3,7 @@
 config.toml                     the configuration; its vectors are files of the bundle
 vectors*, ngrams*               the vectors of the tasks' words, in half precision
 home/tasks/TASK/                the prepared data
-wheels/decabench-*.whl          this version of decabench
+site/decabench/                 this version of decabench
 """
 
 from __future__ import annotations

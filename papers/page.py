@@ -228,7 +228,7 @@ def describe_progress(plan: Plan, place: Place) -> str:
     )
 
 
-def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
+def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
     """Say how many texts stand in training data, of how many tasks."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
@@ -343,7 +343,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             "\n".join(f"- {_indent(one)}" for one in said),
         ]
     parts += ["## To check a run, or train it", how_to(plan, place)]
-    if notes := [*plan.notes, *([describe_left_out(plan, place, left_out)] if left_out else [])]:
+    if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
         parts += ["## What to know first", *notes]
     for table in tables:
         if figures := results_table(plan, table, scored, place, without):

@@ -93,13 +93,13 @@ def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
         results = one.results(split)
         if results.exists():
             other = "" if split == one.plan.split else split
-            withheld = _read_withheld(one.submission, results, split, one.place)
+            withheld = _read_withheld(one.submission, results, split)
             found |= {key_of(task, other): own for task, own in withheld.items()}
             found |= _score(one.submission, split, one.plan, one.place)
     return found
 
 
-def _read_withheld(folder: Path, results: Path, split: str, place: Place) -> Mapping[str, ScoredTask]:
+def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, ScoredTask]:
     """Return the scores of withheld answers that have statistics, by task; older records have none.
 
     Raises DataError if they do not belong to the results.
