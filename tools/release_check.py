@@ -117,7 +117,7 @@ def attempt(python: str, package: Path, folder: Path) -> str:
     checked = run(tool / "decabench", "metrics", "selftest", cwd=work, env=environment).splitlines()[-1]
     demo = run("sh", "tools/demo.sh", cwd=work, env=environment)
     example = run(tool / "decabench", "run", "examples/run.toml", cwd=work, env=environment)
-    if "Results: 2 verified." not in demo or "Against majority" not in example:
+    if not all("against majority" in shown and "Board: " in shown for shown in (demo, example)):
         sys.exit(f"The demo did not show what it should:\n{demo}{example}")
     if size > MOST:
         sys.exit(f"The base install takes {size:.0f} MB, more than {MOST}.")
@@ -148,7 +148,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:
             print(f"Python {name}: {attempt(python, installed, Path(folder))}", flush=True)
     if absent := [name for name in VERSIONS if name not in found and not given.only]:
-        print(f"Not tried, for there is none here: Python {', '.join(absent)}")
+        print(f"Not tried because it is not installed here: Python {', '.join(absent)}")
     if not found:
         sys.exit(1)
 
