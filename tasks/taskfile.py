@@ -62,7 +62,6 @@ _DATA_KEYS = (
     "answer",
     "id",
     "units",
-    "group",
 )
 _ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
 _MODEL_KEYS = ("output", "prompt", "variants", "context_limit", "redistributable", "withhold_texts")
@@ -161,11 +160,7 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
 
 
 def _read_units(file: TomlTable) -> tuple[str, ...]:
-    """Read the columns of `units`, outermost first; `group` is an earlier name for a single one."""
-    if "units" in file and "group" in file:
-        file.fault("'group' is the earlier name of 'units': give one of them.")
-    if "group" in file:
-        return tuple(filter(None, [file.string("group", "")]))
+    """Read the columns of `units`, outermost first."""
     columns = file.strings("units", ())
     if len(set(columns)) < len(columns):
         file.fault(f"'units' must name each column once, not {', '.join(columns)}.")

@@ -20,13 +20,12 @@ import pytest
 
 from decabench.exchange import FORMATS, HARNESSES, TRACKERS
 from decabench.exchange.result_exports import TABLES
-from decabench.tasks.taskfile import _KEYS
+from decabench.tasks.taskfile import _KEYS as KEYS
 from tests.processes import with_decabench
 from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
-KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""

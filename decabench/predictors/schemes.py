@@ -60,19 +60,13 @@ PREDICTORS: dict[str, PredictorFactory] = {
 }
 """The floor and ceiling of every leaderboard: predictors that know nothing, and one that knows the answers."""
 
-_OLD_SCHEME = "mqan"
-"""The earlier name of `trained`, which is still read but no longer named."""
-
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
     "openai": "decabench.predictors.openai.server",
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
-    _OLD_SCHEME: "decabench.predictors.trained",
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
-
-_NAMED = tuple(scheme for scheme in SCHEMES if scheme != _OLD_SCHEME)
 
 GROUP = "decabench.predictors"
 """The entry-point group of packages that provide predictors."""
@@ -103,12 +97,12 @@ def find_predictor(name: str) -> Any:
         try:
             return load_object(name)
         except UnknownNameError as error:
-            near = near_matches(scheme, _NAMED, 1)
+            near = near_matches(scheme, SCHEMES, 1)
             raise UnknownNameError(
                 f"{error} Did you mean {near[0]}:{target}?" if near else str(error)
             ) from error
     points = plugin_names(GROUP)
-    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in _NAMED), "package.module:object")
+    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES), "package.module:object")
     try:
         return load_entry_point(points[require_name(name, known, "predictor")])
     except UnknownNameError as error:
@@ -148,7 +142,7 @@ def _likely_form(name: str) -> str:
 
 def predictor_names() -> list[str]:
     """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
-    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in _NAMED)]
+    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES)]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`trained:CHECKPOINT`: a model that `decabench train` made. `mqan:CHECKPOINT` is its old name."""
+"""`trained:CHECKPOINT`: a model that `decabench train` made."""
 
 from __future__ import annotations
 

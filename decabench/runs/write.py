@@ -100,9 +100,6 @@ HALF_WRITTEN = ".partial"
 RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
 
-_OLD_LOCK = ".lock"
-"""The lock that earlier versions left in the folder of journals."""
-
 _MOST_SERVED = 10
 """The most models per task that submission.toml lists; a server that names more is not naming models."""
 
@@ -191,7 +188,6 @@ def _locked(folder: Path) -> Iterator[None]:
     _require_own_files(folder)
     with lock_submission(folder):
         sweep_temporary(folder, recursive=True)
-        (folder / JOURNAL / _OLD_LOCK).unlink(missing_ok=True)
         try:
             yield
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -291,12 +290,9 @@ def _write_cache(entry: Path, data: TrainingData) -> None:
     with atomic_file(entry) as file:
         file.write(save(arrays, {name: json.dumps(value) for name, value in content.items()}))
     for other in entry.parent.iterdir():
-        last_used = max((path.stat().st_mtime for path in (other, *other.glob("*"))), default=0.0)
+        last_used = other.stat().st_mtime
         if other != entry and time.time() - last_used > _UNUSED_DAYS * 86_400:
-            if other.is_dir():  # of an earlier version
-                shutil.rmtree(other, ignore_errors=True)
-            else:
-                other.unlink(missing_ok=True)
+            other.unlink(missing_ok=True)
 
 
 def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:

@@ -57,9 +57,6 @@ __all__ = [
 TRACKED = "tracked.json"
 """The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
 
-LOCK = ".lock"
-"""The file in a run's folder that earlier versions locked."""
-
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names in a run's folder of checkpoints."""
 
@@ -84,7 +81,6 @@ def is_unstarted(output: Path) -> bool:
         "tensorboard",
         "checkpoints",
         TRACKED,
-        LOCK,
     }:
         return False
     if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
@@ -93,7 +89,7 @@ def is_unstarted(output: Path) -> bool:
         return False
     written = output / "config.toml"
     if not written.exists():  # a run writes it before everything but its lock
-        return found <= {LOCK}
+        return not found
     try:
         if has_steps(output):
             return True

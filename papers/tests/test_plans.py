@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "plans"
 NAMES_OF_SUITES = ("suite.toml", "domains.toml")
 NOT_TRAINED = ("plan.toml", "submission.toml", *NAMES_OF_SUITES)
 CONFIGS = sorted(path for path in FOLDER.rglob("*.toml") if path.name not in NOT_TRAINED)
-GENERATED = ("less.1", "less.2", "less.3")  # by tools/make_related_tasks.py
+GENERATED = ("less.1", "less.2", "less.3")  # by papers/make_related_tasks.py
 SUITE_FILES = sorted(path for name in NAMES_OF_SUITES for path in FOLDER.rglob(name))
 
 

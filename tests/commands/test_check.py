@@ -1,4 +1,4 @@
-"""`decabench check`: exit codes, what it needs, what it prints. The faults themselves: tests/test_checker.py."""
+"""`decabench check`: exit codes, needs and output. The faults themselves: tests/submission/test_checker.py."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/test_evaluator.py."""
+"""`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/scoring/test_evaluator.py."""
 
 import json
 import re

@@ -254,7 +254,7 @@ def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
 def test_data_that_was_prepared_as_hidden_is_hidden_whatever_its_file_says_now(
     kept: Keeper, tmp_path: Path
 ) -> None:
-    """Nothing says `hidden` but the record of the data; `--examples all` used to show all."""
+    """Nothing says `hidden` but the record of the data."""
     write_tasks(tmp_path / "private", hidden=False)
     include = [part for path in kept.include for part in ("--include", tmp_path / "private" / path.name)]
     line = [

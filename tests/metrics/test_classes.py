@@ -137,7 +137,7 @@ def read_blocks(path):
 @pytest.mark.mirror
 @pytest.mark.skipif(not HIEN.is_dir(), reason=f"no {HIEN} (set DECABENCH_SHARED)")
 def test_the_most_frequent_tag_of_each_word_on_code_switched_text():
-    """MODELS.md, section 4: 68.1 accuracy, 55.6 macro and 67.4 weighted F1."""
+    """The code-switching paper's data: 68.1 accuracy, 55.6 macro and 67.4 weighted F1."""
     train, test = [], []
     for name in ("FB", "TWT", "WA"):
         blocks = read_blocks(HIEN / f"{name}_HI_EN_CR.txt")

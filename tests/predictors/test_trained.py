@@ -69,13 +69,12 @@ def test_a_task_that_it_was_not_trained_on_is_told(trained):
         make(setting("srl"))
 
 
-@pytest.mark.parametrize("scheme", ["trained", "mqan"])
-def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
+def test_every_family_has_its_label(make_run):  # noqa: F811
     for name, model in (("mqan", TINY.model), ("trained", ClassifierConfig(dimension=8))):
         run = make_run(name, model=model, tasks=("sst",))
         run_training(run)
-        made = make_backend(f"{scheme}:{run.output}", OPTIONS)
-        assert made.label == f"{name}:{name}"  # the old name stays MQAN's, as older journals have it
+        made = make_backend(f"trained:{run.output}", OPTIONS)
+        assert made.label == f"{name}:{name}"  # as in journals
         with made.open() as make:
             asked = questions(run, "sst")
             assert [id for id, _ in make(setting("sst")).stream(asked)] == [question.id for question in asked]
@@ -96,7 +95,7 @@ def test_a_beam_is_another_model(trained, home):
         options = ModelOptions(device="cpu", **options)
         planned = plan_run(
             Run(
-                f"mqan:{trained.output}",
+                f"trained:{trained.output}",
                 [TASKS["schema"]],
                 "validation",
                 Path(),
@@ -145,7 +144,7 @@ def test_a_beam_reaches_the_model(trained, monkeypatch):
 def test_a_run_with_a_beam_reuses_no_greedy_answers(trained, command, home, tmp_path):
     def predict(*options):
         return command(
-            *("predict", "--predictor", f"mqan:{trained.output}", "--tasks", "schema", "--home", home),
+            *("predict", "--predictor", f"trained:{trained.output}", "--tasks", "schema", "--home", home),
             *("--device", "cpu", "--limit", 5, "--output", tmp_path / "answers", *options),
         )
 

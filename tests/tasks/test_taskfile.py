@@ -124,10 +124,8 @@ def test_a_cell_larger_than_pythons_limit(request_for: Requests, tmp_path: Path)
         ({"context": "1979-05-27"}, "'context' must be a string"),
         ({"answer": None}, "'answer' is missing"),
         ({"id": "true"}, "'id' must be a string, not true"),
-        ({"group": "0"}, "'group' must be a string"),
         ({"units": '"number"'}, "'units' must be a list"),
         ({"units": '["number", "number"]'}, "'units' must name each column once, not number, number"),
-        ({"group": '"a"', "units": '["a"]'}, "'group' is the earlier name of 'units': give one of them"),
         ({"title": "3"}, "'title' must be a string"),
         ({"licence": "3"}, "'licence' must be a string"),
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
@@ -347,7 +345,7 @@ def test_what_else_a_file_may_say(tmp_path: Path) -> None:
             withhold_texts="true",
             context_limit='{ tokens = 400, longer = "skip" }',
             secondary='["accuracy", "nf1"]',
-            group='"country"',
+            units='["country"]',
         )
     )
     assert (task.redistributable, task.withhold_texts) == (False, True)
