@@ -3,7 +3,8 @@
 results/<split>/results.json                the summary of one evaluation
 results/<split>/statistics/<task>.parquet   a row for each example
 results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                an earlier summary with scores that the present answers do not give
+results/<split>/earlier.json                an earlier summary with scores that the present answers do not give;
+                                            the next ones are earlier-2.json, earlier-3.json, …
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -36,7 +38,6 @@ from decabench.tasks import DECATHLON, Store, home_folder
 from decabench.workers import collection_paused
 
 __all__ = [
-    "EARLIER",
     "Discrepancy",
     "TaskCheck",
     "VerifiedResults",
@@ -49,9 +50,6 @@ __all__ = [
     "verify_file",
     "write_results",
 ]
-
-EARLIER = "earlier.json"
-"""The name of a summary that was set aside."""
 
 
 def results_home(submission: Path) -> Path:
@@ -117,9 +115,16 @@ def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Pa
     if not is_lost or path.is_symlink():
         remove_file(path)
         return None
+    kept = _free_place(path)
     with storage_errors(path):
-        os.replace(path, path.with_name(EARLIER))
-    return path.with_name(EARLIER)
+        os.replace(path, kept)
+    return kept
+
+
+def _free_place(path: Path) -> Path:
+    """Return where to keep an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is free."""
+    names = (f"earlier{f'-{number}' if number > 1 else ''}.json" for number in count(1))
+    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
 
 
 def _has_other_scores(old: Results, new: Results | None, answered: Collection[str]) -> bool:

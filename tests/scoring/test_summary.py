@@ -60,9 +60,9 @@ def scores(folder: Path, name: str = "results.json") -> dict[str, float | None]:
     return {task: result.score for task, result in results.tasks.items()}
 
 
-def change(folder: Path, task: str) -> None:
+def change(folder: Path, task: str, lines: int = 3) -> None:
     path = folder / "predictions" / f"{task}.validation.jsonl"
-    path.write_text(path.read_text().replace('"answer": "', '"answer": "not ', 3))
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "not ', lines))
 
 
 def test_the_same_answers_give_the_same_bytes(few: Path, home: Path) -> None:
@@ -103,6 +103,16 @@ def test_scores_of_answers_that_are_no_longer_there_are_kept(few: Path, home: Pa
     assert scores(few, "earlier.json") == before and "squad" not in scores(few)
     assert score(few, home, tasks=["sst"]).earlier is None  # nothing replaces it without a reason
     assert scores(few, "earlier.json") == before
+
+
+def test_no_earlier_scores_replace_others(few: Path, home: Path) -> None:
+    folder, texts = few / "results" / "validation", []
+    kept = {"earlier.json": 3, "earlier-2.json": 12, "earlier-3.json": 32}
+    for name, lines in kept.items():
+        texts.append((folder / "results.json").read_text())
+        change(few, "sst", lines)
+        assert score(few, home).earlier == folder / name
+    assert [(folder / name).read_text() for name in kept] == texts
 
 
 def test_a_damaged_earlier_file_is_kept_too(few: Path, home: Path) -> None:
