@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -17,23 +16,11 @@ from typing import Any, NoReturn, TypeVar
 
 from decabench.errors import ModelError
 
-__all__ = ["collection_paused", "process_pool", "watched_process"]
+__all__ = ["process_pool", "watched_process"]
 
 Result = TypeVar("Result")
 
 _TERMINATED = 128 + signal.SIGTERM
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the search for reference cycles while many objects are made: it walks all of them again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

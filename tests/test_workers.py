@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.workers import collection_paused, process_pool
+from decabench.workers import process_pool
 from tests.processes import is_running, wait_until
 from tests.sources import ROOT
 
@@ -91,16 +90,3 @@ def test_workers_end_after_their_parent(tmp_path: Path, number: int, seconds: fl
 def test_an_error_of_a_worker_is_the_result() -> None:
     with process_pool(1) as pool, pytest.raises(ValueError, match="invalid literal"):
         pool.submit(int, "x").result()
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_collection_is_as_it_was_after_a_pause(enabled: bool) -> None:
-    before = gc.isenabled()
-    try:
-        gc.enable() if enabled else gc.disable()
-        with pytest.raises(ValueError), collection_paused():
-            assert not gc.isenabled()
-            raise ValueError
-        assert gc.isenabled() is enabled
-    finally:
-        gc.enable() if before else gc.disable()

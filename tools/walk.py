@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 30, "predict": 23, "prepare": 17, "train": 21}
+LIMITS = {"evaluate": 25, "predict": 23, "prepare": 17, "train": 21}
 """The most files that a walk may enter; the others are shown without a limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
@@ -109,7 +109,10 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
         "sub",
     ],
     "evaluate": lambda folder: ["evaluate", "--submission", "sub", "--tasks", "sst", "--jobs", "1"],
-    "leaderboard": lambda folder: ["leaderboard", "--submissions", "sub", "--output", "site"],
+    "leaderboard": lambda folder: [
+        *["leaderboard", "--submissions", "sub", "--output", "site"],
+        "--no-baselines",  # they are walks of predict
+    ],
     "train": lambda folder: [
         *["train", "--tasks", "sst", "--output", "run", "--set", "steps=2", "--set", "model.dimension=8"],
         *["--set", "model.hidden=8", "--set", 'vectors=["none:8"]', "--set", "validation_examples=4"],

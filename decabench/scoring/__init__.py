@@ -1,6 +1,5 @@
 """Scoring: from a submission and prepared data to results, intervals and comparisons."""
 
-from decabench.scoring.answer_counts import describe_forms
 from decabench.scoring.browsing import (
     Browsed,
     Chosen,
@@ -12,11 +11,21 @@ from decabench.scoring.browsing import (
 )
 from decabench.scoring.comparison import Compared, Comparison, compare
 from decabench.scoring.evaluator import (
+    WrittenResults,
+    describe_forms,
+    drop_results,
     evaluate,
+    read_rows,
     require_left_out,
+    results_files,
+    results_folder,
     score_submission,
     shown_ids,
+    statistics_path,
+    stored_metric,
     without_digests,
+    write_results,
+    write_statistics,
 )
 from decabench.scoring.examples import (
     ExamplesHead,
@@ -28,7 +37,6 @@ from decabench.scoring.examples import (
     open_examples,
 )
 from decabench.scoring.ledger import ScoredTask
-from decabench.scoring.metric_scores import find_metric, score_task
 from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.results import (
@@ -61,27 +69,16 @@ from decabench.scoring.significance import (
     student_t,
     total_interval,
 )
-from decabench.scoring.statistics import (
-    numbers_agree,
-    read_rows,
-    read_sample,
-    statistics_path,
-    stored_metric,
-    write_statistics,
-)
-from decabench.scoring.summary import (
+from decabench.scoring.task_results import ScoringOptions, find_metric, score_task
+from decabench.scoring.verification import (
     Discrepancy,
     TaskCheck,
     VerifiedResults,
-    WrittenResults,
-    drop_results,
-    results_files,
-    results_folder,
+    numbers_agree,
+    read_sample,
     verify,
     verify_file,
-    write_results,
 )
-from decabench.scoring.task_results import ScoringOptions
 
 __all__ = [
     "SAMPLE_NOTE",

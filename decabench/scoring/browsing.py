@@ -18,9 +18,8 @@ from decabench.scoring.examples import (
     find_courses,
     make_examples,
 )
-from decabench.scoring.metric_scores import find_metric
 from decabench.scoring.results import score_digits
-from decabench.scoring.task_results import ScoringOptions
+from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task, home_folder
 from decabench.text import excerpt

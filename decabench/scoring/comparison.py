@@ -11,7 +11,6 @@ from typing import Any
 from decabench.errors import SubmissionError
 from decabench.scoring.evaluator import score_submission
 from decabench.scoring.ledger import ScoredTask
-from decabench.scoring.metric_scores import find_metric
 from decabench.scoring.pairs import (
     LEVEL,
     RESAMPLES,
@@ -32,7 +31,7 @@ from decabench.scoring.results import (
     show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
-from decabench.scoring.task_results import ScoringOptions
+from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]

@@ -1,25 +1,87 @@
-"""Evaluation: from a submission and prepared data to scores, intervals and the statistics behind them."""
+"""Evaluation: from a submission and prepared data to scores and intervals, and to the files that hold them.
+
+results/<split>/results.json                the summary of one evaluation
+results/<split>/statistics/<task>.parquet   a row for each example, from which scores, intervals and tests follow
+results/<split>/examples/<task>.jsonl.gz    a line for each example
+results/<split>/earlier.json                an earlier summary with scores that the present answers do not give;
+                                            the next ones are earlier-2.json, earlier-3.json, …
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
-from decabench.files import Paths
-from decabench.metrics import Item
-from decabench.scoring.examples import ExamplesHead, ScoredExample, make_examples
+from decabench.files import (
+    Paths,
+    atomic_file,
+    make_folder,
+    read_errors,
+    remove_file,
+    require_within,
+    storage_errors,
+)
+from decabench.metrics import Item, Metric
+from decabench.prompts import (
+    AnswerForms,
+    GivenAnswers,
+    LabelForms,
+    describe_format,
+    forms_of,
+    possible_labels,
+    takes_for,
+)
+from decabench.scoring.examples import (
+    EXAMPLES,
+    ExamplesHead,
+    ScoredExample,
+    examples_path,
+    label_questions,
+    make_examples,
+    save_examples,
+)
 from decabench.scoring.ledger import Deferred, Ledger, ScoredTask
-from decabench.scoring.metric_scores import ids_of, select, worker_pool
-from decabench.scoring.results import Results, TaskResult, hidden_decimals
+from decabench.scoring.results import (
+    InvalidResultsError,
+    Results,
+    TaskResult,
+    hidden_decimals,
+    read_results_file,
+    write_results_file,
+)
 from decabench.scoring.significance import Sample, score_interval, total_interval
-from decabench.scoring.task_results import Job, ScoringOptions, score_job
-from decabench.submission import AnswerKind, PredictionFile, Submission, open_submission, read_answers
+from decabench.scoring.task_results import (
+    Job,
+    ScoringOptions,
+    find_metric,
+    ids_of,
+    score_job,
+    select,
+    worker_pool,
+)
+from decabench.submission import (
+    RESULTS,
+    AnswerKind,
+    PredictionFile,
+    Submission,
+    find_predictions,
+    open_submission,
+    read_answers,
+    read_prompts,
+    remove_results,
+    results_folders,
+)
 from decabench.tasks import (
+    DECATHLON,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -28,19 +90,41 @@ from decabench.tasks import (
     home_folder,
     include_option,
     known_tasks,
+    number_units,
     select_suite,
 )
 from decabench.text import excerpt
-from decabench.workers import collection_paused
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 __all__ = [
+    "STATISTICS",
+    "WrittenResults",
+    "describe_forms",
+    "drop_results",
     "evaluate",
     "known_to",
+    "read_rows",
     "require_left_out",
+    "results_files",
+    "results_folder",
+    "results_home",
     "score_submission",
     "shown_ids",
+    "statistics_path",
+    "stored_metric",
     "without_digests",
+    "write_results",
+    "write_rows",
+    "write_statistics",
 ]
+
+STATISTICS = "statistics"
+"""The folder of statistics next to `results.json`."""
 
 
 def evaluate(
@@ -126,7 +210,7 @@ def score_submission(
     texts behind them are read only when they are used. Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with collection_paused(), open_submission(submission) as opened:
+    with open_submission(submission) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(submission, opened, files, store, known)
@@ -313,3 +397,289 @@ def _require_same_data(
             f"{'; '.join(different)}; "
             "prepare the data it was made for, or predict again."
         )
+
+
+def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Iterator[str]:
+    """Yield sentences about answers in a form that scores as wrong: how many, examples, and advice."""
+    if not found.predictions:
+        return
+    forms = _count_forms(task, found, store, split)
+    if forms is not None and (sentence := forms.describe_forms()):
+        yield sentence
+        if forms.are_most:
+            return
+    read = partial(read_prompts, store, task.name, split)
+    ids, references = ids_of(found.references), None if found.hidden else found.references
+    metric, texts = find_metric(task.metric), found.predictions
+    given = GivenAnswers(task.output, metric, ids, texts, references, read, lambda: task.answer_form)
+    if sentence := describe_format(given):
+        yield sentence
+
+
+def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> LabelForms | AnswerForms | None:
+    """Count the answers that are labels, numbers, lists or states in another form; None for free text."""
+    if not isinstance(task.output, Label):
+        others = forms_of(task.output, find_metric(task.metric))
+        if others is not None:
+            for item, text in zip(found.references, found.predictions, strict=True):
+                others.add(item.id, text, "" if found.hidden else item.answers[0])
+        return others
+    forms = LabelForms(takes_for(find_metric(task.metric)))
+    questions = label_questions(task, store, split)
+    for id_, text in zip(ids_of(found.references), found.predictions, strict=True):
+        question = questions.get(id_, "")
+        forms.add(id_, text, possible_labels(task.output, question), question)
+    return forms
+
+
+# Files of results
+
+
+def results_home(submission: Path) -> Path:
+    """Return the folder of all results of a submission: `results` in it, or a folder next to an archive."""
+    return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
+
+
+def results_folder(submission: Path, results: Results) -> Path:
+    """Return the folder where results are written by default."""
+    suite = "" if results.suite == DECATHLON else f"-{results.suite.name}"
+    return results_home(submission) / f"{results.split}{suite}{'-raw' if results.answers == 'raw' else ''}"
+
+
+class WrittenResults(NamedTuple):
+    """Where results were written."""
+
+    path: Path
+    """The results file."""
+    earlier: Path | None
+    """The earlier results, if they have scores that the present answers do not give."""
+
+
+def write_results(
+    submission: str | Path,
+    folder: Path,
+    results: Results,
+    scored: Mapping[str, ScoredTask],
+    options: ScoringOptions,
+) -> WrittenResults:
+    """Write `results.json`, with the statistics and the scored examples of its tasks next to it.
+
+    An earlier `results.json` goes first and the new one comes last, so that a killed run leaves no contradiction.
+    Raises StorageError, also if a link leads out of the submission.
+    """
+    submission = Path(submission)
+    inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
+    require_within(submission if inside else folder, folder, folder / STATISTICS, folder / EXAMPLES)
+    make_folder(folder, "--output")
+    with open_submission(submission) as opened:
+        answered = {task for task, split in opened.files if split == results.split}
+        earlier = _set_aside(folder / "results.json", results, answered)
+        write_statistics(folder, scored)
+        known = known_to(opened, options)
+        for name, found in scored.items():
+            if found.sample is not None and not found.hidden:
+                save_examples(folder, *make_examples(opened, known[name], found, options))
+            else:
+                remove_file(examples_path(folder, name))
+    return WrittenResults(write_results_file(folder, results), earlier)
+
+
+def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Path | None:
+    """Remove an earlier results file, or rename it if it has scores that the present answers do not give."""
+    if not path.exists() and not path.is_symlink():
+        return None
+    try:
+        old = read_results_file(path)
+        is_lost = _has_other_scores(old, new, answered)
+    except InvalidResultsError:
+        old, is_lost = None, True
+    if new is not None and old is not None and old.to_json() == new.to_json():
+        return None
+    if not is_lost or path.is_symlink():
+        remove_file(path)
+        return None
+    kept = _free_place(path)
+    with storage_errors(path):
+        os.replace(path, kept)
+    return kept
+
+
+def _free_place(path: Path) -> Path:
+    """Return where to keep an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is free."""
+    names = (f"earlier{f'-{number}' if number > 1 else ''}.json" for number in count(1))
+    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
+
+
+def _has_other_scores(old: Results, new: Results | None, answered: Collection[str]) -> bool:
+    scored = {name: task.score for name, task in old.tasks.items() if task.score is not None}
+    if new is None:
+        return not scored.keys() <= {*answered}
+    if _subject(old) != _subject(new):
+        return bool(scored)
+    return any(
+        name not in answered or (name in new.tasks and new.tasks[name].score != score)
+        for name, score in scored.items()
+    )
+
+
+def _subject(results: Results) -> tuple[Any, ...]:
+    return results.submission["name"], results.split, results.suite.name, results.answers
+
+
+def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Remove the results that have a task and split whose answers are about to change, and return their folders.
+
+    `evaluate` gives the other tasks' scores again from the ledger. Results of tasks without answers are set aside.
+    Raises StorageError.
+    """
+    answered = find_predictions(folder)[0].keys() if changed else ()
+    stale = []
+    for results in results_folders(folder):
+        try:
+            old = read_results_file(results / "results.json")
+        except InvalidResultsError:
+            continue
+        if any((name, old.split) in changed for name in old.tasks):
+            require_within(folder, results)
+            _set_aside(
+                results / "results.json", None, {task for task, split in answered if split == old.split}
+            )
+            stale.append(results)
+    remove_results(folder, stale)
+    return tuple(results.relative_to(folder).as_posix() for results in stale)
+
+
+def results_files(submission: Path) -> list[Path]:
+    """Find the results files in a submission's folder, or next to an archive. Raises MissingDataError."""
+    folder = results_home(submission)
+    if found := sorted(folder.glob("*/results.json")):
+        return found
+    archived = "; the inside of an archive is not read" if submission.is_file() else ""
+    raise MissingDataError(f"There is no results.json in {folder}{archived}. Run decabench evaluate first.")
+
+
+# Files of statistics
+
+
+def statistics_path(folder: Path, task: str) -> Path:
+    """Return where a task's statistics are in a folder of results."""
+    return folder / STATISTICS / f"{task}.parquet"
+
+
+def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
+    """Write `statistics/<task>.parquet` for every task that was scored as a whole, and remove those of all others.
+
+    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is right, and
+    may contain the gold number itself. Raises StorageError.
+    """
+    for task, found in scored.items():
+        path = statistics_path(folder, task)
+        if found.sample is None or found.result.status != "scored" or found.hidden:
+            remove_file(path)
+            continue
+        columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
+        write_rows(path, found.result.metric, found.result.signature, columns, found.units)
+
+
+def write_rows(
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
+) -> None:
+    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
+
+    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
+    levels = enumerate(numbered.T.astype("int32"), start=1)
+    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
+    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
+        {"metric": metric, "signature": signature}
+    )
+    with atomic_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
+
+
+def _to_arrow(values: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    array = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _to_numpy(column: Any) -> Array:
+    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
+    import numpy as np
+
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
+
+
+_MOST_COLUMNS = 4_000
+"""More than 1,000 classes, the most that metrics count, take in a row, with units."""
+
+
+def open_statistics(source: Path | bytes) -> pq.ParquetFile:
+    """Open a file of statistics, or what was read of it. Raises errors of pyarrow, OSError and ValueError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(source, bytes):
+        return pq.ParquetFile(pa.BufferReader(source))
+    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
+        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
+
+
+def _name_of(source: Path | bytes) -> str:
+    return "A file of statistics" if isinstance(source, bytes) else str(source)
+
+
+def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
+    """Return the metric with the columns that a file, or what was read of it, has for the classes of its data.
+
+    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
+    """
+    import pyarrow as pa
+
+    if metric.find_classes is None:
+        return metric
+    name = _name_of(source)
+    try:
+        names = open_statistics(source).schema_arrow.names
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
+    return metric.for_columns(names)
+
+
+def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
+    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
+
+    The source is a file, or what was read of it. Levels are outermost first; files of earlier versions have one,
+    `group`. Raises DataError if the file is damaged, empty or has other columns.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        file = open_statistics(source)
+        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
+        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
+        table = file.read([*levels, *columns], use_threads=False)
+        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
+        rows = np.stack(
+            [_to_numpy(table.column(name)).astype(float) for name in columns]
+        ).T  # whole columns are read
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered units")
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(
+            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
+        ) from error
+    return units, rows

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decabench.errors import MetricError
 from decabench.metrics import METRICS, Item, Metric, evaluate, fold_label, read_change
 from decabench.prompts import extract, settle_form
-from decabench.scoring.metric_scores import find_metric
+from decabench.scoring.task_results import find_metric
 from decabench.tasks import (
     HIDDEN_ADVICE,
     Example,

@@ -1,28 +1,26 @@
-"""The result of a task: a file of answers is read, checked and scored on the prepared data."""
+"""The result of a task: a file of answers is read, checked, counted and scored by metrics on the prepared data."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from decabench.errors import DataError, MetricError, SubmissionError
+from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
 from decabench.files import Paths, file_digest, require_machine
-from decabench.metrics import Item
-from decabench.scoring.answer_counts import context_ceiling, count_answers, count_other_forms
-from decabench.scoring.ledger import Ledger, Scored, ScoredTask
-from decabench.scoring.metric_scores import (
-    TaskScores,
-    find_metric,
-    ids_of,
-    score_task,
-    select,
-    unit_numbers,
-)
+from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
+from decabench.plugins import load_entry_point, load_object, plugin_names
+from decabench.prompts import is_other_label
+from decabench.scoring.examples import label_questions
+from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
 from decabench.scoring.results import (
     DataUsed,
     LimitedRun,
@@ -35,14 +33,46 @@ from decabench.scoring.significance import Sample, describe_units, score_interva
 from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
+    AnswerLine,
     AnswerReader,
     PredictionFile,
     Submission,
     texts_digest,
 )
-from decabench.tasks import DECATHLON, References, SplitRecord, Store, Suite, Task, unquoted
+from decabench.tasks import (
+    DECATHLON,
+    METRIC_GROUP,
+    Label,
+    References,
+    SplitRecord,
+    Store,
+    Suite,
+    Tags,
+    Task,
+    Tree,
+    number_units,
+    unquoted,
+)
+from decabench.workers import process_pool
 
-__all__ = ["Job", "ScoringOptions", "score_job"]
+__all__ = [
+    "Job",
+    "ScoringOptions",
+    "TaskScores",
+    "context_ceiling",
+    "count_answers",
+    "count_other_forms",
+    "find_metric",
+    "ids_of",
+    "is_reachable",
+    "score_job",
+    "score_task",
+    "select",
+    "unit_numbers",
+    "worker_pool",
+]
+
+Example = TypeVar("Example", bound=Reference)
 
 
 @dataclass(frozen=True)
@@ -238,15 +268,12 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     ids = ids_of(references)
-    counts = count_answers(aligned.details.values())
-    others = count_other_forms(task, ids, texts, job.references, job.store, job.file.split)
-    counts = replace(counts, by_kind={**counts.by_kind, **others})
+    counts, context_kept = count_answers(aligned.details.values())
+    counts |= count_other_forms(task, ids, texts, job.references, job.store, job.file.split)
     ceiling = None
-    if (
-        counts.context_kept and task.extractive and not job.hidden
-    ):  # it would reveal where the gold answers are
+    if context_kept and task.extractive and not job.hidden:  # it would reveal where the gold answers are
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
-        ceiling = context_ceiling(counts.context_kept, references, contexts)
+        ceiling = context_ceiling(context_kept, references, contexts)
     score = found.scores[found.headline]
     units = unit_numbers(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
@@ -262,7 +289,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         signatures=found.signatures,
         empty=sum(not text.strip() for text in texts),
         predictions=texts_digest(ids, texts),
-        answers=counts.by_kind,
+        answers=counts,
         ceiling=ceiling,
         partial=LimitedRun(**limits) if limits else None,
         variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
@@ -353,3 +380,287 @@ def _score_variants(
     higher_is_better = find_metric(job.task.metric).higher_is_better
     summed = VariantScores.of(scores, higher_is_better, job.task.retired_variants)
     return replace(summed, predictions=digests, failed=failed)
+
+
+# Metrics
+
+_CHUNK = 500
+_WORTH_SECONDS = 8.0
+"""So much work of a metric is worth starting processes, each of which takes a second before it does any."""
+_WORTH_A_PROCESS = 2_000
+"""So many examples of a slow metric take longer than starting processes."""
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """All scores of one task."""
+
+    headline: str
+    """Which of them is the task's."""
+    scores: Mapping[str, float]
+    """By name; 0–100, unless the metric has another range."""
+    signatures: Mapping[str, str]
+    """Metric name to signature."""
+    statistics: Mapping[str, Any]
+    """Metric name to its statistics, (examples, columns); the headline's metric is the first."""
+
+    @property
+    def rows(self) -> Any:
+        """The headline metric's statistics."""
+        return next(iter(self.statistics.values()))
+
+    @classmethod
+    def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
+        """Score rows by metric name: the first metric's scores, and what the others have beyond them."""
+        metrics = {name: find_metric(name).for_data(references) for name in statistics}
+        scores: dict[str, float] = {}
+        for name, rows in statistics.items():
+            scores = {**score_rows(metrics[name], rows).details, **scores}
+        signatures = {name: metric.full_signature for name, metric in metrics.items()}
+        return cls(next(iter(metrics.values())).headline, scores, signatures, statistics)
+
+    def of_part(
+        self, kept: Sequence[int], predictions: Sequence[str], references: Sequence[Reference]
+    ) -> TaskScores:
+        """Return the scores of some examples alone, given their places and all examples.
+
+        Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed anew; those of
+        all other metrics are as they were. A dialogue's turns follow from those before, which were answered.
+        """
+        answers, rest = [predictions[at] for at in kept], select(references, kept)
+        statistics = {}
+        for name, rows in self.statistics.items():
+            metric = find_metric(name)
+            anew = metric.scope == "corpus"
+            statistics[name] = _to_array(metric.statistics(answers, rest)) if anew else rows[kept]
+        return TaskScores.of_rows(statistics, rest)
+
+
+def find_metric(name: str) -> Metric:
+    """Return a metric of ours, of an installed package, or `package.module:object`. Raises UnknownNameError."""
+    if name in METRICS:
+        return METRICS[name]
+    if ":" in name:
+        metric = load_object(name)
+    else:
+        points = plugin_names(METRIC_GROUP)
+        metric = load_entry_point(points[require_name(name, (*METRICS, *points), "metric")])
+    if not isinstance(metric, Metric):
+        raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is not a decabench.metrics.Metric.")
+    return metric
+
+
+def score_task(
+    metrics: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Reference],
+    pool: Executor | None,
+    refused: Sequence[int] = (),
+) -> TaskScores:
+    """Score by the first metric, which gives the headline, and add the other metrics' further scores.
+
+    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
+    """
+    statistics: dict[str, Any] = {}
+    known: set[str] = set()
+    for name in metrics:
+        metric = find_metric(name).for_data(references)
+        if metric.headline in known:
+            continue  # em, nem and nf1 come from the same rows
+        texts = predictions
+        if refused and metric.empty_may_be_right:
+            texts = list(predictions)
+            for at in refused:
+                texts[at] = REFUSED
+        statistics[name] = rows = _compute_rows(name, metric, texts, references, pool)
+        known |= score_rows(metric, rows[:1]).details.keys()
+    return TaskScores.of_rows(statistics, references)
+
+
+def _compute_rows(
+    name: str,
+    metric: Metric,
+    predictions: Sequence[str],
+    references: Sequence[Reference],
+    pool: Executor | None,
+) -> Any:
+    """Compute the statistics, in other processes where that takes less time than sending them the examples."""
+    import numpy as np
+
+    if metric.scope != "example":
+        return _to_array(metric.statistics(predictions, references))
+    if pool is None:
+        return np.concatenate([*_parts_of_rows(metric, predictions, references)])
+    begun = time.process_time()
+    rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
+    left = max(len(references) - _CHUNK, 0)
+    if (time.process_time() - begun) / _CHUNK * left < _WORTH_SECONDS:
+        rest = _parts_of_rows(metric, predictions[_CHUNK:], references[_CHUNK:])
+        return np.concatenate([_to_array(rows), *rest])
+    starts = range(_CHUNK, len(references), _CHUNK)
+    parts = pool.map(
+        _statistics,
+        [name] * len(starts),
+        [list(predictions[start : start + _CHUNK]) for start in starts],
+        [list(references[start : start + _CHUNK]) for start in starts],
+    )
+    return _to_array(rows + [row for part in parts for row in part])
+
+
+_PART = 10_000
+"""So many examples are scored before their rows become an array: tuples take four times as much memory."""
+
+
+def _parts_of_rows(
+    metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
+) -> Iterator[Any]:
+    """Yield the statistics of examples that can be scored apart from each other."""
+    items = iter(references)
+    for start in range(0, len(predictions), _PART):
+        part = predictions[start : start + _PART]
+        yield _to_array(metric.statistics(part, list(islice(items, len(part)))))
+
+
+def _to_array(rows: Sequence[Row]) -> Any:
+    import numpy as np
+
+    return np.asarray(rows, dtype=float)
+
+
+def _statistics(name: str, predictions: list[str], references: list[Reference]) -> Sequence[Row]:
+    return find_metric(name).statistics(predictions, references)
+
+
+@contextmanager
+def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
+    """Provide a pool of processes, or None if there is too little to do for them."""
+    if jobs < 2 or examples < _WORTH_A_PROCESS:
+        yield None
+        return
+    with process_pool(jobs) as pool:
+        yield pool
+
+
+def ids_of(references: Sequence[Item]) -> list[str]:
+    """Return the ids of references, without making an item for each if they are in columns."""
+    while isinstance(references, Deferred):
+        references = references.values
+    return references.ids if isinstance(references, References) else [item.id for item in references]
+
+
+def unit_numbers(references: Sequence[Item]) -> Any:
+    if isinstance(references, References):
+        return references.unit_numbers()
+    return number_units([item.units for item in references])
+
+
+def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Example]:
+    """Return the references at some places, which are in order."""
+    if len(places) == len(references):
+        return references
+    wanted = set(places)
+    return [item for at, item in enumerate(references) if at in wanted]
+
+
+# Forms of answers
+
+_RULES = {
+    "unparseable": "unparseable",
+    "reasoning_only": "reasoning-only",
+    "cut_in_reasoning": "cut-in-reasoning",
+    "tool_call": "tool-call",
+    "template": "template",
+}
+"""Extraction rules that are counted, by the name of the count."""
+
+
+def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Count the answers that came to be in ways that a reader of the score must know; kinds without any are left out.
+
+    Also return by id which characters of the context the model was shown, if not all.
+    """
+    counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
+    kept: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        rules = line.rule.split("+") if line.rule else ()
+        for kind, rule in _RULES.items():
+            counts[kind] += rule in rules
+        counts["truncated"] += line.finish == "length"
+        counts["refused"] += line.finish == "refused" or "refused" in rules
+        if line.context_kept is not None:
+            counts["context_cut"] += 1
+            kept[str(line.id)] = line.context_kept
+    return {kind: count for kind, count in counts.items() if count}, kept
+
+
+def count_other_forms(
+    task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
+) -> dict[str, int]:
+    """Count answers that are no label, or of tags and trees the missing, extra and unknown items and heads outside.
+
+    Known tags are those of the split. For hidden labels, only their number counts, which is the number of words: no tag
+    is unknown.
+    """
+    output = task.output
+    counts: dict[str, int] = {}
+    if isinstance(output, Label):
+        questions = label_questions(task, store, split)
+        counts["other_label"] = sum(
+            is_other_label(text, output, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True)
+        )
+    if isinstance(output, Tags | Tree):
+        golds, known = {item.id: item.answers[0] for item in references}, texts
+        if store.hides(task, split):
+            golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
+        else:
+            known = list(golds.values())
+        tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
+        kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
+        faults = [astuple(count_faults(text, golds[id_], tags)) for id_, text in zip(ids, texts, strict=True)]
+        counts |= dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True))
+    return {kind: count for kind, count in counts.items() if count}
+
+
+# Contexts that were cut
+
+_ALWAYS = "unanswerable"
+"""QA-ZRE's answer if the context has none; no cut can remove it."""
+
+
+def context_ceiling(
+    kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
+) -> float:
+    """Return the share of examples whose gold answer was not cut off, 0–100.
+
+    Args:
+        kept: By id, which characters of the context the model was shown, if not all.
+        references: The examples that were scored.
+        contexts: Rows with the `id` and `context` of every example of the split.
+    """
+    golds = {item.id: item.answers for item in references if item.id in kept}
+    lost = sum(
+        not is_reachable(golds[row["id"]], row["context"], kept[row["id"]])
+        for row in contexts
+        if row["id"] in golds
+    )
+    return 100 * (1 - lost / len(references))
+
+
+def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
+    """Return whether a gold answer found in the whole context is still in the part that was kept.
+
+    Also true if the whole context contains none of them verbatim, because then the cut removed none.
+    """
+    shown = context[slice(*kept)]
+    before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
+    return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
+
+
+def _holds(text: str, gold: str) -> bool:
+    """Return whether the text contains an answer, or each of several joined with `, `, ignoring case and spacing."""
+    return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
+
+
+def _holds_words(text: str, words: str) -> bool:
+    pattern = r"\s+".join(re.escape(word) for word in words.split())
+    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None

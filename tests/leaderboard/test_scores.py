@@ -21,12 +21,14 @@ from decabench.leaderboard.scores import Keeper, find_submissions, score_submiss
 from decabench.leaderboard.standings import Row
 from decabench.scoring import (
     Results,
+    ScoredTask,
     ScoringOptions,
     evaluate,
     score_submission,
     write_results_file,
     write_statistics,
 )
+from decabench.scoring.ledger import Ledger, Scored
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
@@ -258,18 +260,26 @@ def test_forged_statistics_cannot_rank(one: Path, home: Path) -> None:
     assert (row.rank, row.entry.apart, row.interval) == (None, "reported", None)
 
 
-def test_a_forged_ledger_cannot_rank(one: Path, made_up: Path, home_alone: Path, tmp_path: Path) -> None:
-    """Results that another machine kept, of the oracle's answers, lie in the submission and next to it."""
-    honest = scores(row_of(one.parent, home_alone))
-    other = tmp_path / "other"
-    shutil.copytree(home_alone / "tasks", other / "tasks")
-    shutil.copytree(made_up / "oracle", tmp_path / "best" / "oracle")
-    assert scores(row_of(tmp_path / "best", other)) == [100.0, 100.0]
-    for folder in other.iterdir():
-        if folder.name != "tasks":
-            shutil.copytree(folder, one / folder.name, dirs_exist_ok=True)
-            shutil.copytree(folder, one.parent / folder.name, dirs_exist_ok=True)
-    assert scores(row_of(one.parent, home_alone)) == honest
+def test_a_forged_ledger_cannot_rank(
+    one: Path, home: Path, home_alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger with better scores for the same answers is believed in a home, and nowhere else."""
+    honest, keep = scores(row_of(one.parent, home)), Ledger.keep
+    forged = tmp_path / "forged"
+    forged.mkdir()
+    (forged / "tasks").symlink_to(home / "tasks")
+
+    def keep_better(ledger: Ledger, scored: Scored, found: ScoredTask) -> None:
+        keep(ledger, scored, replace(found, result=replace(found.result, score=100.0)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "keep", keep_better)
+        row_of(one.parent, forged)
+    assert scores(row_of(one.parent, forged)) == [100.0, 100.0] != honest
+    for place in (one, one.parent):
+        shutil.copytree(forged / "ledger", place / "ledger")
+    row = row_of(one.parent, home_alone)
+    assert scores(row) == honest and (row.rank, row.entry.kind) == (1, "verified")
 
 
 def test_reported_results_are_ranked_if_the_keeper_wants_it(one: Path, home: Path) -> None:

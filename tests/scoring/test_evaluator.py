@@ -16,7 +16,7 @@ import pytest
 import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
 from decabench.metrics import Item
-from decabench.scoring import LimitedRun, evaluator, metric_scores
+from decabench.scoring import LimitedRun, evaluator, task_results
 from decabench.scoring.evaluator import evaluate
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
@@ -286,12 +286,12 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     folder = submit("random")
     alone = evaluate(folder, home=home).to_json()
     started = []
-    pool = metric_scores.process_pool
+    pool = task_results.process_pool
     monkeypatch.setattr(evaluator.Ledger, "find", lambda *_: None)
-    monkeypatch.setattr(metric_scores, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(metric_scores, "_CHUNK", 7)
-    monkeypatch.setattr(metric_scores, "_WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(metric_scores, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
+    monkeypatch.setattr(task_results, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(task_results, "_CHUNK", 7)
+    monkeypatch.setattr(task_results, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(task_results, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
     assert evaluate(folder, home=home, jobs=2).to_json() == alone
     assert started == [2]
 
@@ -320,8 +320,8 @@ def test_a_plain_script_may_evaluate(home, submit, tmp_path):
     folder = submit("oracle", ["sst"])
     script = tmp_path / "script.py"
     script.write_text(
-        "import decabench, decabench.scoring.metric_scores\n"
-        "decabench.scoring.metric_scores._WORTH_A_PROCESS = 1\n"
+        "import decabench, decabench.scoring.task_results\n"
+        "decabench.scoring.task_results._WORTH_A_PROCESS = 1\n"
         f"print(decabench.evaluate({str(folder)!r}, home={str(home)!r}).total.text)\n"
     )
     root = str(Path(__file__).parents[2])
@@ -507,5 +507,5 @@ def test_a_refused_answer_is_wrong_even_where_an_empty_one_is_right(home, submit
 def test_a_refusal_is_no_claim_that_a_question_has_no_answer():
     gold = [Item(("unanswerable",)), Item(("Paris",))]
     texts, metrics = ["", "Paris"], ("squad2",)
-    assert metric_scores.score_task(metrics, texts, gold, None).scores["f1"] == 100
-    assert metric_scores.score_task(metrics, texts, gold, None, refused=[0]).scores["f1"] == 50
+    assert task_results.score_task(metrics, texts, gold, None).scores["f1"] == 100
+    assert task_results.score_task(metrics, texts, gold, None, refused=[0]).scores["f1"] == 50

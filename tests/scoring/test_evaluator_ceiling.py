@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from decabench.metrics.base import Item
-from decabench.scoring.answer_counts import context_ceiling, count_answers, is_reachable
+from decabench.scoring.task_results import context_ceiling, count_answers, is_reachable
 from decabench.submission.answers import read_lines
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -48,9 +48,9 @@ def written(folder: Path, *lines: dict[str, Any]) -> Path:
     ],
 )
 def test_counts(tmp_path: Path, line: dict[str, Any], counts: dict[str, int]) -> None:
-    found = count_answers(read_lines(written(tmp_path, {}, line)))
-    assert found.by_kind == counts
-    assert found.context_kept == ({"1": (0, 9)} if "context_kept" in line else {})
+    found, kept = count_answers(read_lines(written(tmp_path, {}, line)))
+    assert found == counts
+    assert kept == ({"1": (0, 9)} if "context_kept" in line else {})
 
 
 @pytest.mark.parametrize(

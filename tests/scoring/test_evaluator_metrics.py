@@ -14,8 +14,8 @@ import pytest
 from decabench.errors import UnknownNameError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
-from decabench.scoring import metric_scores
-from decabench.scoring.metric_scores import find_metric, score_task, worker_pool
+from decabench.scoring import task_results
+from decabench.scoring.task_results import find_metric, score_task, worker_pool
 
 REFERENCES = [Item([answer], str(number)) for number, answer in enumerate(["u v", "u", "v", "w"])]
 PREDICTIONS = ["u v", "u", "x", "v w"]
@@ -66,7 +66,7 @@ def test_metrics_that_are_none(name, sentence):
         find_metric(name)
 
 
-@pytest.mark.parametrize(("jobs", "examples"), [(1, 1_000_000), (2, metric_scores._WORTH_A_PROCESS - 1)])
+@pytest.mark.parametrize(("jobs", "examples"), [(1, 1_000_000), (2, task_results._WORTH_A_PROCESS - 1)])
 def test_no_processes_where_there_is_little_to_do(jobs, examples):
     with worker_pool(jobs, examples) as pool:
         assert pool is None
@@ -93,13 +93,13 @@ class _Here:
     ],
 )
 def test_only_much_work_on_single_examples_is_sent_to_processes(monkeypatch, name, worth, sent):
-    monkeypatch.setattr(metric_scores, "_CHUNK", 3)
-    monkeypatch.setattr(metric_scores, "_PART", 2)
-    monkeypatch.setattr(metric_scores, "_WORTH_SECONDS", worth)
+    monkeypatch.setattr(task_results, "_CHUNK", 3)
+    monkeypatch.setattr(task_results, "_PART", 2)
+    monkeypatch.setattr(task_results, "_WORTH_SECONDS", worth)
     answers = [f"{number}" if name == "pearson" else f"food: {number}; {number}" for number in range(7)]
     examples = [Item([text], f"en_{number}_0", (f"{number}",)) for number, text in enumerate(answers)]
     metric, pool = METRICS[name], _Here()
-    rows = metric_scores._compute_rows(name, metric, answers, examples, pool)
+    rows = task_results._compute_rows(name, metric, answers, examples, pool)
     assert pool.sent == sent
     assert list(map(tuple, rows.tolist())) == list(metric.statistics(answers, examples))
 
@@ -111,7 +111,7 @@ def test_rows_of_many_examples_take_no_more_memory_than_their_numbers():
     METRICS["em"].statistics(answers[:10], examples[:10])
     tracemalloc.start()
     try:
-        rows = metric_scores._compute_rows("em", METRICS["em"], answers, examples, None)
+        rows = task_results._compute_rows("em", METRICS["em"], answers, examples, None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -128,7 +128,7 @@ def test_interrupted_workers_are_silent():
     """
     code = (
         "import time\n"
-        "from decabench.scoring.metric_scores import worker_pool\n"
+        "from decabench.scoring.task_results import worker_pool\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         "        with worker_pool(2, 1_000_000) as pool:\n"

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.scoring.evaluator import ScoringOptions, score_submission
+from decabench.scoring.evaluator import (
+    STATISTICS,
+    ScoringOptions,
+    read_rows,
+    score_submission,
+    write_rows,
+    write_statistics,
+)
 from decabench.scoring.significance import Sample, score_interval
-from decabench.scoring.statistics import STATISTICS, read_rows, write_rows, write_statistics
 
 
 @pytest.fixture

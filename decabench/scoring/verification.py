@@ -1,181 +1,43 @@
-"""The results of a submission on disk, written from its present answers, and verified by scoring these again.
-
-results/<split>/results.json                the summary of one evaluation
-results/<split>/statistics/<task>.parquet   a row for each example
-results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                an earlier summary with scores that the present answers do not give;
-                                            the next ones are earlier-2.json, earlier-3.json, …
-"""
+"""Verification: a results file is compared with what scoring the answers again gives, or with its statistics."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from decabench.errors import MissingDataError
-from decabench.files import Paths, make_folder, remove_file, require_within, storage_errors
-from decabench.scoring.evaluator import known_to, score_submission
-from decabench.scoring.examples import EXAMPLES, examples_path, make_examples, save_examples
-from decabench.scoring.ledger import ScoredTask
-from decabench.scoring.results import (
-    InvalidResultsError,
-    Results,
-    parse_record,
-    read_bounded,
-    read_results_file,
-    read_suite,
-    write_results_file,
+from decabench.errors import DataError, MissingDataError
+from decabench.files import Paths, is_within
+from decabench.metrics import score_rows
+from decabench.scoring.evaluator import (
+    known_to,
+    read_rows,
+    results_files,
+    score_submission,
+    statistics_path,
+    stored_metric,
 )
-from decabench.scoring.statistics import STATISTICS, write_statistics
-from decabench.scoring.task_results import ScoringOptions
-from decabench.submission import RESULTS, find_predictions, open_submission, remove_results, results_folders
-from decabench.tasks import DECATHLON, Store, home_folder
-from decabench.workers import collection_paused
+from decabench.scoring.results import InvalidResultsError, TaskResult, parse_record, read_bounded, read_suite
+from decabench.scoring.significance import Sample
+from decabench.scoring.task_results import ScoringOptions, find_metric
+from decabench.submission import open_submission
+from decabench.tasks import Store, home_folder
 
 __all__ = [
     "Discrepancy",
     "TaskCheck",
     "VerifiedResults",
-    "WrittenResults",
-    "drop_results",
-    "results_files",
-    "results_folder",
-    "results_home",
+    "numbers_agree",
+    "read_sample",
     "verify",
     "verify_file",
-    "write_results",
 ]
 
-
-def results_home(submission: Path) -> Path:
-    """Return the folder of all results of a submission: `results` in it, or a folder next to an archive."""
-    return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
-
-
-def results_folder(submission: Path, results: Results) -> Path:
-    """Return the folder where results are written by default."""
-    suite = "" if results.suite == DECATHLON else f"-{results.suite.name}"
-    return results_home(submission) / f"{results.split}{suite}{'-raw' if results.answers == 'raw' else ''}"
-
-
-class WrittenResults(NamedTuple):
-    """Where results were written."""
-
-    path: Path
-    """The results file."""
-    earlier: Path | None
-    """The earlier results, if they have scores that the present answers do not give."""
-
-
-def write_results(
-    submission: str | Path,
-    folder: Path,
-    results: Results,
-    scored: Mapping[str, ScoredTask],
-    options: ScoringOptions,
-) -> WrittenResults:
-    """Write `results.json`, with the statistics and the scored examples of its tasks next to it.
-
-    An earlier `results.json` goes first and the new one comes last, so that a killed run leaves no contradiction.
-    Raises StorageError, also if a link leads out of the submission.
-    """
-    submission = Path(submission)
-    inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
-    require_within(submission if inside else folder, folder, folder / STATISTICS, folder / EXAMPLES)
-    make_folder(folder, "--output")
-    with collection_paused(), open_submission(submission) as opened:
-        answered = {task for task, split in opened.files if split == results.split}
-        earlier = _set_aside(folder / "results.json", results, answered)
-        write_statistics(folder, scored)
-        known = known_to(opened, options)
-        for name, found in scored.items():
-            if found.sample is not None and not found.hidden:
-                save_examples(folder, *make_examples(opened, known[name], found, options))
-            else:
-                remove_file(examples_path(folder, name))
-    return WrittenResults(write_results_file(folder, results), earlier)
-
-
-def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Path | None:
-    """Remove an earlier results file, or rename it if it has scores that the present answers do not give."""
-    if not path.exists() and not path.is_symlink():
-        return None
-    try:
-        old = read_results_file(path)
-        is_lost = _has_other_scores(old, new, answered)
-    except InvalidResultsError:
-        old, is_lost = None, True
-    if new is not None and old is not None and old.to_json() == new.to_json():
-        return None
-    if not is_lost or path.is_symlink():
-        remove_file(path)
-        return None
-    kept = _free_place(path)
-    with storage_errors(path):
-        os.replace(path, kept)
-    return kept
-
-
-def _free_place(path: Path) -> Path:
-    """Return where to keep an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is free."""
-    names = (f"earlier{f'-{number}' if number > 1 else ''}.json" for number in count(1))
-    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
-
-
-def _has_other_scores(old: Results, new: Results | None, answered: Collection[str]) -> bool:
-    scored = {name: task.score for name, task in old.tasks.items() if task.score is not None}
-    if new is None:
-        return not scored.keys() <= {*answered}
-    if _subject(old) != _subject(new):
-        return bool(scored)
-    return any(
-        name not in answered or (name in new.tasks and new.tasks[name].score != score)
-        for name, score in scored.items()
-    )
-
-
-def _subject(results: Results) -> tuple[Any, ...]:
-    return results.submission["name"], results.split, results.suite.name, results.answers
-
-
-def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Remove the results that have a task and split whose answers are about to change, and return their folders.
-
-    `evaluate` gives the other tasks' scores again from the ledger. Results of tasks without answers are set aside.
-    Raises StorageError.
-    """
-    answered = find_predictions(folder)[0].keys() if changed else ()
-    stale = []
-    for results in results_folders(folder):
-        try:
-            old = read_results_file(results / "results.json")
-        except InvalidResultsError:
-            continue
-        if any((name, old.split) in changed for name in old.tasks):
-            require_within(folder, results)
-            _set_aside(
-                results / "results.json", None, {task for task, split in answered if split == old.split}
-            )
-            stale.append(results)
-    remove_results(folder, stale)
-    return tuple(results.relative_to(folder).as_posix() for results in stale)
-
-
-def results_files(submission: Path) -> list[Path]:
-    """Find the results files in a submission's folder, or next to an archive. Raises MissingDataError."""
-    folder = results_home(submission)
-    if found := sorted(folder.glob("*/results.json")):
-        return found
-    archived = "; the inside of an archive is not read" if submission.is_file() else ""
-    raise MissingDataError(f"There is no results.json in {folder}{archived}. Run decabench evaluate first.")
-
-
-# Verification
+TOLERANCE = 1e-6
+"""How far, relative to the score, statistics may be off: libraries add in different orders."""
 
 
 @dataclass(frozen=True)
@@ -371,3 +233,39 @@ def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterato
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
     return text if len(text) <= 90 else f"{text[:89]}…"
+
+
+# Statistics that came along
+
+
+def numbers_agree(one: float | None, reference: float) -> bool:
+    """Return whether a number is there and equals another up to the rounding of sums."""
+    return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
+
+
+def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
+    """Read the statistics behind a result in a folder of results.
+
+    The metric must be known to be the task's own. Raises DataError if they are missing, damaged or give another score.
+    """
+    path = statistics_path(folder, task)
+    if not path.is_file() or not is_within(root, path):
+        raise MissingDataError("its statistics are missing")
+    metric = stored_metric(find_metric(result.metric), path)
+    units, rows = read_rows(path, metric.columns)
+    sample = Sample.of_levels(metric, rows, units, task)
+    if sample.examples != result.n:
+        raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
+    try:
+        found = score_rows(metric, rows.tolist())
+    except (ArithmeticError, ValueError) as error:  # of numbers near the largest that there are
+        raise DataError(f"its statistics give no score: {error}") from error
+    if not all(map(math.isfinite, found.details.values())):
+        raise DataError("its statistics give no score that is a finite number")
+    pairs = [("the score", result.score, sample.score)]
+    pairs += [(name, result.scores.get(name, value), value) for name, value in found.details.items()]
+    for name, stated, value in pairs:
+        if not numbers_agree(stated, value):
+            shown = "none" if stated is None else f"{stated:.4f}"
+            raise DataError(f"its statistics give {name} {value:.4f}, results.json has {shown}")
+    return sample
