@@ -143,12 +143,12 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
                 raise BrokenFileError(path, "too-large", number, reason)
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
-                yield number, None if dropping or len(line) > limits.line_bytes else line
-                dropping = False
-                number += 1
                 if number > limits.file_lines:
                     reason = f"the file has more than {limits.file_lines:,} lines"
                     raise BrokenFileError(path, "too-large", number, reason)
+                yield number, None if dropping or len(line) > limits.line_bytes else line
+                dropping = False
+                number += 1
             if len(rest) > limits.line_bytes:
                 rest, dropping = b"", True
     if rest or dropping:
@@ -604,8 +604,6 @@ def read_answers(
 ) -> dict[str, str]:
     """Return id to answer, in the order of the file. Raises SubmissionError at the first fault."""
     path = file.path if isinstance(file, PredictionFile) else file
-    if (plain := _read_plain(path, kind, limits)) is not None:
-        return plain
     place = f"{path.parent.name}/{path.name}"
     found: dict[str, str] = {}
     with closing(read_lines(path, limits)) as lines:
@@ -617,38 +615,6 @@ def read_answers(
                 raise SubmissionError(_repeated(f"{place}:{line.number}", line.id))
             if line.id is not None:
                 found[line.id] = line.text(kind)
-    return found
-
-
-_LINE = re.compile(r'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}\n|([^\n]*\n)')
-"""A line in the form of `_PLAIN`, or any other."""
-_MOST_AT_ONCE = 1 << 26
-
-
-def _read_plain(path: Path, kind: AnswerKind, limits: Limits) -> dict[str, str] | None:
-    """Do what `read_answers` does, all lines at once; None for a large or packed file, and for one with faults."""
-    try:
-        if path.suffix != ".jsonl" or path.stat().st_size > min(_MOST_AT_ONCE, limits.file_bytes):
-            return None
-        data = path.read_bytes()
-        text = data.decode()
-    except (OSError, UnicodeDecodeError):
-        return None
-    if len(data) > limits.line_bytes and max(map(len, data.split(b"\n"))) > limits.line_bytes:
-        return None
-    found: dict[str, str] = {}
-    for number, (id_, answer, other) in enumerate(_LINE.findall(f"{text}\n"), start=1):
-        if other:
-            raw = other.encode().rstrip(b"\n")
-            if not raw.strip():
-                continue
-            line = _parse_line(number, raw)
-            if line.id is None or any(code not in WARNINGS for code, _ in line.problems):
-                return None
-            id_, answer = line.id, line.text(kind)
-        if id_ in found or number > limits.file_lines:
-            return None
-        found[id_] = answer
     return found
 
 

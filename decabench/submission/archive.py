@@ -14,8 +14,10 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from decabench.errors import StorageError, SubmissionError
 from decabench.files import explain_refusal, read_errors
@@ -137,7 +139,8 @@ class _Target:
     def add_folder(self, name: str) -> None:
         parts = _parts(self, name)
         self._claim(parts, is_file=False)
-        self._make(self.folder.joinpath(*parts))
+        with self._writing():
+            self.folder.joinpath(*parts).mkdir(parents=True, exist_ok=True)
 
     def add_file(self, name: str, source: _Readable) -> None:
         parts = _parts(self, name)
@@ -145,10 +148,15 @@ class _Target:
             raise self.refusal("it holds a file without a name")
         self._claim(parts, is_file=True)
         path = self.folder.joinpath(*parts)
-        with self._new_file(path) as handle:
+        with self._writing():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = open(path, "xb", buffering=0)  # so that closing it writes nothing
+        with handle:
             while chunk := source.read(_CHUNK):
                 self.count_bytes(len(chunk))
-                self._write(handle, chunk)
+                with self._writing():
+                    while chunk:
+                        chunk = chunk[handle.write(chunk) :]
 
     def _claim(self, parts: list[str], is_file: bool) -> None:
         """Record a name, ignoring case, so that an archive unpacks alike on every system."""
@@ -162,28 +170,13 @@ class _Target:
             raise self.refusal(f"it holds the name {quoted(min(clash))} twice")
         self.folders.update(folders)
 
-    def _make(self, folder: Path) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            yield
         except OSError as error:
-            raise self._no_room(error) from error
-
-    def _new_file(self, path: Path) -> BinaryIO:
-        self._make(path.parent)
-        try:
-            return open(path, "xb")
-        except OSError as error:
-            raise self._no_room(error) from error
-
-    def _write(self, handle: BinaryIO, chunk: bytes) -> None:
-        try:
-            handle.write(chunk)
-        except OSError as error:
-            raise self._no_room(error) from error
-
-    def _no_room(self, error: OSError) -> StorageError:
-        reason = explain_refusal(error, "written", self.folder, "set TMPDIR to another folder")
-        return StorageError(f"{self.archive} was not unpacked. {reason}")
+            reason = explain_refusal(error, "written", self.folder, "set TMPDIR to another folder")
+            raise StorageError(f"{self.archive} was not unpacked. {reason}") from error
 
 
 def _parts(target: _Target, name: str) -> list[str]:

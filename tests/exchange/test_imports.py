@@ -314,7 +314,7 @@ def test_too_few_or_too_many_lines_are_matched_to_nothing(bring, golds, tmp_path
         ("csv", b"id,id,answer\n", "2 columns 'id'"),
         ("csv", b"", "is empty: its first line must name the columns"),
         ("csv", b"id;answer\na;b\n", "If that separates the columns, add --delimiter ';'"),
-        ("csv", b'id,answer\n"a,b\n', "not CSV"),
+        ("csv", b'id,answer\n"a,b\n', "CSV with"),
         ("csv", b"id,answer\n\xff,b\n", "not UTF-8"),
         ("csv", b"id,answer\n", "no answer to any of the 32 examples"),
         ("text", b"caf\xe9\n", "byte 4 is not UTF-8"),

@@ -385,10 +385,10 @@ def test_another_suffix_is_refused_with_those_that_work(tmp_path, into):
 
 
 def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, into, monkeypatch):
-    def full(self, handle, chunk):
-        raise self._no_room(OSError(28, "No space left on device"))
+    def open_full(path, mode, **options):
+        return open("/dev/full", "wb", **options) if mode == "xb" else open(path, mode, **options)
 
-    monkeypatch.setattr(archive_module._Target, "_write", full)
+    monkeypatch.setattr(archive_module, "open", open_full, raising=False)
     path = write_zip(tmp_path / "x.zip", (zip_member("file"), b"data"))
     with pytest.raises(StorageError, match="No space left on device") as error:
         unpack(path, into)
