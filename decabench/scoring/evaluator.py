@@ -144,7 +144,7 @@ def evaluate(
     of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
     of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
     ignored, unless none of them is.
-    `Results.examples` has what was answered and how it scored.
+    `Results.examples` has the answers and their scores.
     Nothing is written to the submission: the command `decabench evaluate` does that, and `Results.to_json` gives the
     text of `results.json`.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
@@ -625,7 +625,7 @@ _MOST_COLUMNS = 4_000
 
 
 def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a file of statistics, or what was read of it. Raises errors of pyarrow, OSError and ValueError."""
+    """Open a file of statistics, or its bytes. Raises errors of pyarrow, OSError and ValueError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -640,7 +640,7 @@ def _name_of(source: Path | bytes) -> str:
 
 
 def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with the columns that a file, or what was read of it, has for the classes of its data.
+    """Return the metric with the columns that a file, or its bytes, have for the classes of its data.
 
     Most metrics have none. Raises DataError if the file is damaged or has too many columns.
     """
@@ -661,7 +661,7 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
 def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
     """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    The source is a file, or what was read of it. Levels are outermost first; files of earlier versions have one,
+    The source is a file, or its bytes. Levels are outermost first; files of earlier versions have one,
     `group`. Raises DataError if the file is damaged, empty or has other columns.
     """
     import numpy as np

@@ -240,7 +240,7 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     if changed:
         raise _changed_error(name)
     if job.store.record(name, job.file.split) != job.record:
-        raise DataError(f"The data of {name} was prepared anew while it was being scored: evaluate again.")
+        raise DataError(f"The data of {name} was prepared again while it was being scored: evaluate again.")
     if len(job.scored.files) == len(files):
         ledger.keep(job.scored, found)
     return found
@@ -424,15 +424,15 @@ class TaskScores:
     ) -> TaskScores:
         """Return the scores of some examples alone, given their places and all examples.
 
-        Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed anew; those of
+        Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed again; those of
         all other metrics are as they were. A dialogue's turns follow from those before, which were answered.
         """
         answers, rest = [predictions[at] for at in kept], select(references, kept)
         statistics = {}
         for name, rows in self.statistics.items():
             metric = find_metric(name)
-            anew = metric.scope == "corpus"
-            statistics[name] = _to_array(metric.statistics(answers, rest)) if anew else rows[kept]
+            depends = metric.scope == "corpus"
+            statistics[name] = _to_array(metric.statistics(answers, rest)) if depends else rows[kept]
         return TaskScores.of_rows(statistics, rest)
 
 

@@ -47,7 +47,7 @@ class Discrepancy:
     where: str
     """`squad: predictions`, `decascore`, ..."""
     meaning: str
-    """What has changed: the answers, the labels, the metric, or the file."""
+    """The thing that has changed: the answers, the labels, the metric, or the file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""
@@ -119,7 +119,7 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or which of them are retired, have changed",
     "decabench": "scored by another version of decabench",
 }
-"""What a difference under a key means; the outermost key counts."""
+"""The meaning of a difference under a key; the outermost key counts."""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 
@@ -189,7 +189,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
 
 
 def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> dict[str, Any]:
-    """Return the description of a submission, with what it says of these tasks alone."""
+    """Return the description of a submission, as far as it concerns these tasks."""
     names = {f"{task}.{split}" for task in tasks}
     return {
         key: {name: each for name, each in value.items() if name in names}

@@ -294,6 +294,6 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
         return found
 
     monkeypatch.setattr(task_results, "score_task", scoring)
-    with pytest.raises(DataError, match="The data of sst was prepared anew while it was being scored"):
+    with pytest.raises(DataError, match="The data of sst was prepared again while it was being scored"):
         score_submission(folder, ScoringOptions(tasks=["sst"], home=own_home))
     assert entries(own_home) == []
