@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -109,13 +109,21 @@ class SplitRecord:
     def check_digest(self, path: Path) -> str:
         """Return the sha256 over a parquet file and the digests of this record, which changes if either does."""
         with read_errors(path):
-            whole = f"{file_digest(path)} {self.fingerprint} {self.units_digest}"
+            found = path.stat()
+            digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        whole = f"{digest} {self.fingerprint} {self.units_digest}"
         return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
     def stated(self) -> str:
         """The digest of the data in submissions and lists of ids; for a hidden split, of its public part."""
         return self.questions or self.fingerprint
+
+
+@lru_cache(maxsize=256)
+def _digest(path: Path, *trace: int) -> str:
+    """Return the sha256 of a file, which is computed again if anything has written to it."""
+    return file_digest(path)
 
 
 def fingerprint_line(example: Example) -> bytes:

@@ -123,7 +123,7 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    earlier: str | None  #: The earlier results file, if it has scores that the present answers do not give.
+    earlier: str | None  #: The earlier results file, if it has scores that the new one does not have.
     missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
     remarks: Sequence[str]  #: Remarks that readers of the scores need, a sentence each.
     #: With --confusion: the pairs of gold and predicted class of each task of labels or tags, most frequent first.

@@ -165,7 +165,7 @@ def evaluate(
         if confusion:
             _print_confusions(scored, include)
         if written.earlier is not None:
-            echo(folded(f"Earlier scores that the present answers do not give: {written.earlier}"))
+            echo(folded(f"Earlier results with other scores or tasks are kept in {written.earlier}"))
         echo(f"Results: {written.path}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)

@@ -3,7 +3,7 @@
 results/<split>/results.json                the summary of one evaluation
 results/<split>/statistics/<task>.parquet   a row for each example, from which scores, intervals and tests follow
 results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                an earlier summary with scores that the present answers do not give;
+results/<split>/earlier.json                an earlier summary with scores that results.json no longer has;
                                             the next ones are earlier-2.json, earlier-3.json, …
 """
 
@@ -243,18 +243,27 @@ def score_submission(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a result of the ledger, whose answers and references are read when they are needed."""
+    """Return a result of the ledger, whose answers and references are read when they are needed.
+
+    If the file of the data is not the one that its record describes, the answers are scored, which checks every row.
+    """
     if options.again or (found := ledger.find(job.scored)) is None:
         return None
-    read = partial(_read_answers, submission, options, job.task.name)
+    if job.record.checked and not job.store.is_unaltered(job.task.name, job.file.split):
+        return None
+    read = partial(_read_answers, submission, options, job)
     references = Deferred(partial(_read_answered, job, found.result, read))
     predictions = Deferred(lambda: [answers[id_] for answers in (read(),) for id_ in ids_of(references)])
     return replace(found, references=references, predictions=predictions)
 
 
-def _read_answers(submission: str | Path, options: ScoringOptions, task: str) -> dict[str, str]:
+def _read_answers(submission: str | Path, options: ScoringOptions, job: Job) -> dict[str, str]:
+    """Read the answers of a result. Raises SubmissionError if they are no longer those that were scored."""
+    task, split = job.task.name, job.file.split
     with open_submission(submission) as opened:
-        return read_answers(opened.files[task, options.split], options.answers)
+        answers = read_answers(opened.files[task, split], options.answers)
+        job.require_same(opened)
+        return answers
 
 
 def _read_answered(job: Job, result: TaskResult, read: Callable[[], Collection[str]]) -> Sequence[Item]:
@@ -452,7 +461,7 @@ class WrittenResults(NamedTuple):
     path: Path
     """The results file."""
     earlier: Path | None
-    """The earlier results, if they have scores that the present answers do not give."""
+    """The earlier results, if they have scores that the new ones do not have."""
 
 
 def write_results(
@@ -485,23 +494,25 @@ def write_results(
 
 
 def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Path | None:
-    """Remove an earlier results file, or rename it if it has scores that the present answers do not give."""
+    """Remove an earlier results file, or rename it if it has scores that the new results do not have."""
     if not path.exists() and not path.is_symlink():
         return None
     try:
-        old = read_results_file(path)
-        is_lost = _has_other_scores(old, new, answered)
+        is_lost = _has_other_scores(read_results_file(path), new, answered)
     except InvalidResultsError:
-        old, is_lost = None, True
-    if new is not None and old is not None and old.to_json() == new.to_json():
-        return None
-    if not is_lost or path.is_symlink():
+        is_lost = True
+    if not is_lost or path.is_symlink() or path.read_bytes() in _kept_before(path):
         remove_file(path)
         return None
     kept = _free_place(path)
     with storage_errors(path):
         os.replace(path, kept)
     return kept
+
+
+def _kept_before(path: Path) -> Iterator[bytes]:
+    """Yield the contents of the earlier files that are kept next to a results file."""
+    return (kept.read_bytes() for kept in path.parent.glob("earlier*.json") if kept.is_file())
 
 
 def _free_place(path: Path) -> Path:
@@ -511,19 +522,18 @@ def _free_place(path: Path) -> Path:
 
 
 def _has_other_scores(old: Results, new: Results | None, answered: Collection[str]) -> bool:
-    scored = {name: task.score for name, task in old.tasks.items() if task.score is not None}
+    scored = {name: task for name, task in old.tasks.items() if task.score is not None}
     if new is None:
         return not scored.keys() <= {*answered}
-    if _subject(old) != _subject(new):
+    if (old.split, old.suite.name, old.answers) != (new.split, new.suite.name, new.answers):
         return bool(scored)
     return any(
-        name not in answered or (name in new.tasks and new.tasks[name].score != score)
-        for name, score in scored.items()
+        name not in new.tasks or _numbers(new.tasks[name]) != _numbers(task) for name, task in scored.items()
     )
 
 
-def _subject(results: Results) -> tuple[Any, ...]:
-    return results.submission["name"], results.split, results.suite.name, results.answers
+def _numbers(task: TaskResult) -> tuple[object, ...]:
+    return task.n, task.score, dict(task.scores), task.variants and task.variants.scores
 
 
 def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
-from decabench.files import atomic_file
+from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, install_hint
+from decabench.files import atomic_file, file_digest
 from decabench.metrics import Item, Metric, Reference
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.submission import (
@@ -259,6 +259,13 @@ def make_examples(
     return head, _make_rows(opened, task, found, options, head.best)
 
 
+def changed_error(task: str) -> SubmissionError:
+    """Return the error for answers that are no longer those that were scored."""
+    return SubmissionError(
+        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
+    )
+
+
 def _left_out(task: Task) -> tuple[str, ...]:
     """Return the fields whose text may not be passed on: answers, or what may quote the context."""
     if not task.redistributable:
@@ -280,6 +287,8 @@ def _make_rows(
         aligned = found.aligned.get(number)
         if aligned is None:  # the statistics are known from before
             aligned = AlignedAnswers.read(read_lines(file.path), [item.id for item in found.references])
+            if file_digest(file.path) != found.files.get(file.name):
+                raise changed_error(task.name)
         forms = LabelForms(takes_for(metric))
         numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
         texts = aligned.texts(options.answers)

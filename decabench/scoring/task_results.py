@@ -19,7 +19,7 @@ from decabench.files import Paths, file_digest, require_machine
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
-from decabench.scoring.examples import label_questions
+from decabench.scoring.examples import changed_error, label_questions
 from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
 from decabench.scoring.results import (
     DataUsed,
@@ -124,11 +124,20 @@ class Job:
             traces = _traces(files.values())
             digests = _digests(files)
         except FileNotFoundError:
-            raise _changed_error(task.name) from None
+            raise changed_error(task.name) from None
         without = options.without.get(task.name, ())
         record = store.record(task.name, file.split)
         scored = Scored(task, record, file.split, digests, marks, options.answers, without)
         return cls(task, file, scored, traces, store, submission)
+
+    def require_same(self, submission: Submission) -> None:
+        """Raise SubmissionError if a submission's files are no longer those that this job scores."""
+        try:
+            found = _digests(submission.files_of(self.task.name, self.file.split))
+        except FileNotFoundError:
+            found = {}
+        if found != self.scored.files:
+            raise changed_error(self.task.name)
 
     @property
     def record(self) -> SplitRecord:
@@ -214,12 +223,6 @@ def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
     return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
 
 
-def _changed_error(task: str) -> SubmissionError:
-    return SubmissionError(
-        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
-    )
-
-
 class _FaultyFileError(SubmissionError):
     def __init__(self, reason: str, faults: int) -> None:
         super().__init__(reason)
@@ -238,7 +241,7 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     except FileNotFoundError:
         changed = True
     if changed:
-        raise _changed_error(name)
+        raise changed_error(name)
     if job.store.record(name, job.file.split) != job.record:
         raise DataError(f"The data of {name} was prepared again while it was being scored: evaluate again.")
     if len(job.scored.files) == len(files):

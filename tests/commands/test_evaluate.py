@@ -166,7 +166,7 @@ def test_one_group_has_no_interval(command, tmp_path):
     """Drawn again and again it would give a width of nothing, which nobody may take for certainty."""
     (tmp_path / "rows.jsonl").write_text('{"a": "yes", "g": "one"}\n{"a": "no", "g": "one"}\n')
     text = 'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "Is it?"\nanswer = "a"\n'
-    text += 'group = "g"\n[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'
+    text += 'units = ["g"]\n[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'
     (tmp_path / "own.toml").write_text(text)
     include = ["--include", tmp_path / "own.toml", "--home", tmp_path / "home"]
     command("prepare", "own", *include)

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, MissingDataError, StorageError, SubmissionError
 from decabench.scoring import (
     ScoringOptions,
     VerifiedResults,
     WrittenResults,
     drop_results,
+    evaluate,
     read_results_file,
     read_sample,
     results_files,
@@ -29,7 +30,7 @@ from decabench.scoring import (
     verify_file,
     write_results,
 )
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, Store
 
 TASKS = ("squad", "sst", "woz.en", "schema")
 
@@ -78,10 +79,16 @@ def test_the_same_answers_give_the_same_bytes(few: Path, home: Path) -> None:
 
 
 def test_some_tasks_are_summarized_alone_and_all_are_back_without_scoring(few: Path, home: Path) -> None:
-    before = files(few / "results")
-    assert score(few, home, tasks=["sst"]).earlier is None  # the present answers give the other scores
-    assert list(scores(few)) == ["sst"]
+    before, text = files(few / "results"), (few / "results" / "validation" / "results.json").read_bytes()
+    kept = few / "results" / "validation" / "earlier.json"
+    assert (
+        score(few, home, tasks=["sst"]).earlier == kept
+    )  # nobody knows whether the others can be scored again
+    assert list(scores(few)) == ["sst"] and kept.read_bytes() == text
+    assert score(few, home).earlier is None
+    assert score(few, home, tasks=["sst"]).earlier is None  # it is kept already
     score(few, home)
+    kept.unlink()
     assert files(few / "results") == before
 
 
@@ -101,8 +108,8 @@ def test_scores_of_answers_that_are_no_longer_there_are_kept(few: Path, home: Pa
     (few / "predictions" / "squad.validation.jsonl").unlink()
     assert score(few, home).earlier == few / "results" / "validation" / "earlier.json"
     assert scores(few, "earlier.json") == before and "squad" not in scores(few)
-    assert score(few, home, tasks=["sst"]).earlier is None  # nothing replaces it without a reason
-    assert scores(few, "earlier.json") == before
+    score(few, home, tasks=["sst"])
+    assert scores(few, "earlier.json") == before  # nothing replaces it
 
 
 def test_no_earlier_scores_replace_others(few: Path, home: Path) -> None:
@@ -113,6 +120,26 @@ def test_no_earlier_scores_replace_others(few: Path, home: Path) -> None:
         change(few, "sst", lines)
         assert score(few, home).earlier == folder / name
     assert [(folder / name).read_text() for name in kept] == texts
+
+
+def test_data_that_was_altered_is_noticed_although_the_ledger_knows_the_answers(
+    few: Path, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other-home"
+    for name in ("tasks", "ledger"):
+        shutil.copytree(home / name, other / name)
+    score(few, other, tasks=["sst"])
+    split = Store(other).path("sst", "validation")
+    shutil.copy(Store(other).path("sst", "test"), split)
+    with pytest.raises(DataError, match="does not match its record"):
+        score(few, other, tasks=["sst"])
+
+
+def test_answers_that_change_after_a_look_up_are_not_shown_with_earlier_scores(few: Path, home: Path) -> None:
+    results = evaluate(few, home=home, tasks=["sst"])
+    change(few, "sst")
+    with pytest.raises(SubmissionError, match="changed while they were being scored"):
+        results.examples("sst")
 
 
 def test_a_damaged_earlier_file_is_kept_too(few: Path, home: Path) -> None:
