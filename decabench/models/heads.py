@@ -193,13 +193,17 @@ class HeadedNetwork(MultitaskNetwork):
         ]
 
 
-class ClassifierHead(Head):
-    """A softmax over the labels of a task, from one state for each example, (B, d)."""
+class _NamesHead(Head):
+    """A score for each label or tag of a task."""
 
-    def __init__(self, width: int, output: Label) -> None:
+    def __init__(self, width: int, output: Label | Tags) -> None:
         super().__init__()
         self.names = output.names
         self.score = nn.Linear(width, len(self.names))
+
+
+class ClassifierHead(_NamesHead):
+    """A softmax over the labels of a task, from one state for each example, (B, d)."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over examples."""
@@ -228,15 +232,10 @@ class RegressorHead(Head):
         return [f"{value:.4f}" for value in values.tolist()]
 
 
-class SoftmaxHead(Head):
+class SoftmaxHead(_NamesHead):
     """A softmax over the tags for each token independently, from (B, T, d)."""
 
     by_token = True
-
-    def __init__(self, width: int, output: Tags) -> None:
-        super().__init__()
-        self.names = output.names
-        self.score = nn.Linear(width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over tokens."""
@@ -249,15 +248,13 @@ class SoftmaxHead(Head):
         return _join_names(self.score(x).argmax(2).tolist(), lengths, self.names)
 
 
-class CrfHead(Head):
+class CrfHead(_NamesHead):
     """A linear-chain CRF over the states of the tokens, (B, T, d), for whole sequences of tags."""
 
     by_token = True
 
     def __init__(self, width: int, output: Tags) -> None:
-        super().__init__()
-        self.names = output.names
-        self.score = nn.Linear(width, len(self.names))
+        super().__init__(width, output)
         self.crf = CRF(len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:

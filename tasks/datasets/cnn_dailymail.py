@@ -9,6 +9,7 @@ import hashlib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,10 +70,6 @@ def _read_parquet(files: Files, split: str, parts: int) -> Iterator[Example]:
 
 def _read_hub(files: Files, split: str) -> Iterator[Example]:
     return _read_parquet(files, split, _PARTS[split])
-
-
-def _read_single_file(files: Files, split: str) -> Iterator[Example]:
-    return _read_parquet(files, split, 1)
 
 
 # Upstream's stories
@@ -237,7 +234,7 @@ CNN_DAILYMAIL = Task(
         Source(
             "parquet, one file a split",
             {split: (RemoteFile(_names(split, 1)[0]),) for split in _PARTS},
-            _read_single_file,
+            partial(_read_parquet, parts=1),
         ),
     ),
     licence="The articles are CNN's and the Daily Mail's; for research, not to be passed on",

@@ -152,14 +152,11 @@ def _read_files(direction: _Direction, files: Files, split: str) -> Iterator[Exa
     return _examples(direction, _pairs(source, target, split), split)
 
 
-def _read_archive(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
-    source, target = (files.member(direction.archive, name) for name in direction.members(split))
-    return _examples(direction, _pairs(source, target, split), split)
-
-
-def _read_nested(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
-    names = (f"{direction.nested}!{name}" for name in direction.members(split))
-    source, target = (files.member(_OUTER, name) for name in names)
+def _read_archive(
+    direction: _Direction, archive: str, within: str, files: Files, split: str
+) -> Iterator[Example]:
+    """Read the files of an archive, or of the archive in it that `within` names: `de-en.tgz!`."""
+    source, target = (files.member(archive, f"{within}{name}") for name in direction.members(split))
     return _examples(direction, _pairs(source, target, split), split)
 
 
@@ -230,13 +227,13 @@ def _archives(direction: _Direction) -> tuple[Source, Source]:
         Source(
             "all pairs archive",
             dict.fromkeys(splits, (_ALL_PAIRS,)),
-            partial(_read_nested, direction),
+            partial(_read_archive, direction, _OUTER, f"{direction.nested}!"),
             members=tuple(f"{direction.nested}!{name}" for name in direction.all_members()),
         ),
         Source(
             f"{'-'.join(direction.pair)} archive",
             dict.fromkeys(splits, (own,)),
-            partial(_read_archive, direction),
+            partial(_read_archive, direction, direction.archive, ""),
             members=direction.all_members(),
         ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -173,14 +173,12 @@ SICK_RELATEDNESS = Task(
     metric="relatedness",
     secondary=(),
     sources=_sources(_relatedness),
-    prompt=PromptTemplate(
+    prompt=replace(
+        _PROMPT,
         instruction=(
             "You are given two sentences. Rate how related they are in meaning, from 1 (not at all) to 5 (they mean "
             "the same). Answer with one number, such as 3.4, and nothing else."
         ),
-        input=_PROMPT.input,
-        answer=_PROMPT.answer,
-        stop=_PROMPT.stop,
     ),
     variants=(
         fixed("similar", _RELATEDNESS, "On a scale from 1 to 5, how similar in meaning are the sentences?"),
@@ -196,14 +194,12 @@ SICK_ENTAILMENT = Task(
     output=Label(_LABELS),
     secondary=("macro_f1", "mcc"),
     sources=_sources(_entailment),
-    prompt=PromptTemplate(
+    prompt=replace(
+        _PROMPT,
         instruction=(
             "You are given two sentences. Decide whether sentence A makes sentence B true, leaves it open, or makes "
             "it false. Answer with exactly one of the labels that the question names, and nothing else."
         ),
-        input=_PROMPT.input,
-        answer=_PROMPT.answer,
-        stop=_PROMPT.stop,
     ),
     variants=(
         fixed("order-swapped", _ENTAILMENT, "contradiction, neutral, or entailment?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from decabench.tasks.example import Example
@@ -16,7 +17,7 @@ from decabench.tasks.readers import (
     shuffled_within,
 )
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, labelled_prompt, wrapped
+from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
 __all__ = ["SQUAD", "SQUAD2"]
 
@@ -216,15 +217,13 @@ SQUAD2 = Task(
     version=2,
     question_varies=True,
     unit_names=("article", "paragraph"),
-    prompt=PromptTemplate(
+    prompt=replace(
+        _PROMPT,
         instruction=(
             "Answer the question with the shortest span of the passage that answers it. Copy its words exactly as they "
             "stand there. If the passage does not answer the question, answer: unanswerable. Give only the span or "
             "that word, not a sentence."
         ),
-        input=_PROMPT.input,
-        answer=_PROMPT.answer,
-        stop=_PROMPT.stop,
         form=AnswerForm("span", labels=(_UNANSWERABLE,)),
     ),
     variants=(

@@ -21,7 +21,6 @@ TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("b
 TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}
 D, H = 4, 3
 ALL = sorted(MODELS)
-SHARING = [name for name in ALL if MODELS[name].shared]
 
 
 def make(name, outputs=TASKS_OF_TEST, **settings):

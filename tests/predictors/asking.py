@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterator
 from typing import Any
 
 from decabench.predictors.openai.client import RequestClock
@@ -60,10 +59,3 @@ class Waits:
     def clock(self) -> RequestClock:
         moment = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
         return RequestClock(lambda: self.time, self.sleep, lambda: moment)
-
-
-def counting(source: list[Question], read: list[str]) -> Iterator[Question]:
-    """The questions, with a note of each that was drawn."""
-    for question in source:
-        read.append(question.id)
-        yield question

@@ -66,13 +66,6 @@ def test_what_cannot_be_read_is_downloaded_again(request_for: Requests) -> None:
     assert sum(b".csv" in head for head in server.requests) == 3
 
 
-def _refuse_cut(files, split):  # type: ignore[no-untyped-def]
-    examples = list(TASKS["sst"].sources[0].read(files, split))
-    if len(examples) < 32:
-        raise DataError("too few")
-    return iter(examples)
-
-
 def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
     url = f"{published_sst.url}/dev_binary_sent.csv"
     file = RemoteFile("dev_binary_sent.csv", (url,))

@@ -25,7 +25,6 @@ from decabench.vectors.contextual import open_contextual
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.encoders import PIECES, write_encoder
 
-MARKS = ("<init>", "<eos>")
 TEXT = ["<init>", " a ", " heartwarming ", " film ", "<eos>"]
 IDS = [2, 11, 6, 7, 8, 10, 3]
 

@@ -116,9 +116,6 @@ def test_only_the_files_of_the_splits_are_needed(tmp_path: Path, folder: Path) -
         read(tmp_path, form, splits=("test",))
 
 
-DIGEST = "a" * 64
-
-
 def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
     folder = tmp_path / "mirror" / "task"
     folder.mkdir(parents=True)
