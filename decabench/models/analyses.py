@@ -1,8 +1,8 @@
 """Analyses of trained models, for `decabench analyze`: numbers as JSON and a figure of them.
 
-- `pointers`, `attention`: the sources that MQAN points at (Figure 3 of the decathlon paper), and what it attends to
+- `pointers`, `attention`: the sources that MQAN points at (Figure 3 of the decathlon paper), and its attention
   (Figures 6 and 7).
-- `fusion`: what a recurrent classifier predicts after each word of a text, and its fusion gate (Figure 3 of Liu et al.
+- `fusion`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu et al.
   2016).
 - `routes`: the sub-networks that each task's words are routed through (Figure 4 of Xu et al. 2021).
 """
@@ -63,18 +63,20 @@ class Analysis:
     """An analysis that `decabench analyze NAME` offers for the models of a family."""
 
     summary: str
-    """A one-line description of what it shows."""
+    """A one-line description of the figure."""
     run: Callable[[TrainedModel, Samples, Path], Iterator[str]]
     """(model, examples, folder to fill) -> messages to print as they arrive."""
     single: bool = False
-    """Whether it analyzes a single example."""
+    """Whether the analysis is of a single example."""
 
 
 def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
     """Find an analysis by name in the family of a checkpoint. Raises UnknownNameError."""
     analyses = checkpoint.family.analyses
     if not analyses:
-        raise UnknownNameError(f"Unknown analysis {name!r}: the model {checkpoint.config.name} has none.")
+        raise UnknownNameError(
+            f"Unknown analysis {name!r}: the model {checkpoint.config.name} has no analyses."
+        )
     kind = f"analysis of the model {checkpoint.config.name}"
     module, _, attribute = analyses[require_name(name, analyses, kind)].partition(":")
     found: Analysis = getattr(import_module(module), attribute)
@@ -104,7 +106,7 @@ def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: An
 
 
 def _escape(token: str) -> str:
-    # matplotlib would take a dollar sign for the start of a formula.
+    # matplotlib reads a dollar sign as the start of a formula.
     return token.strip().replace("$", r"\$") or "·"
 
 
@@ -134,7 +136,7 @@ def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Tr
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
     found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
-    # A GPU takes some more steps: it is not asked at each one if all have ended.
+    # A GPU takes a few extra steps, because reading at each step whether all answers have ended is slow.
     taken = past.steps[: found.outputs.shape[1]]
     gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in taken], 1)
     lam, rest = (torch.cat([decoded.pointers[at] for decoded in taken], 1) for at in (0, 1))
@@ -160,7 +162,7 @@ class _TracedPast(DecoderPast):
 
 @dataclass(frozen=True)
 class PointerShares:
-    """Where the words of a task's answers came from, not counting <eos>."""
+    """The sources of the words in a task's answers, not counting <eos>."""
 
     words: int
     """The number of words."""
@@ -212,7 +214,7 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The answer to one example, and what the model attended to for each of its words."""
+    """The answer to one example, with the model's attention for each word of the answer."""
 
     context: Sequence[str]
     """l tokens"""
@@ -229,7 +231,7 @@ class AttentionMap:
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
-    """Record what a model attends to when it answers one example."""
+    """Record a model's attention while it answers one example."""
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)
@@ -273,14 +275,14 @@ def _analyze_attention(model: TrainedModel, samples: Samples, output: Path) -> I
 
 @dataclass(frozen=True)
 class FusionTrace:
-    """What a model makes of a text, word by word."""
+    """A model's predictions after each word of a text."""
 
     words: Sequence[str]
     """T words, as the model reads them"""
     labels: Sequence[str]
     """The task's labels"""
     probabilities: Sequence[Sequence[float]]
-    """(T, labels): what the output layer makes of each word's state. A bidirectional model's state is of both
+    """(T, labels): the output layer's probabilities for each word's state. A bidirectional model's state has both
     directions: the words until this one, and those from it on"""
     answer: str
     """The model's answer"""
@@ -294,7 +296,8 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
     network, output = model.network, model.outputs.get(task.name)
     if not isinstance(network, MetaLSTM | MemoryNetwork):
         raise DecabenchError(
-            f"The model {model.config.name} does not read word by word: choose a recurrent one, such as arc-i or lstm."
+            f"The model {model.config.name} does not read word by word: choose a recurrent model, such as arc-i or "
+            "lstm."
         )
     model.check_task(task)
     if not isinstance(output, Label):
@@ -303,7 +306,7 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
         )
     item = model.encode(example, task)
     if not len(item["text"]):
-        raise DecabenchError(f"{example.id} of {task.name} has no words: choose another with --id.")
+        raise DecabenchError(f"{example.id} of {task.name} has no words: choose another example with --id.")
     batch: Any = model.make_batch(task, [item])
     network.eval()
     with autocast(model.device, model.precision):
@@ -360,10 +363,11 @@ class TaskRoutes:
     """How the texts of a task are routed from sub-encoders to its decoder."""
 
     texts: Sequence[int]
-    """How many texts have a word at each of the first STEPS time steps; only the last word's step, if labels are read
-    there."""
+    """The number of texts with a word at each of the first STEPS time steps; only the last word's step, if labels are
+    read there."""
     steps: Sequence[Sequence[Sequence[float]]]
-    """(STEPS, m - 1, n): the share of those texts, 0–1, that have the connection to each sub-encoder open; 0 of none"""
+    """(STEPS, m - 1, n): the share of those texts, 0–1, that have the connection to each sub-encoder open; 0 without
+    texts"""
     words: int
     """The number of all words read."""
     sub_encoders: Sequence[Sequence[float]]
@@ -408,7 +412,7 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
 
 
 def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]]:
-    """Divide what passes through each sub-encoder among tasks, (m - 1, n) each: shares that add up to 1, or all 0."""
+    """Return each task's share of every sub-encoder's use, (m - 1, n) each; shares add up to 1, or are all 0."""
     values = {task: np.array(own.sub_encoders) for task, own in routes.items()}
     total = np.sum(list(values.values()), axis=0)
     return {task: (own / np.where(total > 0, total, 1)).tolist() for task, own in values.items()}
@@ -471,8 +475,8 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
 POINTERS = Analysis(
     "How often answers come from the vocabulary, the context and the question", _analyze_pointers
 )
-ATTENTION = Analysis("What the model attends to as it answers one example", _analyze_attention, single=True)
+ATTENTION = Analysis("The model's attention while it answers one example", _analyze_attention, single=True)
 FUSION = Analysis(
-    "What the model predicts after each word, and its fusion gate", _analyze_fusion, single=True
+    "The model's predictions after each word, and its fusion gate", _analyze_fusion, single=True
 )
-ROUTES = Analysis("Which sub-networks each task's words are routed through", _analyze_routes)
+ROUTES = Analysis("The sub-networks through which each task's words are routed", _analyze_routes)

@@ -36,12 +36,12 @@ Item = Mapping[str, npt.NDArray[Any]]
 """An example as encoded by a family: column name to one-dimensional array."""
 
 SPLITS = ("spaces", "tokens")
-"""How `first_tokens` and `words` split texts: at spaces, or as MQAN's are, with punctuation apart."""
+"""How `first_tokens` and `words` split texts: at spaces, or like MQAN, with punctuation apart."""
 _WORD = re.compile(r"\S+")
 
 
 class TooLongError(Exception):
-    """Raised inside `encode` for a context longer than `skip_context`; the trainer skips the example."""
+    """`encode` raises it for a context longer than `skip_context`; the trainer skips the example."""
 
 
 class TextReader:
@@ -67,7 +67,7 @@ class TextReader:
     def context(self, text: str) -> Ids:
         """Number the tokens of a context, truncated to the run's `cut_context`, between <init> and <eos>."""
         self._cut_end = _end_of_tokens
-        if self._skip is not None and self._cut is not None:  # what is too long is so before it is truncated
+        if self._skip is not None and self._cut is not None:  # check the length before truncation
             self._check_length(len(tokenize(text)))
         found = self._encode(text, self._cut)
         self._check_length(len(found) - 2)
@@ -78,7 +78,8 @@ class TextReader:
         return self._encode(text)
 
     def tokens(self, text: str, lower: bool = True) -> Ids:
-        """Number all whitespace tokens of a context, lower-cased or not, because each needs its part of the answer."""
+        """Number all whitespace tokens of a context, lower-cased or not, because each token has its part of the
+        answer."""
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
@@ -117,17 +118,17 @@ class TextReader:
         return self._cut_end(text, self._cut)
 
     def check_question(self, text: str) -> None:
-        """Check that all examples have the same question, as their task says, if it is not read. Raises DataError."""
+        """Check that all examples have the same question if the model does not read it. Raises DataError."""
         if self._first_question is None:
             self._first_question = text
         if text != self._first_question:
             raise DataError(
-                f"The question {text!r:.200} is not that of the examples before it, and this model would read only "
+                f"The question {text!r:.200} differs from the question of earlier examples, and this model reads only "
                 "contexts: say question_varies=True in the task, or choose another model, such as classifier."
             )
 
     def labels(self, names: Iterable[str]) -> Ids:
-        """Number labels, learning new ones if the task lists none. Raises DataError for labels not in a task's list."""
+        """Number labels; add new labels if the task lists none. Raises DataError for labels not in a task's list."""
         found = []
         for name in names:
             if name not in self._labels:
@@ -142,7 +143,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels seen so far, in order of their numbers; () if the task lists its labels."""
+        """The labels seen until now, in order of their numbers; () if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 

@@ -73,7 +73,7 @@ _STEPS = "step-" + "[0-9]" * 8
 
 
 _WIDEST = 4_096
-"""The most values of a network that stand for one word."""
+"""The largest number of a network's values that represent one word."""
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
 
 
@@ -200,8 +200,8 @@ def find_checkpoint(path: Path) -> Path:
         return folder
     if (path / "train.csv").is_file():
         raise MissingDataError(
-            f"The training run in {path} has no checkpoint yet: it ended before its first. Begin it again with the "
-            "same command, or have checkpoints sooner with --set checkpoint_every=STEPS."
+            f"The training run in {path} ended before its first checkpoint. Start it again with the "
+            "same command, or write checkpoints sooner with --set checkpoint_every=STEPS."
         )
     place = path if path.is_dir() else path.parent
     files = (RECORD,) if path.is_dir() else (RECORD, BEST, LATEST)
@@ -222,15 +222,15 @@ def latest_checkpoint(run: Path) -> Checkpoint | None:
 
 
 def _pointed_to(run: Path, *pointers: str) -> Path | None:
-    """Return the folder that the first of the pointers with one names, else the newest; None if there is none."""
-    # A run that was killed between its first checkpoint and its two pointers has but one of these, or none.
+    """Return the folder named by the first pointer that exists, or else the newest; None if there is no checkpoint."""
+    # A run killed just after its first checkpoint has only one of the two pointers, or neither.
     folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
     return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """Return the folder of the latest step in a run's folder, whatever its pointers say; None if there is none."""
-    # A checkpoint gets its name once it is complete.
+    """Return the folder of the latest step in a run's folder, ignoring its pointers; None if there is none."""
+    # A checkpoint is renamed to its final name once it is complete.
     return max((file.parent for file in run.glob(f"{FOLDER}/{_STEPS}/{RECORD}")), default=None)
 
 
@@ -245,7 +245,7 @@ def _read_pointer(pointer: Path) -> Path | None:
     except (OSError, ValueError) as error:
         raise DataError(
             f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder, or, to resume the "
-            f"run, delete {LATEST} and {BEST}, and the newest checkpoint is taken."
+            f"run from the newest checkpoint, delete {LATEST} and {BEST}."
         ) from error
 
 
@@ -278,14 +278,14 @@ def _output_from_record(record: Mapping[str, Any]) -> Output:
 
 
 def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, Output]:
-    """Read the outputs of a record, in the order of the tasks: JSON has them by name, and a network may number them."""
+    """Read the outputs of a record in the order of the tasks, which a network may number; JSON sorts them by name."""
     known = [task for task in dict.fromkeys((*tasks, *records)) if task in records]
     return {task: _output_from_record(records[task]) for task in known}
 
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """The content of `checkpoint.json`. Earlier versions did not write all that may be None."""
+    """The content of `checkpoint.json`. Fields that may be None are missing in files of earlier versions."""
 
     config: dict[str, Any]
     """The settings that it was trained with, as `training.to_mapping` gives them."""
@@ -300,7 +300,7 @@ class CheckpointRecord:
     processes: int | None = None
     """The number of processes that it was trained in."""
     versions: dict[str, str] | None = None
-    """Of decabench, torch, numpy and Python."""
+    """The versions of decabench, torch, numpy and Python."""
     outputs: dict[str, dict[str, Any]] | None = None
     """Task to `output_record`, if the network has a head for each."""
     state: dict[str, Any] | None = None
@@ -308,11 +308,11 @@ class CheckpointRecord:
     files: dict[str, str] | None = None
     """The digests of weights, vocabulary and optimizer state, by name."""
     exported_from: dict[str, Any] | None = None
-    """Of an export, the digests of the checkpoint's vectors and weights."""
+    """In an export: the digests of the original checkpoint's vectors and weights."""
 
     @classmethod
     def read(cls, path: Path) -> CheckpointRecord:
-        """Read a record. Raises DataError for another file, or with values that no run writes."""
+        """Read a record. Raises DataError if the file is not a record or has impossible values."""
         try:
             record = msgspec.convert(read_json(path, format=FORMAT), cls)
             config = msgspec.convert(record.config, _Config)
@@ -333,7 +333,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True)
 class _Config:
-    """What a checkpoint's configuration must have to be read; the model's family knows the rest of `model`."""
+    """The settings that every checkpoint's configuration needs; the model's family defines the rest of `model`."""
 
     model: dict[str, Any]
     vectors: list[str]
@@ -360,7 +360,10 @@ class Checkpoint:
         """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
         try:
             folder = find_checkpoint(Path(path).expanduser())
-        except (OSError, RuntimeError) as error:  # too long a name, a loop of links, nobody's home
+        except (
+            OSError,
+            RuntimeError,
+        ) as error:  # a name that is too long, a loop of links, an unknown user's home
             require_machine(error, Path(path))
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)
@@ -415,8 +418,8 @@ class Checkpoint:
     def check_files(self, optimizer: bool = False) -> None:
         """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
 
-        One changed byte of weights is enough to give other answers, and nothing else would notice it. Checkpoints of
-        earlier versions have no digests, and are not checked.
+        One changed byte of the weights can change answers without any other sign. Checkpoints of earlier versions
+        have no digests and are not checked.
         """
         files = self._files()
         saved = self.record.files
@@ -424,7 +427,7 @@ class Checkpoint:
             return
         if odd := [name for name in saved if name != Path(name).name]:
             raise DataError(
-                f"{self.folder / RECORD} has a digest of {odd[0][:100]!r}, which is not in its folder."
+                f"{self.folder / RECORD} has a digest for {odd[0][:100]!r}, a file that is not in its folder."
             )
         if foreign := [path.name for path in files if path.name not in (*saved, VOCABULARY)]:
             raise DataError(
@@ -461,9 +464,9 @@ class Checkpoint:
         return vectors
 
     def limited(self, words: int) -> AbstractContextManager[None]:
-        """Stop a network that is built from its configuration, if it is far larger than its weights. Raises DataError.
+        """Stop building a network that is far larger than its stored weights. Raises DataError.
 
-        The network may have another vocabulary, of so many words.
+        The network may have a different vocabulary, with the given number of words.
         """
         shapes = StoredWeights.find(self.folder).shapes()
         return limited(shapes, str(self.folder / RECORD), vectors=words * _WIDEST)
@@ -473,7 +476,7 @@ class Checkpoint:
     ) -> TrainedModel:
         """Load the model, ready to answer. Raises DataError, DecabenchError.
 
-        `words` takes the place of its own vocabulary and vectors: the same, with more words known.
+        `words` replaces its own vocabulary and vectors with the same ones plus more words.
         """
         self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())
@@ -516,7 +519,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors, flushed to disk. Raises StorageError, OSError."""
     try:
         save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
-    except SafetensorError as error:  # which a full disk raises too, not as an OSError
+    except SafetensorError as error:  # a full disk raises this too, instead of an OSError
         raise StorageError(
             f"{path} cannot be written ({error}): free some space, or choose another folder."
         ) from error
@@ -532,7 +535,8 @@ def write_checkpoint(
     lexicon: Lexicon,
     is_best: bool,
 ) -> Path:
-    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) to it, and remove all unreferenced ones."""
+    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) to it, and remove all unreferenced
+    checkpoints."""
     name = f"{FOLDER}/step-{record.step:08d}"
     target, part = run / name, run / FOLDER / ".partial"
     with storage_errors(target):
@@ -545,8 +549,8 @@ def write_checkpoint(
         replace(record, files=files).write(part / RECORD)
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
-    # The best first: a run that is killed between the two goes on from an older step, and gets here again, or, if there
-    # is none, goes on from this one.
+    # The best pointer comes first: a run killed between the two resumes from an older step and gets here again. If
+    # there is no older step, it resumes from this one.
     if is_best:
         write_json(run / BEST, {"checkpoint": name})
     write_json(run / LATEST, {"checkpoint": name})

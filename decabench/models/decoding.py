@@ -13,11 +13,11 @@ from decabench.vectors import EOS, INIT
 __all__ = ["GeneratedWords", "Past", "beam_search", "greedy"]
 
 _LOOK_EVERY = 8
-"""How many steps a GPU takes between looks at which answers have ended: it stands still at each."""
+"""The number of steps between checks of which answers have ended; each check makes a GPU wait."""
 
 
 class Past(Protocol):
-    """A model's memory of the answers so far. Rows are examples, or hypotheses about them."""
+    """A model's memory of the partial answers. Rows are examples, or hypotheses about them."""
 
     def step(self, last: Tensor) -> Tensor:
         """Extend every row by its last word, (rows,), and return p(w) of the next word, (rows, words)."""
@@ -42,8 +42,9 @@ def greedy(
 ) -> GeneratedWords:
     """Take the most likely word at every step, until all `count` answers have ended or reached `limit` tokens.
 
-    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`. How many have finished is
-    read every `look_every` steps; 0 for every step on a CPU, and every few steps elsewhere. Answers are the same.
+    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`. The number of finished
+    answers is read every `look_every` steps; 0 means every step on a CPU and every few steps elsewhere. It does not
+    change the answers.
     """
     look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     alive = torch.arange(count, device=device)
@@ -109,7 +110,7 @@ class _Beam:
         self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # the position of the greedy answer
 
     def extend(self, p: Tensor, step: int) -> Tensor:
-        """Keep the best extensions by p, (B, width, words); return the hypothesis that each extends, (B, width)."""
+        """Keep the best extensions by p, (B, width, words); return the hypotheses that they extend, (B, width)."""
         size = p.shape[-1]
         # A finished answer can only be followed by <eos>, at no cost.
         only_eos = torch.full((size,), -torch.inf, device=p.device)

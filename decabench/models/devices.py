@@ -91,8 +91,8 @@ def pick_precision(precision: str) -> str:
 def flush_denormals() -> Iterator[None]:
     """Treat numbers too small for full precision (below 1e-38) as zero in this thread's work on a CPU.
 
-    CPUs take a hundred times as long over them, and a gradient that halves at every step of an LSTM consists of them
-    after 126 steps. Beside any number that matters they are less than its rounding error.
+    CPUs are a hundred times slower on them, and a gradient that halves at every step of an LSTM consists of them
+    after 126 steps. They are smaller than the rounding error of any number that matters.
     """
     import torch
 
@@ -107,8 +107,8 @@ def flush_denormals() -> Iterator[None]:
 def release_memory() -> None:
     """Return freed memory to the system, where the C library can (glibc); elsewhere do nothing.
 
-    Batches of ever other sizes leave gaps between the tensors that live on, and glibc keeps these: up to a megabyte a
-    step in a training of SQuAD.
+    Batches of varying sizes leave gaps between tensors that stay in use, and glibc keeps these gaps: up to a megabyte
+    per step when training on SQuAD.
     """
     trim = _c_function("malloc_trim", ctypes.c_size_t)
     if trim is not None:
@@ -123,7 +123,7 @@ _MMAP_MAX, _TRIM_THRESHOLD = -4, -1
 def reuse_memory() -> Iterator[None]:
     """Keep freed memory for the next tensors until `release_memory`, where the C library can (glibc).
 
-    Otherwise glibc maps each large tensor anew and the system clears its pages: 7 to 16 % of a training step on a CPU.
+    Otherwise glibc maps each large tensor again and the system clears its pages: 7 to 16 % of a training step on a CPU.
     """
     set_option = _c_function("mallopt", ctypes.c_int, ctypes.c_int)
     if set_option is None:
@@ -141,7 +141,7 @@ def reuse_memory() -> Iterator[None]:
 
 @cache
 def _c_function(name: str, *arguments: type) -> Callable[..., int] | None:
-    """Find a function of the C library; None in another library than glibc, and on Windows."""
+    """Find a function of the C library; None on Windows and with libraries other than glibc."""
     try:
         found = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # Windows has no handle to the process

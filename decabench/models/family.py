@@ -71,7 +71,7 @@ class ModelConfig(Protocol):
 
 
 def split_of(config: ModelConfig) -> str:
-    """Return how TextReader splits a model's texts; at spaces if its configuration does not say."""
+    """Return how TextReader splits a model's texts; the default is at spaces."""
     return str(getattr(config, "split", "spaces"))
 
 
@@ -82,7 +82,7 @@ class ModelReply:
     text: str
     """The answer."""
     finished: bool
-    """Whether the answer ended by itself, within the limit of tokens."""
+    """Whether the answer ended within the limit of tokens."""
     read: int
     """Number of tokens in context and question."""
     said: int
@@ -103,8 +103,8 @@ class Batch(Protocol):
 class MultitaskNetwork(nn.Module):
     """The network that a family's `build` returns: a module with `losses`, `answers` and optional hooks.
 
-    A hook runs just before the step that it concerns. Keep what it changes in buffers (`register_buffer`), so that it
-    becomes part of the checkpoint and survives a resume.
+    A hook runs just before its step. Keep its state in buffers (`register_buffer`), so that checkpoints include it and
+    a resumed run restores it.
     """
 
     vocabulary_rows: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class MultitaskNetwork(nn.Module):
     of words in both vocabularies."""
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return other tables of which `--init` copies the rows that both networks have: parameter to key to row."""
+        """Return other tables, parameter to key to row; `--init` copies the rows that both networks have."""
         return {}
 
     def losses(self, batch: Any) -> Losses:
@@ -126,7 +126,7 @@ class MultitaskNetwork(nn.Module):
     def forward(self, *batches: Any) -> list[Losses]:
         """Compute the losses of several batches, one for each task that a step trains together.
 
-        Override this if the network can do better than one batch after another, such as by unrolling once for all.
+        Override this if the network can read several batches at once, for example by unrolling once for all of them.
         """
         return [self.losses(batch) for batch in batches]
 
@@ -147,7 +147,7 @@ class MultitaskNetwork(nn.Module):
         parameters in place, such as by a decay that clipping must not scale."""
 
     def compile_step(self) -> None:
-        """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""
+        """Apply torch.compile where it helps; called only if `Family.abilities` contains "compile"."""
         raise NotImplementedError
 
     def record_loops(self) -> None:
@@ -178,9 +178,10 @@ class Family:
     losses: tuple[str, ...] = ("loss",)
     """The names of the losses. A single loss appears in the log only as `loss`."""
     measures: tuple[str, ...] = ()
-    """Those among the losses that are only logged, such as the share of open gates; they are not part of the total."""
+    """Losses that are only logged, such as the share of open gates; they are not part of the total."""
     marks: int = 0
-    """How many marks, such as <init> and <eos>, `encode` puts around each text. They do not fill up a batch."""
+    """How many marks, such as <init> and <eos>, `encode` puts around each text. They do not count towards a batch's
+    size."""
     size: Callable[[Lengths], Integers] | None = None
     """How much of a batch each example takes up. If None, its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
@@ -190,13 +191,13 @@ class Family:
     answer_order: Callable[[Lengths], Sequence[Integers]] | None = None
     """The same for `grouping = "answers"`. If None, `order`."""
     pool_share: float = 1.0
-    """The most of a pass over a task that `grouping = "lengths"` sorts together, so that its batches vary."""
+    """The largest share of a pass that `grouping = "lengths"` sorts together, so that batches vary between passes."""
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
     training); "contextual" (vectors of words in their text, which `collate` asks for)."""
     training_only: tuple[str, ...] = ()
-    """Prefixes of the names of buffers that training sets, before it reads them, and answering does not read: `--init`
-    and exports leave them out."""
+    """Prefixes of the names of buffers that only training uses, and sets before use: `--init` and exports leave
+    them out."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """Analyses for `decabench analyze`, by name, each the `module:object` of an `Analysis`."""
 
@@ -230,7 +231,7 @@ class Family:
 
     @staticmethod
     def has_fixed_vectors(config: Any) -> bool:
-        """Whether the network reads word vectors from files, if only for words that its own table lacks."""
+        """Whether the network reads word vectors from files, even if only for words missing from its own table."""
         return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
@@ -240,7 +241,7 @@ class Family:
             can = ", ".join(kind.__name__ for kind in self.outputs)
             which = ", ".join(f"{task.name} ({type(task.output).__name__})" for task in wrong)
             raise DecabenchError(
-                f"The model {name} answers tasks whose output is {can}, not {which}: leave those out, or choose "
+                f"The model {name} answers tasks whose output is {can}, not {which}: leave these tasks out, or choose "
                 "another model."
             )
         for task in tasks:

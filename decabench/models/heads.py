@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 TREES = ("greedy", "spanning")
-"""How a ParserHead chooses heads: each token's best by itself, or those of the best tree with one root."""
+"""How a ParserHead chooses heads: the best for each token independently, or the best tree with one root."""
 
 TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "label": "labels",
@@ -61,7 +61,7 @@ TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
 
 
 def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, tokens: int = 0) -> Item:
-    """Add the columns of an answer to an item with so many tokens; without an answer, return the item.
+    """Add the columns of an answer to an item with `tokens` tokens; without an answer, return the item.
 
     Raises DataError if the answer does not fit the task's output.
     """
@@ -339,7 +339,7 @@ class ParserHead(Head):
         return {"head": (head, count), "relation": (relation, count)}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely `head:relation` of each token; greedily chosen, they need not form a tree."""
+        """Return the most likely `head:relation` of each token; greedily chosen heads may not form a tree."""
         matches, candidates = self._match(x, token_mask(lengths, x))
         heads = matches.argmax(2)
         if self.trees == "spanning":
@@ -369,7 +369,7 @@ class ParserHead(Head):
 
 
 def _is_tree(heads: Sequence[int]) -> bool:
-    """Whether heads, from 1 and 0 for the root, make a tree with one root."""
+    """Whether heads (numbered from 1, with 0 for the root) form a tree with one root."""
     if heads.count(0) != 1:
         return False
     reached = {0}  # tokens from which the root is reached
@@ -387,13 +387,13 @@ def _is_tree(heads: Sequence[int]) -> bool:
 def spanning_tree(scores: npt.NDArray[np.float64]) -> list[int]:
     """Return the heads of the tree with one root whose scores, (T, T + 1) with the root first, have the largest sum.
 
-    Chu-Liu-Edmonds by networkx, which torch depends on. It is slow, and needed only where the best heads, each chosen
-    by itself, are no tree.
+    Chu-Liu-Edmonds by networkx, which torch depends on. It is slow, and needed only where the heads chosen
+    independently do not form a tree.
     """
     import networkx
 
     finite = scores[np.isfinite(scores)]
-    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree of one root can lose
+    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree with one root can lose
     graph = networkx.DiGraph()
     for token, row in enumerate(scores, 1):
         for head, score in enumerate(row.tolist()):
@@ -452,7 +452,7 @@ class GeneratorHead(nn.Module):
 
 
 class GeneratorPast:
-    """The answers so far of a GeneratorHead; see `decoding.Past`."""
+    """The partial answers of a GeneratorHead; see `decoding.Past`."""
 
     def __init__(
         self, head: GeneratorHead, x: Tensor, mask: Tensor, state: tuple[Tensor, Tensor, Tensor]

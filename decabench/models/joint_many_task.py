@@ -1,10 +1,10 @@
 """The Joint Many-Task model of Hashimoto et al. (2017): a stack of BiLSTMs, one for each task, simpler tasks first.
 
 Equation and section numbers are those of "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP Tasks".
-B examples, T tokens, U distinct words, H the width of a direction, C labels. Where a setting is from stands with it:
-(paper), (code) for the first author's later public code, (guess) where neither says.
+B examples, T tokens, U distinct words, H the width of a direction, C labels. Each setting names its source:
+(paper), (code) for the first author's later public code, or (guess) if neither states it.
 
-A task's output decides what it is in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing), a
+A task's output decides its role in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing), a
 number (relatedness), a label (entailment). Numbers and labels are given to pairs of sentences.
 """
 
@@ -76,8 +76,8 @@ class JointManyTaskConfig:
     label_embeddings: bool = True
     """Whether layers read the labels that lower ones predict, Eq. 2 (paper, Table 10: w/o LE)."""
     label_gradient: bool = True
-    """Whether a task's loss also reaches, through the labels that it reads (Eq. 2), the classifiers that predict them
-    and their states (guess: the paper does not say)."""
+    """Whether a task's loss also trains the classifiers, and their states, that predict the labels that it reads
+    (Eq. 2; guess: the paper does not say)."""
     vertical: bool = True
     """Whether a layer reads the states of the one below (paper, section 6.3: w/o VC)."""
     trees: str = "greedy"
@@ -93,7 +93,7 @@ class JointManyTaskConfig:
     pair_input_dropout: float = 0.2
     """Dropout on words and on label embeddings in the layers of labels (paper)."""
     rating_input_dropout: float = 0.0
-    """The same in the layers of numbers (paper: it names none). Two sentences with masks of their own look less alike
+    """The same in the layers of numbers (paper: it names none). Two sentences with separate masks look less alike
     in training than they are: with 0.2, ratings are too high in prediction, by 0.27 of SICK's 1 to 5."""
     shared_masks: bool = False
     """Whether the two sentences of a pair, and all their words, have one dropout mask on words and on label embeddings
@@ -117,16 +117,16 @@ class JointManyTaskConfig:
     successive_classifier: float = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
-    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: a step is faster, and does the
-    same."""
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: steps are faster, with the same
+    result."""
     vocabulary: int = 1_000_000
-    """The size of the vocabulary: more than there are, as all words of the training data have a vector (paper)."""
+    """The size of the vocabulary: large enough for all words of the training data, which all have a vector (paper)."""
     unseen_vectors: bool = True
     """Whether words outside the training data keep the vectors of the files (guess: the paper's five training sets have
-    nearly all words of its test sets); otherwise they are unknown words. They are looked up as they are written, then
+    nearly all words of its test sets); otherwise they are unknown words. Words are looked up as written, then
     in lower case."""
     word_scale: float = 1.0
-    """What the words' vectors are multiplied by before training (guess)."""
+    """The factor for word vectors before training (guess)."""
 
     def __post_init__(self) -> None:
         check_numbers(
@@ -155,7 +155,7 @@ class JointManyTaskConfig:
 
     @property
     def train_embeddings(self) -> bool:
-        """Word vectors are where the embeddings begin: batches have only those of `unseen_vectors`."""
+        """Word vectors only initialize the embeddings: batches have only the vectors of `unseen_vectors`."""
         return True
 
 
@@ -180,8 +180,9 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 def _split(question: Question, task: Task) -> tuple[str, str]:
     """Find a pair of sentences: the context's two lines, or context and question.
 
-    Of `Name: "..."`, or what is in quotes as a whole, only that counts; if both have a name, such as `Sentence A:`,
-    what follows it. Raises DataError for a context that is no pair if the question is the same for all examples.
+    For `Name: "..."`, or a sentence that is quoted as a whole, only the quoted text counts; if both have a name, such
+    as `Sentence A:`, only the text after the name. Raises DataError for a context that is no pair if the question is
+    the same for all examples.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -191,7 +192,7 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         first, second = context, question.question.strip()
     else:
         raise DataError(
-            f"jmt compares two sentences, and there are no two in the context {context!r:.200}: put each on a line of "
+            f"jmt compares two sentences, but the context {context!r:.200} does not have two: put each on a line of "
             "its own, or say question_varies=True in the task if the question has the second."
         )
     named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
@@ -210,7 +211,7 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
 class WordParts:
     """The row of each word of a lexicon in the table of words, and its rows in the table of n-grams.
 
-    Words are lower-cased, n-grams are not; each table has what occurs in the vocabulary. Grows with the lexicon.
+    Words are lower-cased, n-grams are not; each table covers the vocabulary. The rows grow with the lexicon.
     """
 
     def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
@@ -234,7 +235,8 @@ class WordParts:
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of the distinct n-grams of all words, concatenated, and where those of each begin, (U,)."""
+        """Return the rows of the distinct n-grams of all words, concatenated, and each word's offset among them,
+        (U,)."""
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
         counts = np.array([len(rows) for rows in found])
@@ -289,7 +291,7 @@ class WordRepresentation(nn.Module):
 
 
 def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
-    """Return the columns of joined vectors that are words' own; none if those are drawn at random."""
+    """Return the columns of joined vectors that belong to whole words; none if these vectors are random."""
     found, start = list[int](), 0
     for part in vectors:
         if isinstance(part, NoVectors):
@@ -301,7 +303,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 
 
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
-    """Initialize the table of words: with their vectors, those of their usual form, or else +-1/100."""
+    """Initialize the table of words with their vectors, or the vectors of their usual form, or else +-1/100."""
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
         own = [NoVectors(config.word_dimension)]
@@ -321,9 +323,11 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
 
 
 def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int) -> Tensor:
-    """Initialize the table of n-grams; those with capitals begin like those without, if only those have a vector."""
+    """Initialize the table of n-grams; an n-gram with capitals takes the lower-case vector if it has none."""
     made = torch.empty(max(1, len(parts.ngrams)), dimension).uniform_(-0.01, 0.01)
-    own = [part for part in vectors if isinstance(part, NgramVectors)]  # several: one in shards
+    own = [
+        part for part in vectors if isinstance(part, NgramVectors)
+    ]  # several if the vectors are stored in shards
     if own and (given := sum(part.dimension for part in own)) != dimension:
         raise DecabenchError(
             f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions: set it to {given}, "
@@ -443,7 +447,7 @@ class ChunkHead(TagHead):
 
     def __init__(self, width: int, output: Tags) -> None:
         inside = [name for name in output.names if name in ("B", "I") or name[:2] in ("B-", "I-")]
-        kinds = list(dict.fromkeys(name[1:] for name in inside))  # "-NP", or "" of bare tags
+        kinds = list(dict.fromkeys(name[1:] for name in inside))  # "-NP", or "" for bare tags
         spelled = [f"{prefix}{kind}" for kind in kinds for prefix in "BIES"]
         super().__init__(width, Tags(names=("O", *spelled)))
         self._parts = [
@@ -541,18 +545,18 @@ def _make_parser(width: int, output: Tree, trees: str) -> ParserHead:
 
 @dataclass(frozen=True)
 class _Penalty:
-    """What Eq. 6-10 hold a parameter to while one task is trained."""
+    """The penalty of Eq. 6-10 on a parameter while one task is trained."""
 
     name: str
     """The parameter's name."""
     decay: float
-    """lambda: how strongly to 0."""
+    """lambda: the pull towards 0."""
     successive: float
-    """delta: how strongly to its value when the pass began."""
+    """delta: the pull towards its value when the pass began."""
 
 
 def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
-    """Return the layer of each task, in ascending order: those of the configuration, the others above them."""
+    """Return the layer of each task, in ascending order: configured layers first, other tasks above them."""
     for task in config.levels:
         require_name(task, outputs, "task in model.levels")
 
@@ -678,7 +682,10 @@ class JointManyTask(HeadedNetwork):
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
         """Run the layers that a task needs on words, (B, T, d), and return the states of each, (B, T, 2H)."""
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
-        reads, labels = self._read_by(task), cast("Tensor | None", None)  # the sum of label embeddings so far
+        reads, labels = (
+            self._read_by(task),
+            cast("Tensor | None", None),
+        )  # the running sum of label embeddings
         for level in self._used_levels(task):
             kind = next(self.outputs[other] for other, own in self.levels.items() if own >= level)
             rate = config.pair_input_dropout if isinstance(kind, Label) else config.input_dropout
@@ -739,7 +746,7 @@ class JointManyTask(HeadedNetwork):
     # The other terms of Eq. 6-10
 
     def _list_penalties(self, task: str) -> Iterator[_Penalty]:
-        """List what holds each parameter while a task is trained: those that it uses, and no others."""
+        """List the penalties while a task is trained, on the parameters that the task uses."""
         config, level, reads = self.config, self.levels[task], self._read_by(task)
         used, owners = self._used_levels(task), {part_name(own): own for own in self.levels}
         lower = max((own for own in self.levels.values() if own < level), default=0)

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _SHUT = 1e4  # a gate's logit whose sigmoid is 0 or 1 to the last bit
-_ROWS = 8  # of a softmax over 50,000 words fit into a core's cache
+_ROWS = 8  # rows of a softmax over 50,000 words that fit into a core's cache
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys and values of all heads, (B, p, T, d) each."""
@@ -65,8 +65,8 @@ class WordEmbedding(nn.Module):
     ) -> None:
         """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use.
 
-        `part` selects columns of the vectors, which are all that this embedding gives and trains. With `zero_unknown`,
-        the row of <unk> begins as that of a word without a vector; by default it is large, and seldom trained.
+        `part` selects the columns of the vectors that this embedding returns and trains. With `zero_unknown`, the row
+        of <unk> starts like that of a word without a vector; by default it is large and seldom trained.
         """
         super().__init__()
         self.part = part
@@ -78,11 +78,11 @@ class WordEmbedding(nn.Module):
             )
             if zero_unknown:
                 self.table.weight.data[UNKNOWN] = 0
-        if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
+        if sparse:  # the default, but with Adagrad PyTorch warns unless it is explicit
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
-        """Draw the trainable table, that of <unk> too, from [-reach, reach], in place of the words' vectors."""
+        """Draw the trainable table, including <unk>, from [-reach, reach] instead of the words' vectors."""
         nn.init.uniform_(self.table.weight, -reach, reach)
         self.table.weight.data[PAD] = 0
 
@@ -125,7 +125,7 @@ def positions(length: int, dimension: int) -> Tensor:
 
 
 def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
-    """Yield a network's parameters but those of its word embeddings, in order."""
+    """Yield a network's parameters except its word embeddings, in order."""
     embeddings = {
         id(parameter)
         for module in network.modules()
@@ -215,8 +215,8 @@ def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
     """Compute the log-softmax of `linear(x)`, (T, d) -> (T, v), at one number a row: (T,), in full precision.
 
-    On a CPU the functions of torch take half as long again as the three products of T x d x v, because they pass over
-    T x v values in memory a dozen times. Here that takes a tenth.
+    On a CPU, torch's functions add half the time of the three products of T x d x v, because they pass over T x v
+    values in memory a dozen times. Here these passes take a tenth of that.
     """
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return -F.cross_entropy(linear_in_full(linear, x), numbers, reduction="none")
@@ -252,7 +252,7 @@ class _LogSoftmaxAt(torch.autograd.Function):
 
 
 def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
-    """Copy what is on the CPU to a device without waiting for what the device is doing."""
+    """Copy a tensor from the CPU to a device without waiting for the device."""
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
@@ -289,7 +289,7 @@ class BiLSTM(nn.Module):
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # pack_padded_sequence would sort too, but copies the order to a GPU and waits until all before it is done.
+        # pack_padded_sequence would sort too, but it copies the order to a GPU and waits for all earlier work.
         ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
         there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
         with torch.autocast(x.device.type, enabled=False):  # see run_lstm

@@ -1,12 +1,12 @@
 """The memory-enhanced LSTM of the shared-memory paper: all steps of one text after another, with an explicit gradient.
 
 Equation numbers are those of Liu et al. 2016, "Deep Multi-Task Learning with Shared Memory". `MemoryRecurrence` unrolls
-texts of several tasks at once, each task with weights of its own; what tasks share comes in once for each. Autograd
+texts of several tasks at once, each task with weights of its own; shared weights appear once for each task. Autograd
 would add to the gradients of the weights at every step; here the backward loop only carries the gradients of states and
 memories, and the weights get theirs afterwards, in one product for all steps.
 
 G tasks, B texts of each, N = G B rows, T tokens, d the width of the states, K segments of a memory, M their width, R
-that of what is read in all. Gates are in the order o, i, f, g; what is emitted to a memory in the order key, add,
+the total width of the reads. Gates are in the order o, i, f, g; a memory's emitted vectors in the order key, add,
 erase. Words (G, B, T, m) are read from the first to the last; padding is at the end and changes no state of a token.
 """
 
@@ -22,14 +22,14 @@ from decabench.models.layers import in_full
 __all__ = ["MEMORY_READS", "MemoryRecurrence", "MemoryWeights", "unroll"]
 
 MEMORY_READS = ("both", "global", "late")
-"""What of an ARC-II's memories enters h_t, which the paper leaves open: the local read of t - 1 and the global read of
-t; the latter alone; or both of t - 1."""
+"""The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 and the global
+read of t; only the latter; or both of t - 1."""
 
 _TINY = 1e-8  # at least this for a norm: the cosine of a vector of zeros is 0
 
 
 class MemoryWeights(NamedTuple):
-    """A memory and what emits its keys and the vectors to erase and to add (Eq. 5), one for each task."""
+    """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5), one for each task."""
 
     initial: Tensor
     """(G, K, M), the content before the first word"""
@@ -42,8 +42,8 @@ class MemoryWeights(NamedTuple):
 class _Memory:
     """A memory over all steps, each segment a column. Index t of contents and attentions is before step t, from 0.
 
-    Everything that a step takes is a view that `unbind` made for all steps at once: slicing step by step would take as
-    long as computing.
+    Each step uses views that `unbind` made for all steps at once, because slicing step by step would take as long as
+    the computation.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -174,7 +174,7 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 class MemoryRecurrence(torch.autograd.Function):
     """All steps of ME-LSTM and ARC-I (one memory, Eq. 13) or of ARC-II (two, Eq. 16-19): h and g, (T, G, B, d) each.
 
-    g, the fusion gate, is for looking at: it has no gradient.
+    g, the fusion gate, is only for inspection: it has no gradient.
 
     Arguments: given (T, G, B, 4d), the words' part of W_p [...] + b_p; recurrent (G, d, 4d), W_p for h; fuse
     (G, R, 2d), W_f and W_r; from_cell (G, d, d), W_c; which reads enter h_t in ARC-II; weights of one or two memories.
@@ -196,7 +196,7 @@ class MemoryRecurrence(torch.autograd.Function):
         ]
         local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
         sources = _sources(reads) if is_hybrid else ()
-        # What was read, by index: of one memory what step t reads; of two what is read after step t - 1.
+        # Reads by index t: with one memory, the read of step t; with two, the read after step t - 1.
         read = given.new_empty(length + 1, len(memories), tasks * texts, 1, width)
         inputs = given.new_empty(length, tasks, texts, fuse.shape[1])
         parts = [part.flatten(1, 2).unsqueeze(2).unbind() for part in torch.split(inputs, width, 3)]
@@ -250,7 +250,7 @@ class MemoryRecurrence(torch.autograd.Function):
         memories, sources = ctx.memories, ctx.sources
         (length, tasks, texts, d), width = squashed.shape, memories[0].width
         d_gates, d_fusion = torch.empty_like(gates), torch.empty_like(fusion)
-        # What does not depend on later steps, for all steps at once.
+        # Everything that does not depend on later steps, for all steps at once.
         o, i, f, candidate = gates.chunk(4, 3)
         added, g = fusion.chunk(2, 3)
         by_h = (squashed * o * (1 - o)).unbind()
@@ -309,7 +309,7 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """What enters h_t in ARC-II: which memory (0: local), and by how many steps its read is late."""
+    """The reads that enter h_t in ARC-II: the memory (0: local), and by how many steps its read is late."""
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
 

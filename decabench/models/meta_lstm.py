@@ -1,8 +1,8 @@
 """Meta-LSTM and the models that its paper compares it with (Chen et al. 2018, "Meta Multi-Task Learning").
 
 A family in one file; the recurrent networks themselves are in `recurrent_cells.py`. Equation numbers are the paper's.
-Every task has a network of its own (`heads.TASK`: recurrent network and output layer), the embeddings are shared, and
-MODELS says what else is:
+Every task has its own network (`heads.TASK`: recurrent network and output layer), the embeddings are shared, and
+MODELS lists everything else that is shared:
 
 | model | shared | each task's own |
 |---|---|---|
@@ -10,9 +10,9 @@ MODELS says what else is:
 | hyper-lstm | | HyperLSTM |
 | meta-lstm | the meta-network | basic LSTM; with several tasks this is Meta-MTL |
 | shared-lstm | LSTM | nothing but the output layer |
-| psp-mtl | LSTM | LSTM beside it |
+| psp-mtl | LSTM | LSTM next to it |
 | ssp-mtl | LSTM | LSTM on top of it |
-| asp-mtl | LSTM | LSTM beside it, with losses that keep the two apart |
+| asp-mtl | LSTM | LSTM next to it, with losses that keep the two apart |
 
 A text is represented by its last state, a token by its own; with `bidirectional` by those of both directions.
 B examples, T tokens, d the width of the words, h that of the states.
@@ -53,20 +53,20 @@ __all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
 
 @dataclass(frozen=True)
 class Sharing:
-    """What tasks share, and what each has to itself."""
+    """The shared and the private networks of a model."""
 
     shared: Literal["lstm", "meta"] | None
     """The shared network."""
     private: Literal["lstm", "hyper", "basic"] | None
     """Each task's network."""
     stacked: bool = False
-    """Whether a task's network reads the states of the shared one, rather than standing beside it."""
+    """Whether a task's network reads the shared network's states, instead of running parallel to it."""
     adversarial: bool = False
-    """Whether further losses keep the shared states free of the task, and unlike the task's own."""
+    """Whether additional losses keep shared states independent of the task and different from its private states."""
 
     @property
     def is_parallel(self) -> bool:
-        """Whether the shared and the task's network stand side by side, so that both of their states count."""
+        """Whether the shared network and the task's run in parallel, so that both states are used."""
         return self.shared == "lstm" and self.private is not None and not self.stacked
 
 
@@ -85,7 +85,7 @@ MODELS = {
 class MetaLSTMConfig:
     """Configuration of Meta-LSTM and its competitors.
 
-    *Paper*: stated in its text. *Recalled*: from its Table 2, which was not at hand. *Guess*: not stated.
+    *Paper*: stated in its text. *Recalled*: from memory of its Table 2. *Guess*: not stated.
     """
 
     name: str = "meta-lstm"
@@ -104,7 +104,7 @@ class MetaLSTMConfig:
     bidirectional: bool = False
     """Whether a second network reads the text backwards (paper: for tagging only)."""
     reads_words: bool = True
-    """Whether the upper LSTM of `ssp-mtl` reads the words beside the lower states (paper, Eq. 13; but the 1411K
+    """Whether the upper LSTM of `ssp-mtl` reads the words and the lower states (paper, Eq. 13; but the 1411K
     parameters of its table, recalled, are those of 16 LSTMs that do not)."""
     adversarial: float = 0.05
     """Weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
@@ -114,18 +114,18 @@ class MetaLSTMConfig:
     """Draw all weights but the embeddings from [-initial, initial], as the shared-memory paper does for its LSTM (0.1);
     0 for each network's own initial values."""
     forget_bias: float = 0.0
-    """What is added to the forget gates of basic LSTMs (code: 0, with which an untrained one keeps half of its state
-    from word to word; the LSTMs that Meta-LSTM is compared with have 1)."""
+    """The bias of the forget gates of basic LSTMs (code: 0, so an untrained LSTM keeps half of its state from word
+    to word; the LSTMs that Meta-LSTM is compared with have 1)."""
     crf: bool = True
-    """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag by itself."""
+    """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag independently."""
     l2: float = 1e-5
-    """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
+    """L2 penalty on everything but the embeddings, added to the gradient (recalled; the choice of weights: guess). The
     run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
-    are, with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
+    with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -149,7 +149,7 @@ class MetaLSTMConfig:
 
     @property
     def sharing(self) -> Sharing:
-        """What tasks share."""
+        """The networks that tasks share."""
         return MODELS[self.name]
 
     @property
@@ -166,8 +166,8 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
         raise DataError(
-            f"{task.name} asks several questions for tags, of which the models of this family would read none: choose "
-            "another one, such as mqan."
+            f"{task.name} asks several questions for tags, and models of this family do not read them: choose "
+            "another model, such as mqan."
         )
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
     if task.question_varies:
@@ -185,7 +185,7 @@ def reverse(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
-    """Read words with one network or, the second one backwards, with two: (B, T, d) -> (B, T, h or 2h)."""
+    """Read words with one network, or with two of which the second reads backwards: (B, T, d) -> (B, T, h or 2h)."""
     states = networks[0](x)
     if len(networks) == 1:
         return states
@@ -246,7 +246,7 @@ class MetaLSTM(HeadedNetwork):
             nn.init.uniform_(parameter, -config.initial, config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
-        """Return the states that represent tokens, (B, T, h or 2h): shared and own ones if they are side by side."""
+        """Return the states that represent tokens, (B, T, h or 2h): shared and private states if they are parallel."""
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
         shared, own = list(self.shared), list(task.networks)
@@ -273,7 +273,7 @@ class MetaLSTM(HeadedNetwork):
         return self._represent(self._read(batch), batch), batch.lengths["text"]
 
     def trace(self, batch: ColumnBatch) -> tuple[Tensor, None]:
-        """Represent every word of a batch as its texts are represented, (B, T, width); there is no fusion gate."""
+        """Represent every word of a batch like its texts, (B, T, width); there is no fusion gate."""
         return torch.cat(self._read(batch), 2), None
 
     def losses(self, batch: ColumnBatch) -> Losses:
@@ -288,8 +288,8 @@ class MetaLSTM(HeadedNetwork):
         """The losses of Liu et al. 2017, sections 4.2 and 4.3, from the last states, (B, h).
 
         The discriminator learns to tell the task from the shared state, which gets the reverse of its gradient. The
-        penalty is the squared norm of S'H, for the matrices of a batch's shared and own states. Both are sums over the
-        data there, and so divided by B here, as is the loss of the task.
+        penalty is the squared norm of S'H, for the matrices of a batch's shared and own states. In that paper both are
+        sums over the data, so they are divided by B here, like the loss of the task.
         """
         guess = self.discriminator(reverse_gradient(shared))
         is_task = torch.full((len(shared),), self.tasks.index(task), device=shared.device)

@@ -83,7 +83,7 @@ class Encoding:
     c: Tensor
     """(B, d)"""
     layers: tuple[Tensor, ...] = ()
-    """What each layer of the decoder attends to, (B, l, d) each"""
+    """The states that each layer of the decoder attends to, (B, l, d) each"""
 
 
 class DecoderState(NamedTuple):
@@ -102,7 +102,7 @@ class Decoded:
     """The decoder's output for every step."""
 
     context: Tensor
-    """c~, (B, n, d): what the vocabulary's softmax reads"""
+    """c~, (B, n, d): the input of the vocabulary's softmax"""
     context_attention: Tensor
     """alpha^C, (B, n, l)"""
     question_attention: Tensor | None
@@ -225,7 +225,7 @@ class Encoder(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention over the answer so far and over the context (Eq. 4-6)."""
+    """Attention over the partial answer and over the context (Eq. 4-6)."""
 
     def __init__(self, config: MQANConfig) -> None:
         super().__init__()
@@ -440,7 +440,7 @@ class MQAN(MultitaskNetwork):
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Compute p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
-        # Half precision cannot tell the probabilities of 50,000 words apart.
+        # Half precision cannot distinguish the probabilities of 50,000 words.
         gamma = in_full(decoded.vocabulary_gate).sigmoid()[..., None]
         generated = gamma * linear_in_full(self.generate, decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
@@ -499,7 +499,7 @@ def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
 
 
 class DecoderPast:
-    """The decoder's cache of the answers so far, so that nothing is computed twice; see `decoding.Past`."""
+    """The decoder's cache of partial answers, so that nothing is computed twice; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
         """Encode the batch, with room for `steps` steps."""
@@ -516,7 +516,7 @@ class DecoderPast:
             room = key.new_zeros(*key.shape[:2], steps, key.shape[3])
             self.said.append((room, room.clone()))
         self.state = model.decoder.start(self.encoded)
-        self.length = 0  # how many steps are in `said`
+        self.length = 0  # the number of steps in `said`
         self.decoded: Decoded | None = None  # the last step's
 
     def step(self, last: Tensor) -> Tensor:
@@ -528,12 +528,12 @@ class DecoderPast:
             key, value = layer.over_answer.keys_values(x)
             keys[:, :, at], values[:, :, at] = key[:, :, 0], value[:, :, 0]
             said = keys[:, :, : at + 1], values[:, :, : at + 1]
-            x = layer(x, said, context, mask, causal=False)  # all that is said
+            x = layer(x, said, context, mask, causal=False)  # the whole answer until now
         h, context_state, attention, self.state = decoder.step(x, self.encoded, self.state)
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
-        p[:, :EOS] = 0  # <pad>, <unk> and <init>; a list of them would have a GPU wait
+        p[:, :EOS] = 0  # <pad>, <unk> and <init>; a list of them would make a GPU wait
         return p
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
@@ -560,7 +560,7 @@ class DecoderPast:
 
 
 def build(config: MQANConfig, outputs: Mapping[str, Output], words: WordTable) -> MQAN:
-    """Build a network. Outputs make no difference: it treats every answer as text."""
+    """Build a network. Outputs are ignored, because it treats every answer as text."""
     return MQAN(config, words)
 
 

@@ -56,7 +56,7 @@ MODELS: dict[str, Parts] = {
 
 
 _LONGEST_ANSWER = 100_000
-"""More tokens than any answer has."""
+"""A limit above the length of any answer, in tokens."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class MQANConfig:
         check_numbers(self, counts, rates=("dropout",))
         if self.max_answer_tokens > _LONGEST_ANSWER:
             raise DecabenchError(
-                f"model.max_answer_tokens is {self.max_answer_tokens:,}: give at most {_LONGEST_ANSWER:,}, for which "
-                "decoding keeps room."
+                f"model.max_answer_tokens is {self.max_answer_tokens:,}: give at most {_LONGEST_ANSWER:,}, because "
+                "decoding reserves memory for them."
             )
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
@@ -122,7 +122,7 @@ class MQANConfig:
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Settings that are on, of parts that the model does not include."""
+        """Settings that are on although the model does not include their part."""
         of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
         absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
         absent += () if self.parts.coattention else ("tanh_coattention",)
@@ -148,11 +148,11 @@ def padded_length(lengths: Mapping[str, Integers]) -> Integers:
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for batching: the context's length in eights, the question's, and of long answers theirs.
+    """Return the sort keys for batching: the context's length in eights, the question's, and that of long answers.
 
-    Answers of up to 16 words count alike. Sorted by their length, nearly all answers of a batch were of one kind: of
-    WOZ, 71 % of batches had no `none` in them, which is a third of the answers. Longer ones are sorted in powers of
-    two: the decoder's loop takes as many steps as the longest of a batch.
+    Answers of up to 16 words count as equal. When they were sorted by length, nearly all answers in a batch were of one
+    kind: 71 % of WOZ's batches had no `none`, which is a third of the answers. Longer answers are sorted in powers of
+    two, because the decoder's loop runs for the longest answer of a batch.
     """
     return _sort_keys(lengths, shortest=16)
 
@@ -160,14 +160,14 @@ def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
 def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the others.
 
-    Each key but the first runs up and down in turn, so that the neighbours where one ends are alike in the next: on
-    SQuAD a batch of 10,000 tokens pads 11 % of them, where sorting by answer // 4 and context padded 19 %.
+    Each key except the first alternates between ascending and descending, so that neighbours stay similar where a key
+    changes: on SQuAD, 11 % of a batch of 10,000 tokens is padding; sorting by answer // 4 and context gave 19 %.
     """
     return _sort_keys(lengths, shortest=1)
 
 
 def _sort_keys(lengths: Mapping[str, Integers], shortest: int) -> Sequence[Integers]:
-    """Return the sort keys, given the length up to which answers count alike."""
+    """Return the sort keys, given the length up to which answers count as equal."""
     answer = np.ceil(np.log2(np.maximum(lengths["answer"], shortest))).astype(np.int64)
     context = lengths["context"] // 8
     return _swing(lengths["question"], context), _swing(context, answer), answer
@@ -199,7 +199,7 @@ class MQANBatch:
     question_output: Tensor
     """(B, m) numbers below v + o."""
     target: Tensor
-    """(B, n) numbers below v + o: what the decoder should output, up to <eos>; 0 is padding."""
+    """(B, n) numbers below v + o: the decoder's target output, up to <eos>; 0 is padding."""
     target_at: Tensor
     """(2, T) example and step of each target token; made here, because a GPU would wait for their number."""
     others: Tensor

@@ -1,7 +1,7 @@
-"""Recurrent encoders of several tasks, which differ in what tasks share, and two ways of sending messages between them.
+"""Recurrent encoders for several tasks, with different kinds of sharing, and two ways to send messages between tasks.
 
-An encoder reads words (B, T, d) for one task and returns that task's states (B, T, h). Every task has LSTMs of its own;
-the encoder gets those of all tasks, in order, and holds what is shared:
+An encoder reads words (B, T, d) for one task and returns that task's states (B, T, h). Every task has its own LSTMs;
+the encoder gets the LSTMs of all tasks, in order, and holds the shared parts:
 
 - `SeparateLSTMs`: nothing is shared (NS-MTL of Xu et al. 2021).
 - `CrossStitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
@@ -10,7 +10,7 @@ the encoder gets those of all tasks, in order, and holds what is shared:
   the words (Gupta et al. 2019).
 
 `DirectMessages` and `SharedMessages` let the tasks of any encoder communicate (DC-MTL and IC-MTL, after Liu et al.
-2019: that paper was not at hand, so how messages are weighed is a guess).
+2019, recalled from memory: the weighting of messages is a guess).
 
 All read from the first word to the last, and padding is at the end, so padding changes no state of a token.
 B examples, T tokens, d the width of the words, h that of the states, K tasks, A auxiliary tasks.
@@ -62,7 +62,7 @@ class SeparateLSTMs(TaskEncoder):
 
 
 def _mixture(size: int, own: float) -> Tensor:
-    """Weights (size, size) that leave each row its own share and divide the rest evenly."""
+    """Weights (size, size): each row keeps a share for itself and divides the rest evenly."""
     rest = (1 - own) / max(1, size - 1)
     return torch.full((size, size), rest).fill_diagonal_(own if size > 1 else 1.0)
 
@@ -70,7 +70,7 @@ def _mixture(size: int, own: float) -> Tensor:
 class CrossStitch(TaskEncoder):
     """Cross-stitch units (Misra et al. 2016, Eq. 1) after each layer of LSTMs.
 
-    Every task's LSTMs read the words of the one that asks, each layer the mixture of the layer below.
+    The LSTMs of every task read the words of the current task; each layer reads the mixture of the layer below.
     """
 
     def __init__(self, tasks: int, layers: int, own: float) -> None:
@@ -123,8 +123,8 @@ class GIRNet(TaskEncoder):
     """A gated interleaved network (Gupta et al. 2019), with the gates of its authors' code.
 
     An auxiliary task reads with its own LSTM. The primary task keeps one composite state: at each word all auxiliary
-    cells step from it, and its next h and c are their mean, and the old one, weighted by a softmax over keeping it and
-    the A cells.
+    cells step from it, and its next h and c are the mean of the old state and these steps, weighted by a softmax over
+    keeping the state and the A cells.
     """
 
     def __init__(self, d: int, auxiliaries: int, gate_size: int) -> None:
@@ -210,9 +210,9 @@ class InterleavedRecurrence(torch.autograd.Function):
 
 
 class DirectMessages(nn.Module):
-    """What a task reads from the other tasks: the mean of their states, weighted by attention (DC-MTL).
+    """Messages from the other tasks: the mean of their states, weighted by attention (DC-MTL).
 
-    The others read the same words, each as it reads its own texts; the score of a sender is v' tanh(W [h; s] + b) for
+    The other tasks read the same words with their own LSTMs; the score of a sender is v' tanh(W [h; s] + b) for
     the reader's state h and the sender's s, at the same word.
     """
 
@@ -229,7 +229,7 @@ class DirectMessages(nn.Module):
 
 
 class SharedMessages(nn.Module):
-    """What a task reads from one LSTM that all tasks share: its states, gated (IC-MTL).
+    """Messages from one LSTM that all tasks share: its states, gated (IC-MTL).
 
     The gate is sigmoid(W [h; s] + b) for the reader's state h and the shared one s, at the same word.
     """

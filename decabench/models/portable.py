@@ -77,12 +77,12 @@ def export_checkpoint(
     The folder is new, empty, or left by an export that was interrupted, whose files are removed.
 
     The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
-    frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. What
-    only training reads is left out. `half`
-    stores weights and vectors in half precision; loading converts them back. With `shard`, no file of weights or
+    frequent; all others get zeros, like unknown words. It includes the character n-grams of the same words. Values
+    that only training reads are left out. `half` stores weights and vectors in half precision; loading converts them
+    back. With `shard`, no file of weights or
     vectors is larger than that many bytes. A network that learned its own table of vectors needs no others. Without
-    `copy_vectors`, which needs vectors of packages, the copy names these, and answers where they are installed: in
-    single precision, as in training. The encoders of contextual vectors are named too, never copied.
+    `copy_vectors`, which works only for vectors from packages, the copy names the packages and needs them installed; it
+    then uses single precision, as in training. The encoders of contextual vectors are named too, never copied.
     """
     if shard and shard < LEAST_SHARD:
         raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
@@ -95,7 +95,7 @@ def export_checkpoint(
         )
     ):
         raise DecabenchError(
-            f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
+            f"The vectors {', '.join(files)} are files that no package provides, so the copy must include them."
         )
     with new_folder(output) as folder:
         checkpoint.check_files()
@@ -143,8 +143,8 @@ def write_portable(
 ) -> int:
     """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards.
 
-    A tensor with a number too large for half precision (above 65,504) stays as it is. Without a state, from which a run
-    could go on, what only training reads is left out.
+    A tensor with a number too large for half precision (above 65,504) stays as it is. Without a state to resume from,
+    values that only training reads are left out.
     """
     if record.state is None:
         left_out = find_family(record.config["model"]["name"]).training_only
@@ -221,7 +221,7 @@ def write_vectors(
                 raise DecabenchError(
                     f"{type(part).__name__} cannot be written to files: use vectors of words or of n-grams."
                 )
-    if names == ["vectors-1.npy"]:  # as it has always been called
+    if names == ["vectors-1.npy"]:  # the name that earlier versions use too
         names = ["vectors.npy"]
         for path in (folder / "vectors-1.npy", index_path(folder / "vectors-1.npy")):
             path.rename(path.with_stem("vectors"))

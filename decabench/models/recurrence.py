@@ -15,15 +15,15 @@ from torch import Tensor
 
 __all__ = ["DecoderStep", "LoopGraphs", "Recurrence", "StepFunctions", "StepWeights", "advance"]
 
-# A loop recorded as a CUDA graph: its hundreds of small kernels are launched at once. A graph is of fixed sizes, so
-# tensors are padded up to the next of a few. Without a GPU the padded tensors are computed as they are: no faster, but
-# it lets the padding be tested anywhere.
+# A loop recorded as a CUDA graph: its hundreds of small kernels are launched at once. A graph has fixed sizes, so
+# tensors are padded to the next of a few sizes. Without a GPU the padded tensors are computed normally, which is no
+# faster but allows tests of the padding anywhere.
 
 Loop = Callable[..., tuple[Tensor, ...]]
 """A function of tensors alone: the same kernels for the same shapes, and no value read from the device."""
 
 MOST_GRAPHS = 512
-"""How many graphs are recorded; other sizes are then computed without one. Each holds what it reads and writes."""
+"""The maximum number of graphs; other sizes run without one. Each graph holds its inputs and outputs."""
 
 
 def round_up(size: int, least: int = 4) -> int:
@@ -39,14 +39,14 @@ def pad_axes(tensor: Tensor, sizes: Mapping[int, int], value: float = 0.0) -> Te
     """Return a tensor with some axes (axis to size) padded at their ends, contiguous in any case."""
     shape = [sizes.get(axis, size) for axis, size in enumerate(tensor.shape)]
     if shape == list(tensor.shape):
-        return tensor.contiguous()  # so that what is computed with does not depend on which batch came first
+        return tensor.contiguous()  # so that the computation does not depend on which batch came first
     padded = tensor.new_full(shape, value)
     padded[tuple(slice(size) for size in tensor.shape)] = tensor
     return padded
 
 
 class LoopGraphs:
-    """Runs loops from the graphs that it has recorded of them, by name and shapes."""
+    """Runs loops from their recorded graphs, by name and shapes."""
 
     def __init__(self) -> None:
         self.recorded: dict[tuple[object, ...], Loop] = {}
@@ -58,11 +58,11 @@ class LoopGraphs:
             return loop(*tensors)
         device = tensors[0].device
         key = (name, device, *((tensor.shape, tensor.dtype) for tensor in tensors))
-        with torch.cuda.device(device):  # which need not be the current one
+        with torch.cuda.device(device):  # may differ from the current device
             if key not in self.recorded:
                 if len(self.recorded) >= MOST_GRAPHS:
                     return loop(*tensors)
-                # Graphs run one after another, and results are copied at once: they can share the memory in between.
+                # Graphs run one after another and their results are copied immediately, so they can share memory.
                 if device not in self._pools:
                     self._pools[device] = torch.cuda.graph_pool_handle()
                 self.recorded[key] = _record(loop, tensors, self._pools[device])
@@ -70,9 +70,9 @@ class LoopGraphs:
 
 
 def _record(loop: Loop, tensors: Sequence[Tensor], pool: Any) -> Loop:
-    """Record a loop; what is returned copies tensors to where its graph reads, and results from where it writes."""
+    """Record a loop; return a function that copies tensors into the graph's inputs, and results from its outputs."""
     inputs = [tensor.detach().clone() for tensor in tensors]
-    # Handles and workspaces of libraries are made on first use, which cannot be recorded.
+    # Libraries create handles and workspaces on first use, which cannot be recorded.
     beside, here = torch.cuda.Stream(), torch.cuda.current_stream()  # type: ignore[no-untyped-call]
     beside.wait_stream(here)
     with torch.cuda.stream(beside):
@@ -182,14 +182,14 @@ def retreat(
 
 
 class StepFunctions(NamedTuple):
-    """The functions for a step forward and a step backward, plain or compiled, and how the loops over them run."""
+    """The functions for a step forward and a step backward, plain or compiled, and the loops over them."""
 
     advance: Callable[..., DecoderStep] = advance
     """`advance`"""
     retreat: Callable[..., tuple[Tensor, ...]] = retreat
     """`retreat`"""
     graphs: LoopGraphs | None = None
-    """The graphs of both loops; without, their steps are launched one by one."""
+    """The graphs of both loops; if None, steps are launched one by one."""
 
     def compiled(self) -> StepFunctions:
         """Return compiled versions, each fused into one kernel where torch.compile can."""

@@ -59,7 +59,7 @@ class LSTM(nn.Module):
 class HyperLSTM(nn.Module):
     """An LSTM whose weights a second LSTM scales row by row, with layer normalization (Ha et al. 2017, appendix A.2).
 
-    The paper compares with it without saying how it was built. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where
+    The paper compares with a HyperLSTM but does not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where
     d_h, d_x and b are linear in embeddings of size e, which are linear in the second LSTM's state of size n.
     """
 
@@ -75,7 +75,7 @@ class HyperLSTM(nn.Module):
         self.embed_bias = nn.Parameter(torch.ones(8 * e))  # b's embedding has none
         self.scale = nn.Parameter(torch.full((8, e, h), 0.1 / e))
         self.shift = nn.Parameter(torch.zeros(4, e, h))
-        self.norm_weight = nn.Parameter(torch.ones(5, h))  # of the gates, then of c
+        self.norm_weight = nn.Parameter(torch.ones(5, h))  # for the gates, then for c
         self.norm_bias = nn.Parameter(_forget_bias(h).data.view(4, h))  # of the gates: b_0 too
         self.cell_bias = nn.Parameter(torch.zeros(h))
 
@@ -106,7 +106,7 @@ class HyperLSTM(nn.Module):
             pre = torch.addcmul(bias, F.layer_norm(raw, (h,)), gain)
             (o, i, f), g = pre[:3].sigmoid().unbind(), pre[3].tanh()
             c = torch.addcmul(f * c, i, g)
-            # Not by layer_norm's own weight and bias, whose gradients depend on the number of threads.
+            # The gradients of layer_norm's own weight and bias depend on the number of threads.
             state = o * torch.addcmul(self.cell_bias, F.layer_norm(c, (h,)), self.norm_weight[4]).tanh()
             states.append(state)
         return torch.stack(states, 1)
@@ -138,13 +138,15 @@ class BasicLSTM(nn.Module):
     """
 
     def __init__(self, d: int, h: int, z: int, forget_bias: float = 0.0) -> None:
-        """`forget_bias` is added to the forget gate before its activation."""
+        """Add `forget_bias` to the forget gate before its activation."""
         super().__init__()
         self.forget_bias = forget_bias
         bound = (3 / z) ** 0.5
         self.P = _uniform(4, h, z, bound=bound)
         self.Q = _uniform(4, z, d + h, bound=bound)
-        self.B = _uniform(4, h, z, bound=(6 / (4 * h + z)) ** 0.5)  # as a linear map of TensorFlow begins
+        self.B = _uniform(
+            4, h, z, bound=(6 / (4 * h + z)) ** 0.5
+        )  # the initial values of a linear map in TensorFlow
 
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
         """(B, T, d) -> (B, T, h), as Eq. 31 and 33.
@@ -173,7 +175,7 @@ class MetaRecurrence(torch.autograd.Function):
     of the states; the weights get theirs afterwards, in one product for all steps.
 
     Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
-    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z); what is added to the forget gate.
+    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z); the forget gate's bias.
     """
 
     @staticmethod
@@ -224,7 +226,7 @@ class MetaRecurrence(torch.autograd.Function):
         (length, _, rows, h), (z, m) = gates.shape, project.shape
         d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
         d_vectors = made.new_empty(length, rows, z)
-        # What does not depend on later steps, for all steps at once; then views, as in `forward`.
+        # Everything that does not depend on later steps, for all steps at once; then views, as in `forward`.
         slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
         meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
         query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()

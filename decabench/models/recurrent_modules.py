@@ -1,16 +1,16 @@
-"""Multi-task recurrent modular networks (Xu et al. 2021) inside four multi-task encoders, each with and without.
+"""Multi-task recurrent modular networks (Xu et al. 2021) for four multi-task encoders, each with and without them.
 
 A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the paper's. The
-model's name chooses the encoder (ENCODERS), and `extension` what is added to it (EXTENSIONS):
+model's name chooses the encoder (ENCODERS), and `extension` an addition to it (EXTENSIONS):
 
 - `rmn`: the paper's network. A shared encoder of independent LSTMs and layers of small networks (sub-encoders), and a
   decoder for each task. Policy networks decide at each word which of them are connected.
 - `rrn`: the same with one layer of sub-encoders, applied again and again (the paper's rrn-RMN).
 - `direct`, `shared`: tasks send each other messages (DC-MTL, IC-MTL).
 
-A text is represented by its last state, a token by its own, as they come out of the encoder, with what the extension
-adds. Whatever decides on a label is computed only where it is read: for tags at each token, for labels at the last.
-The paper trains a new task with the encoder of others as it is (RMN_tr): `--init RUN --freeze shared`.
+A text is represented by its last state and a token by its own, as the encoder returns them, plus the extension's part.
+Labels are computed only where they are read: tags at each token, labels at the last token.
+The paper trains a new task with a frozen encoder of other tasks (RMN_tr): `--init RUN --freeze shared`.
 
 B examples, T tokens, N tokens that are read, d the width of the words, h that of the states, n the sub-networks of a
 layer, r their width, p that of a policy network.
@@ -61,11 +61,11 @@ __all__ = [
 ENCODERS = ("ns-mtl", "cross-stitch", "sluice", "girnet")
 """The models that are extended."""
 EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")
-"""What is added to them."""
+"""The additions to them."""
 READS = ("concat", "product", "output")
-"""What a decoder's policy reads: [u; W h] or u * W h (Eq. 6, whose operator is lost), or u (Eq. 7)."""
+"""The input of a decoder's policy: [u; W h] or u * W h (Eq. 6, whose operator is lost), or u (Eq. 7)."""
 GATES = ("learned", "open", "random", "noise")
-"""How connections are decided: by policies, or, as controls, all open, at random once for all, or at every word."""
+"""How connections are decided: by policies, or, as controls, all open, at random once, or at random at every word."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RecurrentModulesConfig:
     name: str = "ns-mtl"
     """The encoder: `ns-mtl`, `cross-stitch`, `sluice` or `girnet`."""
     extension: str = "none"
-    """What is added: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
+    """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
     """The primary task, which `girnet` needs; all others are auxiliary. For runs that are counted in steps, its passes
     are the epochs of the temperature (without a primary task, those of the first task)."""
@@ -103,7 +103,7 @@ class RecurrentModulesConfig:
     policy_size: int = 32
     """p: the width of the policy networks' hidden layer (guess)."""
     policy_reads: str = "concat"
-    """What a decoder's policy reads: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
+    """The input of a decoder's policy: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
     `product`, or u alone (`output`, Eq. 7)."""
     gates: str = "learned"
     """How connections are decided: `learned`, or, as controls, all `open`, or each open with the probability of
@@ -130,8 +130,8 @@ class RecurrentModulesConfig:
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: neither paper nor code mentions any)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
-    are, with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
+    with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -199,7 +199,8 @@ class Router(nn.Module):
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
     def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Open connections with fixed probabilities, drawn for each of N tokens in training: as drawn, as is likelier.
+        """Open connections with fixed probabilities, drawn for each of N tokens in training; return the draws and the
+        likelier values.
 
         (...) -> (N, ...), twice
         """
@@ -253,7 +254,7 @@ class Policies(nn.Module):
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
         """Score the connections from what is read, (N, n, r), to each reader, (N, n, readers, 2).
 
-        `more`, (N, q), is read beside each u: [u; more].
+        `more`, (N, q), is appended to each u: [u; more].
         """
         first = self.first.transpose(0, 1).flatten(1)  # (r + q, readers p)
         width = u.shape[2]
@@ -269,7 +270,7 @@ class Routes:
     """Decisions on connections at N tokens, 0 or 1."""
 
     chosen: Tensor
-    """(N, connections): as they were taken."""
+    """(N, connections): the decisions used."""
     likely: Tensor
     """(N, connections): without noise."""
 
@@ -286,7 +287,7 @@ def _decide(
 
 
 def _average(taken: Tensor, u: Tensor) -> Tensor:
-    """Average what is connected (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is."""
+    """Average the connected inputs (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is."""
     shares = taken / taken.sum(1, keepdim=True).clamp_min(1)
     return shares.transpose(1, 2) @ u
 
@@ -294,8 +295,8 @@ def _average(taken: Tensor, u: Tensor) -> Tensor:
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
     """The probabilities of a control's gates, (read, readers); None if gates are learned.
 
-    With `random`, each is open or not, but a reader for which all were drawn closed has one of them open: it would be
-    dead for the whole run.
+    With `random`, each gate is open or closed. A reader whose gates were all drawn closed gets one open gate, because
+    it would be dead for the whole run otherwise.
     """
     if config.gates == "learned":
         return None
@@ -338,7 +339,7 @@ class ModularEncoder(nn.Module):
         n, c = config.modules, config.cells
         self.cells = nn.ModuleList(LSTM(d, config.module_size) for _ in range(c))
         widths = [c, *[n] * (config.depth - 2)]
-        if config.extension == "rrn":  # one layer, which reads the cells first and then itself
+        if config.extension == "rrn":  # one layer, which reads the cells first and then its own output
             self.layers = nn.ModuleList([SubEncoders(config, max(c, n))])
         else:
             self.layers = nn.ModuleList(SubEncoders(config, width) for width in widths)
@@ -410,7 +411,7 @@ class TaskDecoder(nn.Module):
 
 
 class TaskPart(LayeredHead):
-    """A task's own part: LSTMs, what the extension gives it, and the output layer."""
+    """A task's own part: LSTMs, its part of the extension, and the output layer."""
 
     def __init__(self, config: RecurrentModulesConfig, d: int, output: Label | Tags, lstms: int) -> None:
         super().__init__()
@@ -430,7 +431,7 @@ class TaskPart(LayeredHead):
 
 @dataclass(frozen=True)
 class Represented:
-    """What a batch is represented by, and how it was routed."""
+    """The representation of a batch, and its routing."""
 
     x: Tensor
     """(B, width) for labels, (B, T, width) for tags."""
@@ -441,7 +442,7 @@ class Represented:
 
 
 class RecurrentModules(HeadedNetwork):
-    """Embeddings, the encoder, what all tasks share in its extension, and each task's own part."""
+    """Embeddings, the encoder, the shared part of its extension, and each task's own part."""
 
     def __init__(
         self, config: RecurrentModulesConfig, outputs: Mapping[str, Output], words: WordTable
@@ -480,7 +481,8 @@ class RecurrentModules(HeadedNetwork):
             )
         if config.extension == "direct" and len(self.tasks) < 2:
             raise DecabenchError(
-                f"With the extension direct, tasks read what the others send, but {given} is the only task: train on "
+                f"With the extension direct, tasks read messages from other tasks, but {given} is the only task: "
+                "train on "
                 "several, or choose another extension."
             )
 
@@ -558,7 +560,7 @@ class RecurrentModules(HeadedNetwork):
     def begin_phase(self, phase: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(
             0.0
-        )  # unlike the phase before, this one may be counted in steps
+        )  # unlike the previous phase, this one may be counted in steps
 
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)
@@ -577,7 +579,7 @@ class RecurrentModules(HeadedNetwork):
 
 
 class _Places:
-    """Picks what is read from (B, T, k): each token, or each text's last, zeros for a text without tokens: (N, k)."""
+    """Picks the tokens to read from (B, T, k): all, or each text's last (zeros for a text without tokens): (N, k)."""
 
     def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:
         self.mask = token_mask(lengths, x) if every else None

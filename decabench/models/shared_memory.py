@@ -1,20 +1,20 @@
 """Shared memory and the models that its paper compares it with (Liu et al. 2016, "Deep Multi-Task ... Shared Memory").
 
 A family in one file; the recurrence with its memories is in `memory_cells.py`. Equation numbers are the paper's. Tasks
-share the embeddings, each has an output layer (Eq. 20), and MODELS says what else there is:
+share the embeddings, each has an output layer (Eq. 20), and MODELS lists the rest:
 
 | model | shared | each task's own |
 |---|---|---|
-| arc-i | the memory and what writes it | LSTM, fusion |
-| arc-ii | the global memory and what writes it | LSTM, fusion, local memory and what writes it |
+| arc-i | the memory and its writer | LSTM, fusion |
+| arc-ii | the global memory and its writer | LSTM, fusion, local memory and its writer |
 | me-lstm | | LSTM, fusion, memory: ARC-I without sharing |
 | mt-cnn | half of each word's vector | the other half, a convolution |
 | mt-dnn | a hidden layer | a hidden layer on top of it |
-| nbow | | nothing else |
+| nbow | | only the output layer |
 
-The paper's plain LSTM is `lstm` of `meta_lstm.py`. A text is represented by its last state, with `bidirectional` by
-those of both directions. G tasks, B texts, T tokens, m the width of the words, d that of the states, K segments of a
-memory, M their width.
+The paper's plain LSTM is `lstm` of `meta_lstm.py`. A text is represented by its last state; with `bidirectional`,
+by the last states of both directions. G tasks, B texts, T tokens, m the width of the words, d that of the states, K
+segments of a memory, M their width.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class SharedMemoryConfig:
     bidirectional: bool = False
     """Whether a second network with memories of its own reads the text backwards (paper: for its case study only)."""
     reads: str = "both"
-    """What of `arc-ii`'s memories enters a state: `both`, the local read of the word before and the global read of this
-    one (guess); `global`, the latter alone; `late`, both reads of the word before."""
+    """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the word before and the global
+    read of this one (guess); `global`, only the latter; `late`, both reads of the word before."""
     fusion: str = "own"
     """Whether W_f, W_r and W_c are each task's own or shared (the paper can be read either way)."""
     shared_layer: int = 300
@@ -77,7 +77,7 @@ class SharedMemoryConfig:
     own_layer: int = 128
     """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
     window: int = 3
-    """How many words a filter of mt-cnn spans (guess)."""
+    """The number of words that a filter of mt-cnn spans (guess)."""
     bag: str = ""
     """How nbow and mt-dnn combine the vectors of a text: `sum`, `mean`, or, if empty, the sum for nbow (paper) and the
     mean for mt-dnn (guess: the sum of a review of 150 words leaves nearly all units of its tanh saturated)."""
@@ -85,12 +85,12 @@ class SharedMemoryConfig:
     """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
     l2: float = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (paper: 1e-5 for products and 0 for films;
-    which weights it is on: guess)."""
+    the choice of weights: guess)."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
-    are, with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
+    with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -122,7 +122,7 @@ class SharedMemoryConfig:
 
 
 class TaskLayers(LayeredHead):
-    """A task's own layers: those of its model, and the output layer (Eq. 20)."""
+    """A task's own layers: its model's layers and the output layer (Eq. 20)."""
 
     def __init__(self, width: int, output: Label, **layers: nn.Module) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class TaskLayers(LayeredHead):
 
 
 class TextClassifier(HeadedNetwork):
-    """What all models have: embeddings, layers of each task, and one vector for each text."""
+    """Base of all models: embeddings, layers of each task, and one vector for each text."""
 
     def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
         super().__init__()
@@ -191,10 +191,11 @@ class DeepFusion(nn.Module):
 
 
 class ExternalMemory(nn.Module):
-    """A memory and what emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1) parameters.
+    """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
+    parameters.
 
-    A text begins with the content that was learned. Its segments are drawn apart: equal ones would stay equal, and for
-    zeros the cosine of Eq. 8 has no value.
+    A text begins with learned content. Its segments start at different random values: equal segments would stay equal,
+    and for zeros the cosine of Eq. 8 has no value.
     """
 
     def __init__(self, segments: int, width: int, n: int) -> None:
@@ -322,12 +323,14 @@ class BagNetwork(TextClassifier):
 
 
 class ConvolutionNetwork(TextClassifier):
-    """MT-CNN: word vectors of which tasks share one half, a convolution, the maximum over the text, and tanh."""
+    """MT-CNN: word vectors with a half that tasks share, a convolution, the maximum over the text, and tanh."""
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         m = words.dimension
         if m < 2:
-            raise DecabenchError("The mt-cnn splits word vectors in two, and these have only one number.")
+            raise DecabenchError(
+                "mt-cnn splits word vectors in two, but these have only one number: choose longer vectors."
+            )
         super().__init__(config, words, slice(m // 2))
         self.heads = TaskHeads(
             outputs,
@@ -354,7 +357,7 @@ class ConvolutionNetwork(TextClassifier):
             x = x * token_mask(lengths, x)[..., None]
             before = (self.config.window - 1) // 2  # as many positions as words, with zeros around the text
             around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
-            # Not by a convolution of torch, whose gradients depend on the number of threads.
+            # torch's own convolution has gradients that depend on the number of threads.
             windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)
             filtered = cast(nn.Linear, task.filters)(windows)
             found.append(max_over_time(filtered, lengths).tanh())

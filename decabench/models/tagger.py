@@ -29,7 +29,7 @@ class TaggerConfig:
     dimension: int = 200
     """The width of the BiLSTM's states: an even number, half for each direction."""
     crf: bool = True
-    """Whether to choose the whole sequence of tags with a CRF; otherwise a softmax chooses each tag by itself."""
+    """Whether to choose the whole sequence of tags with a CRF; otherwise a softmax chooses each tag independently."""
     dropout: float = 0.2
     """The dropout rate."""
     vocabulary: int = 50_000

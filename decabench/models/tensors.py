@@ -1,8 +1,8 @@
-"""Weights that a stranger may have stored: complete, finite, and of the shapes that their record implies.
+"""Weights from untrusted files: complete, finite, and with the shapes that their record implies.
 
 A record can imply a network of any size, so the shapes are compared before anything is allocated.
 
-Weights are one file, `model.safetensors`, or shards with the index that other libraries write too:
+Weights are one file, `model.safetensors`, or shards with an index, as other libraries write them:
 
     model-00001-of-00002.safetensors, ...   the tensors
     model.safetensors.index.json            {"metadata": {...}, "weight_map": {tensor: shard}}
@@ -56,14 +56,14 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Name to shape of each tensor."""
 
 LEAST_SHARD = 100_000
-"""The smallest size of a shard in bytes: its header takes some of it."""
+"""The smallest size of a shard in bytes, including its header."""
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _ADVICE = "use an unchanged copy of the checkpoint"
 _FAULTS = (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Load the tensors of a safetensors file, those of less than single precision in that.
+    """Load the tensors of a safetensors file; lower precisions become single precision.
 
     Raises DataError for NaN and infinity too.
     """
@@ -137,7 +137,7 @@ class StoredWeights:
     def _joined(
         self, read: Callable[[Path], dict[str, _Value]], join: Callable[[list[_Value]], _Value]
     ) -> dict[str, _Value]:
-        """Read all files, and join what is stored in slices."""
+        """Read all files, and join tensors that are stored in slices."""
         found: dict[str, _Value] = {}
         for path in self.files:
             found |= read(path)
@@ -229,7 +229,7 @@ def build_to_fit(
                     _compare(name, tuple(value.shape), shapes.get(name), place)
         except DecabenchError:
             raise
-        except Exception:  # a network that needs values to be built: limited all the same
+        except Exception:  # the network needs values while it is built: limit it too
             pass
         try:
             return build()
@@ -243,20 +243,20 @@ def build_to_fit(
 
 def _compare(name: str, implied: tuple[int, ...], stored: tuple[int, ...] | None, place: str) -> None:
     if stored is None:
-        raise DataError(f"The weights beside {place} lack {name!r}: {_ADVICE}.")
+        raise DataError(f"The weights next to {place} lack {name!r}: {_ADVICE}.")
     if stored != implied:
         given, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (stored, implied))
         raise DataError(
-            f"The weights beside {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
+            f"The weights next to {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
         )
 
 
 @contextmanager
 def limited(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
-    """Stop a network that registers far more tensors or values than are stored, as soon as it does."""
+    """Stop building a network as soon as it registers far more tensors or values than are stored."""
 
     def refuse(size: str) -> DataError:
-        return DataError(f"{place} describes a network far larger than the weights beside it: {_ADVICE}.")
+        return DataError(f"{place} describes a network far larger than the weights next to it: {_ADVICE}.")
 
     values = 4 * (sum(map(prod, shapes.values())) + vectors) + 100_000
     with _counted(values, 4 * len(shapes) + 1_000, refuse):
@@ -265,7 +265,7 @@ def limited(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
 
 @contextmanager
 def _counted(most_values: int, most_tensors: int, refuse: Callable[[str], DecabenchError]) -> Iterator[None]:
-    """Raise an error as soon as networks register more parameters and buffers, or more values in them, than these."""
+    """Raise an error as soon as networks register more tensors, or more values in them, than these limits."""
     tensors = values = 0
 
     def count(module: nn.Module, name: str, value: object) -> None:
@@ -287,7 +287,7 @@ def _counted(most_values: int, most_tensors: int, refuse: Callable[[str], Decabe
 
 
 _MOST_TENSORS = 20_000
-"""More parameters than any network has: MQAN has 40 a layer."""
+"""A limit above the number of parameters of any network: MQAN has 40 per layer."""
 
 
 class _TooLargeError(DecabenchError):
@@ -315,7 +315,7 @@ def check_size(build: Callable[[], _Network]) -> _Network | None:
             warnings.catch_warnings(),
             _counted(_memory() // 8, _MOST_TENSORS, refuse),
         ):
-            warnings.simplefilter("ignore")  # about tables of an empty vocabulary
+            warnings.simplefilter("ignore")  # warnings about tables of an empty vocabulary
             return build()
     except _TooLargeError:
         raise
@@ -328,7 +328,7 @@ def check_size(build: Callable[[], _Network]) -> _Network | None:
 
 
 def _memory() -> int:
-    """Return the machine's memory in bytes; very much if the system does not say, as on Windows."""
+    """Return the machine's memory in bytes; a very large number if it is unknown, as on Windows."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
