@@ -47,13 +47,13 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables by task, each of which has to be trained on."""
+"""Settings that are tables by task; every task in them must be trained on."""
 _MOST = {"steps": 10**9, "epochs": 10**6, "epoch_steps": 10**9, "seed": 2**63 - 1}
-"""The largest values: more than a run could take, and than torch takes as a seed."""
+"""The largest values: beyond any possible run, and the largest seed that torch accepts."""
 
 
 def _check(settings: Any, keys: Sequence[str], wanted: str, is_right: Callable[[float], bool]) -> None:
-    """Check numbers, also those in tables. Raises DecabenchError."""
+    """Check numbers, including those in tables. Raises DecabenchError."""
     for key in keys:
         given = getattr(settings, key)
         is_table = isinstance(given, Mapping)
@@ -90,7 +90,7 @@ class Phase:
         require_name(self.order, ORDERS, "order")
         if (self.steps > 0) == (self.epochs > 0) or min(self.steps, self.epochs) < 0:
             raise DecabenchError(
-                f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
+                f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them to 1 or more."
             )
         _check_most(self)
         if self.order in ORDERS_BY_PASS and not self.epochs:
@@ -99,7 +99,8 @@ class Phase:
             )
         if self.together and self.order != "turn":
             raise DecabenchError(
-                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave one of them out."
+                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave together or "
+                "order out."
             )
 
 
@@ -107,7 +108,7 @@ class Phase:
 class TrainConfig:
     """The settings of a training run. Defaults follow Appendix D of the decathlon paper where it gives a value.
 
-    But for the vectors: the paper's are too large to come with a package.
+    The exception is the word vectors: the paper's are too large for a package.
     """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
@@ -119,7 +120,7 @@ class TrainConfig:
     order: str = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
     batches; see `temperature`) or to how far its last validation `score` is below `targets`, in `sequence`, which
-    gives each task a whole pass and needs epochs, or `shuffled`: the same in another order of tasks each epoch."""
+    gives each task a whole pass and needs epochs, or `shuffled`: the same with a new order of tasks in each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: int = 100_000
@@ -127,7 +128,7 @@ class TrainConfig:
     epochs: int = 0
     """Total number of epochs; 0 to count in steps. An epoch has as many steps as one pass over all tasks."""
     epoch_steps: int = 0
-    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over that of the largest task). Not
+    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Not
     for the orders `sequence` and `shuffled`, whose epochs are passes."""
     first_steps: int = 30_000
     """Length in steps of the first phase of a curriculum or anti-curriculum."""
@@ -162,35 +163,36 @@ class TrainConfig:
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
     count_marks: bool = False
     """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as its tokens too, so that a batch
-    has room for fewer examples, as in older runs. The authors' code does not count them."""
+    holds fewer examples, as in older runs. The authors' code does not count them."""
     grouping: str = "lengths"
-    """Which examples share a batch: those of similar `lengths` (with MQAN, sorted an eighth of a pass at a time, at
-    least 8 batches and at most 128, by the context, answers of more than 14 words by their length first); those of
-    `answers` of similar length first, which pads least but gives most batches answers of one kind; or any (`none`).
-    Other models have no answers to sort by: theirs are sorted by length unless it is `none`."""
+    """Which examples share a batch: examples of similar `lengths` (MQAN sorts an eighth of a pass at a time, at least 8
+    batches and at most 128, by context length, but long answers of more than 14 words by answer length first); examples
+    with `answers` of similar length, which pads least but gives most batches answers of one kind; or any (`none`).
+    Other models have no answers to sort by; unless this is `none`, they sort by length."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
-    """Whether to learn from the validation examples too, as papers do whose data has no validation split of its own.
-    Scores on them then say nothing: it needs `best_by = "last"` and `patience = 0`, and no order by `score`.
-    `train_examples` is of the others."""
+    """Whether to train on the validation examples too, as in papers whose data has no separate validation split.
+    Validation scores are then meaningless, so it needs `best_by = "last"` and `patience = 0`, and no order by `score`.
+    `train_examples` does not limit them."""
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
     skip_answer: int = 0
     """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
     has 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """Another form of the training answers to learn, by task; other tasks, validation answers that are learned too, and
-    all scores keep theirs. WikiSQL has `as-asked`: the conditions of a query in the order in which their values occur
-    in the question; WOZ has `as-said`: changes with the values already in the state that the user mentions."""
+    """Another form of the training answers to learn, by task; other tasks, validation answers used for training, and
+    all scores keep the original form. WikiSQL has `as-asked`: the conditions of a query in the order in which their
+    values occur in the question; WOZ has `as-said`: changes with the values already in the state that the user
+    mentions."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: int = 1
-    """Words that occur less often in the training examples are not in the vocabulary. With 2, a model whose unknown
-    words share a vector learns it from the words that occur once."""
+    """The minimum count in the training examples for a word of the vocabulary. With 2, a model whose unknown words
+    share a vector learns this vector from the words that occur once."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this many tokens, by task, in training and prediction. Models that tag or parse every token,
-    or compare two sentences, read them whole."""
+    or compare two sentences, ignore this setting."""
     optimizer: str = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: float = 0.9
@@ -284,12 +286,12 @@ class TrainConfig:
                 require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
-                "learn_validation leaves nothing to choose a checkpoint by: set best_by to 'last' and patience to 0; "
+                "With learn_validation no checkpoint can be chosen by score: set best_by to 'last' and patience to 0; "
                 f"they are {self.best_by!r} and {self.patience}."
             )
         if self.learn_validation and self.needs_scores:
             raise DecabenchError(
-                "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
+                "With learn_validation tasks cannot be chosen by score: set an order other than 'score'."
             )
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
@@ -311,7 +313,7 @@ class TrainConfig:
             all(p.epochs for p in self.phases) if self.phases else self.epochs
         ):
             raise DecabenchError(
-                "The rate 'epoch-decay' counts epochs: set epochs, for every phase if there are any."
+                "The rate 'epoch-decay' counts epochs: set epochs, in every phase if you use phases."
             )
         if not self.vectors:
             raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
@@ -378,11 +380,12 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
-            # The last of several numbers counts, as usual on a command line; lists look as if they were added up.
+            # The last of several numbers wins, as usual on a command line; repeated lists could look as if they were
+            # merged.
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
-                    f"{head} is set twice, to {content[head]!r} and to {value!r}, and these are not added up: give one "
+                    f"{head} is set twice, to {content[head]!r} and to {value!r}, and lists are not merged: give one "
                     f'list, such as {head}=["a", "b"].'
                 )
             content[head] = value
@@ -404,17 +407,17 @@ def combine_settings(
     tasks: Sequence[str] = (),
     init: str = "",
 ) -> tuple[TrainConfig, list[str]]:
-    """Update `base` with a file, a model's name, tasks, a checkpoint to start from, and settings, the strongest.
+    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the rest.
 
-    They are put together before anything is checked, as one may only make sense with another: a score to choose by,
-    with the tasks. If the model is of another family than the file's, it keeps those of the file's model settings that
-    it has too. Returns also the names of the others, which are left out. Raises DecabenchError, UnknownNameError.
+    All are merged before any check, because some only make sense together, such as a task to choose the checkpoint by
+    and the list of tasks. If the model's family differs from the file's, only the file's model settings that the family
+    has are kept. Also returns the names of dropped settings. Raises DecabenchError, UnknownNameError.
     """
     content = {} if path is None else _read_file(path)
     given = _as_tables(settings)
-    if path is not None:  # its own faults are told as its own
+    if path is not None:  # so that errors in the file name the file
         other, own = model or _named_by(given), _named_by(content)
-        is_replaced = ":" in own and other not in ("", own)  # by a model of the user's choice: it is not run
+        is_replaced = ":" in own and other not in ("", own)  # the file's model is not run
         checked = {key: content[key] for key in content if not is_replaced or key != "model"}
         require_named_model(checked, path)
         _told_by(path, checked, base)
@@ -443,7 +446,7 @@ def combine_settings(
         has = {entry.name for entry in fields(find_family(name).config)}
         left_out = [f"model.{key}" for key in content["model"] if key not in has]
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
-    # An empty table takes the others away, but for the model's, whose settings cannot be missing.
+    # An empty table removes earlier values, except in the model table, whose settings are all required.
     emptied: dict[str, Any] = {key: {} for key, value in content.items() if value == {} and key != "model"}
     for key, value in given.items():
         old = content.get(key)
@@ -458,9 +461,9 @@ def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") ->
 
 
 def require_named_model(content: Mapping[str, Any], path: Path) -> None:
-    """Raise DecabenchError if a file's content names a model of somebody's own that the user has not named too."""
+    """Raise DecabenchError if a file names a custom model that the user has not named too."""
     if ":" in (named := _named_by(content)):
-        find_family(named, str(path))  # no file may choose what is run
+        find_family(named, str(path))  # a file must not choose the code to run
 
 
 def _named_by(table: Mapping[str, Any]) -> str:
@@ -487,7 +490,7 @@ def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) ->
 
 
 def from_record(content: Mapping[str, Any]) -> TrainConfig:
-    """Read a whole configuration, as `to_mapping` writes it: its tables have nothing but what they say.
+    """Read a whole configuration that `to_mapping` wrote; its tables replace the defaults completely.
 
     Raises DecabenchError, UnknownNameError.
     """

@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 Integers = npt.NDArray[np.int64]
-_POOL = 128  # how many batches' worth of examples to sort by length together
-_LEAST_POOL = 8  # and at least so many: the last batch of a pool is not full
+_POOL = 128  # the number of batches whose examples are sorted by length together
+_LEAST_POOL = 8  # the minimum number, because the last batch of a pool is not full
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class TrainingData:
     tasks: Mapping[str, TaskData]
     """The training examples, by task."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """`TASK.SPLIT` to the fingerprint of the prepared data that they are from."""
+    """`TASK.SPLIT` to the fingerprint of the prepared data."""
 
 
 def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Integers:
-    """Count how often each of so many words occurs in the training examples."""
+    """Count how often each word occurs in the training examples."""
     counts = np.zeros(words, dtype=np.int64)
     for task in tasks:
         for name, column in task.columns.items():
@@ -118,21 +118,21 @@ def renumber_words(
 
 @dataclass(frozen=True)
 class BatchRule:
-    """What a batch holds."""
+    """Rules for the content of a batch."""
 
     budget: int
-    """How much fits into a batch, but at least one example."""
+    """The capacity of a batch, which always holds at least one example."""
     counts: str = "sum"
-    """What is counted: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number times the
-    largest of their padded lengths; both as the family counts them."""
+    """The unit of the capacity: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number times
+    the largest of their padded lengths; both as the family counts them."""
     grouping: str = "lengths"
-    """What is alike in a batch, as the setting `grouping` says."""
+    """The setting `grouping`: the similarity of examples in a batch."""
     count_marks: bool = False
     """Whether the marks around texts count."""
 
     @classmethod
     def of(cls, config: TrainConfig, task: str, processes: int = 1) -> BatchRule:
-        """The rule of a run for a task, with each batch large enough for all processes."""
+        """Return a run's rule for a task, with each batch large enough for all processes."""
         examples = config.batch_sizes.get(task, config.batch_examples)
         return cls(
             (examples or config.batch_tokens) * processes,
@@ -145,8 +145,8 @@ class BatchRule:
 def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoch: int) -> list[Integers]:
     """Split one pass over a task into batches of rows. The same arguments always give the same batches.
 
-    Unless the rule's grouping is `none`, examples of similar length are grouped within a pool of 128 batches' worth,
-    or, for `lengths`, the family's share of a pass, but at least 8 batches' worth, if that is fewer.
+    Unless the rule's grouping is `none`, examples of similar length are grouped within a pool of 128 batches. For
+    `lengths` the pool is the family's share of a pass if that is smaller, but at least 8 batches.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -213,13 +213,13 @@ class BatchStream:
 
     @property
     def begins_pass(self) -> int:
-        """The number, from 1, of the pass that the next batch begins; 0 if it does not begin one."""
+        """The number, from 1, of the pass that the next batch begins; 0 if it does not begin a pass."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )
 
     def begin(self, epoch: int) -> None:
-        """Go to the beginning of a pass: what is left of the one before is left out."""
+        """Go to the beginning of a pass and skip the rest of the previous one."""
         if epoch != self.epoch:
             self._batches = self._cut(epoch)
         self.epoch, self.batch = epoch, 0

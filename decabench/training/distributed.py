@@ -43,7 +43,7 @@ class Processes:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
         # A step does not use the heads of other tasks or the parts frozen in its phase.
-        # Buffers are the same in all of them: fixed vectors, and what each changes alike.
+        # Buffers are the same in all processes: fixed vectors, and values that each process changes in the same way.
         return DistributedDataParallel(network, places, find_unused_parameters=True, broadcast_buffers=False)
 
     def total(self, values: Tensor) -> Tensor:
@@ -53,12 +53,13 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Wait until all processes are here: what the first one writes before, the others can read after."""
+        """Wait for all processes, so that they can read the first process's files."""
         if self.size > 1:
             dist.barrier()
 
     def first_alone(self, call: Callable[[], Value]) -> Value:
-        """Make a call that caches its result on disk: the first process makes it, then the others read the cache."""
+        """Run a function that caches its result on disk: the first process computes it, then the others read the
+        cache."""
         if self.size == 1:
             return call()
         if self.is_first:
@@ -88,7 +89,7 @@ def join_processes(device: str) -> Iterator[Processes]:
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
-    # The others wait while the first validates or reads the data, which may take longer than the default 10 minutes.
+    # Other processes wait while the first validates or reads data, which may exceed the default of 10 minutes.
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=timedelta(hours=12))
     try:
         yield Processes(rank, size, place)

@@ -51,16 +51,16 @@ __all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "requi
 
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
-_UNUSED_DAYS = 30  # entries that no run has used for so long are removed
+_UNUSED_DAYS = 30  # entries unused for this long are removed
 Integers = npt.NDArray[np.int64]
 
 
 def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
     """Encode the training examples of the tasks for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, by a digest of everything that decides
-    it. With a family or a target form from outside it is made each time, because their code may have changed. Data that
-    do not match their record are refused. Raises MissingDataError, DataError.
+    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, keyed by a digest of all its inputs.
+    With a custom family or target form it is never cached, because their code may have changed. Data that do not match
+    their record are rejected. Raises MissingDataError, DataError.
     """
     _refuse_hidden(store, config, tasks)
     prints = {
@@ -82,13 +82,15 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     for name in config.tasks:
         found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
     counts = count_words(found.values(), family, len(lexicon))
-    if config.validation_words and not config.learn_validation:  # otherwise they are counted already
+    if config.validation_words and not config.learn_validation:  # otherwise already counted
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
     limit = vocabulary_size(counts, config)
     made = _number_by_frequency(TrainingData(lexicon, outputs, found, prints), family, limit, counts)
     if entry:
-        with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
+        with suppress(
+            StorageError
+        ):  # the home folder may be full or read-only, and a run works without a cache
             _write_cache(entry, made)
     return made
 
@@ -98,7 +100,7 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
         for split in _splits_read(config):
             if store.hides(tasks[name], split):
                 raise DecabenchError(
-                    f"A checkpoint would hold words of the labels of {name}, {split}, which are hidden: leave "
+                    f"A checkpoint would contain words from the hidden labels of {name}, {split}: leave "
                     "validation_words and learn_validation out."
                 )
 
@@ -153,7 +155,7 @@ def _read_task(
 def _questions(
     store: Store, task: Task, split: str, form: str | None = None
 ) -> Iterator[tuple[Question, str]]:
-    """Yield the questions of a split, and what a model is to answer: the first answer, or a form of it."""
+    """Yield the questions of a split with the answers to learn: the first answer, or a form of it."""
     if form:
         for _, unit in groupby(store.examples(task.name, split), key=lambda example: example.units):
             earlier: list[Example] = []
@@ -167,7 +169,7 @@ def _questions(
 
 
 def _target(task: Task, split: str, form: str, example: Example, earlier: Sequence[Example]) -> str:
-    """Write what is to be learned in one of the task's forms. Raises DataError if the form fails."""
+    """Convert the answer to learn to one of the task's forms. Raises DataError if the form fails."""
     place = f"{task.name}, {split}, {example.id}: the target form {form}"
     try:
         target: object = task.target_forms[form](example, earlier)
@@ -179,7 +181,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
 
 
 def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
-    """Check that the tasks have the target forms that a run asks for. Raises DecabenchError, UnknownNameError."""
+    """Check that the tasks have the run's target forms. Raises DecabenchError, UnknownNameError."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
             raise DecabenchError(f"{name} has no target forms: leave target_forms.{name} out.")
@@ -204,9 +206,9 @@ def _add_validation(
 
 
 def vocabulary_size(counts: Integers, config: TrainConfig) -> int:
-    """Return how many of the most frequent words are the vocabulary, given how often each word occurs.
+    """Return the size of the vocabulary, given how often each word occurs.
 
-    Words that occur in examples that are skipped alone are known, but not in it.
+    Words that occur only in skipped examples are known but not in the vocabulary.
     """
     return min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
 
@@ -223,7 +225,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
 
 
 def require_splits(store: Store, tasks: Collection[Task]) -> None:
-    """Raise MissingDataError if a task lacks what training reads: its training data, and validation's."""
+    """Raise MissingDataError if a task lacks training or validation data."""
     for split in ("train", "validation"):
         for task in tasks:
             if split not in available_splits(task):
@@ -245,7 +247,9 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     modules = (
         *forms,
         family,
-        find_family(config.model.name).encode.__module__,  # another family's, if they encode alike
+        find_family(
+            config.model.name
+        ).encode.__module__,  # families that encode in the same way share entries
         "decabench.models.batches",
         "decabench.vectors.tokenizer",
         "decabench.models.heads",
@@ -277,7 +281,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
 
 
 def _write_cache(entry: Path, data: TrainingData) -> None:
-    """Write an entry, and remove those that no run has used for a month."""
+    """Write an entry, and remove entries that no run has used for a month."""
     arrays = {
         f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
         for task, own in data.tasks.items()
@@ -296,7 +300,7 @@ def _write_cache(entry: Path, data: TrainingData) -> None:
 
 
 def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
-    """Read what `_write_cache` wrote. None if it is missing or damaged: it can be made again."""
+    """Read an entry of the cache; None if it is missing or damaged, because it can be rebuilt."""
     columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
     try:
         with safe_open(entry, "numpy") as file:
@@ -312,7 +316,7 @@ def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> 
             task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks
         }
-        with suppress(OSError):  # in the home folder of somebody else
+        with suppress(OSError):  # in another user's home folder
             os.utime(entry)  # in use
         return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, DataError):

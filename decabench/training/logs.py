@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows", "running_mean"]
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
-_NOT_A_LOG = "{path} is not the log of a run ({error}): move it away, and resume the run without it."
+_NOT_A_LOG = "{path} is not the log of a run ({error}): move it away, then resume the run without it."
 _COLUMNS = {
     STEPS: ("step", "task", "loss", "learning_rate", "gradient_norm", "examples", "tokens", "seconds"),
     VALIDATION: ("step", "task", "score"),
@@ -39,7 +39,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def has_steps(output: Path) -> bool:
-    """Whether a folder has the log of steps that a run begins with."""
+    """Whether a folder has a run's log of steps."""
     file = output / STEPS
     return file.exists() and file.read_bytes()[:1_000].startswith(",".join(_COLUMNS[STEPS]).encode())
 
@@ -47,13 +47,13 @@ def has_steps(output: Path) -> bool:
 class TrainingLog:
     """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind.
 
-    Raises DataError for files of these names that are no logs, and StorageError.
+    Raises DataError for files with these names that are not logs, and StorageError.
     """
 
     def __init__(
         self, output: Path, step: int, losses: Sequence[str] = (), trackers: Trackers | None = None
     ) -> None:
-        """`losses` names the losses that get a column of their own, `loss.NAME`; `trackers` get the numbers too."""
+        """Open the logs; `losses` get a separate column `loss.NAME`, and `trackers` get the same numbers."""
         self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
@@ -116,7 +116,7 @@ def _is_whole(row: Mapping[str, str | None]) -> bool:
 def _open_board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # it comes with another extra; the CSV files have the same numbers
+    except ImportError:  # TensorBoard needs another extra; the CSV files have the same numbers
         return None
     try:
         return SummaryWriter(str(folder), purge_step=step + 1)
@@ -169,14 +169,16 @@ class ProgressReport:
         losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
         needed = seconds / self._done * (self._steps - step)
         given = max(0.0, self._time_left - seconds)
-        total = f" of {self._steps:,}" if needed <= given else ""  # otherwise its time ends it before
+        total = (
+            f" of {self._steps:,}" if needed <= given else ""
+        )  # otherwise the time limit ends the run first
         return (
             f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
             f"{self._tokens / seconds:,.0f} target tokens a second; {_format_duration(min(needed, given))} left"
         )
 
     def say(self, text: str) -> None:
-        """Report something else, on a line of its own above the bar."""
+        """Print a message on a separate line above the bar."""
         if self._bar is None:
             self._say(text)
             return
@@ -208,7 +210,7 @@ def plot_curves(output: Path) -> Path | None:
         by_task: dict[str, list[tuple[int, float]]] = {}
         for row in read_rows(output / name):
             by_task.setdefault(row["task"], []).append((int(row["step"]), float(row[column])))
-        by_task.pop("total", None)  # on another scale
+        by_task.pop("total", None)  # on a different scale
         for task, points in by_task.items():
             steps, values = zip(*points, strict=True)
             if axes is loss:
@@ -228,7 +230,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Average each value with the `window - 1` before it, or with as many as there are."""
+    """Average each value with the `window - 1` values before it, or all of them if there are fewer."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 __all__ = ["FinishedRun", "TrainingInterrupted", "run_training", "train"]
 
 _RELEASE_EVERY = 20
-"""After so many steps, freed memory goes back to the system: some 40 ms, below 1 % of these steps."""
+"""The number of steps between returns of freed memory to the system: about 40 ms, below 1 % of these steps."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,17 @@ class FinishedRun:
     step: int
     """The last step."""
     best: float | None
-    """The best score according to `best_by` (with "last", the last total); None if there is none."""
+    """The best score according to `best_by` (with "last", the last total); None without a score."""
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
     ended: str = ""
-    """Why it ended before its last step; empty if it did not."""
+    """Why the run ended early; empty if it reached its last step."""
     goes_on: bool = False
-    """Whether it would go on if it were resumed, as its time was up."""
+    """Whether the run can be resumed because it only ran out of time."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C, or SIGTERM, ended a run; its text says where the run stands and how to continue it."""
+    """Raised when Ctrl-C or SIGTERM ended a run; the text names the last checkpoint and how to continue."""
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
@@ -161,7 +161,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
-                f"{run.output} is no longer free, as it was when this run was planned: name another folder."
+                f"{run.output} was free when this run was planned but now has files: name another folder."
             )
         try:
             return _Trainer(run, group).train()
@@ -169,13 +169,13 @@ def run_training(run: TrainingRun) -> FinishedRun:
             raise
         except KeyboardInterrupt:  # at once
             if (saved := latest_checkpoint(run.output)) is None:
-                raise  # nothing was trained that could be continued: the same command begins it again
-            lost = "; what came after it is lost"
+                raise  # nothing to continue: the same command starts the run again
+            lost = "; later steps are lost"
             raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
 
 def steps_to_read(device: torch.device) -> int:
-    """Return how many steps to take between reads of their losses: each read has a GPU stand still."""
+    """Return the number of steps between reads of their losses; each read makes a GPU wait."""
     return 1 if device.type == "cpu" else 50
 
 
@@ -188,7 +188,7 @@ class _Trainer:
         if group.is_first:
             sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
-        if saved is not None:  # the initial checkpoint is not needed again and may be gone
+        if saved is not None:  # the initial checkpoint is no longer needed and may have been deleted
             run = replace(run, config=replace(run.config, init=saved.record.config.get("init", "")))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
@@ -212,7 +212,7 @@ class _Trainer:
     def _read_data(self, begins_with: Checkpoint | None) -> None:
         """Encode the tasks, and look up their words."""
         run, config = self.run, self.config
-        vectors = join_vectors(config.vectors)  # before anything is tokenized: they may be missing
+        vectors = join_vectors(config.vectors)  # before tokenizing, because vectors may be missing
         self.data = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
@@ -222,7 +222,7 @@ class _Trainer:
         self.record = describe_run(config, self.data, self.words, self.group.size)
 
     def _plan_steps(self, saved: Checkpoint | None) -> None:
-        """Lay out the steps from the beginning, or from where the saved checkpoint stands."""
+        """Plan the steps from the beginning, or from the saved checkpoint."""
         config, lexicon = self.config, self.data.lexicon
         if saved is not None:
             check_same_run(saved, config, self.record, lexicon.words[: lexicon.size])
@@ -232,9 +232,9 @@ class _Trainer:
             for task, data in self.data.tasks.items()
         }
         self.schedule = self._schedule(config)
-        if config.cooldown > self.schedule.steps:  # of runs in epochs, known only now
+        if config.cooldown > self.schedule.steps:  # unknown until now for runs in epochs
             raise DecabenchError(
-                f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most as many."
+                f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most that number."
             )
         if saved is not None:
             check_same_course(saved, config, self._schedule(config_of(saved)), self.schedule)
@@ -285,7 +285,7 @@ class _Trainer:
             return
         try:
             self.run.report(text)
-        except BrokenPipeError:  # whoever read the output has ended: that of a long run is not to be lost
+        except BrokenPipeError:  # the reader of the output has closed it, but a long run must not be lost
             if self.group.size > 1:
                 raise
             self.interruption.signal = signal.SIGPIPE
@@ -356,7 +356,7 @@ class _Trainer:
                 self._checkpoint(log, is_best)
 
     def _is_due(self, every: int, step: int) -> bool:
-        """Whether a step is a multiple of `every`; for 0, whether an epoch or a phase ends with it."""
+        """Whether a step is a multiple of `every`; if `every` is 0, whether it ends an epoch or a phase."""
         return step % every == 0 if every else self.schedule.ends_epoch(step)
 
     def _has_stopped(self) -> bool:
@@ -379,12 +379,12 @@ class _Trainer:
     # A step
 
     def _step(self) -> _UnreadStep:
-        """Take one optimizer step and return its row of the log, of which the values stay on the device."""
+        """Take one optimizer step and return its row of the log; the values stay on the device."""
         config, group, step = self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
         shares = self._take_shares(step - 1) if self.ahead is None else self.ahead.result()
         self.ahead = self._begin_next()
-        # Seeded anew at each step: what a step draws must not depend on the steps before it.
+        # Seeded at each step, so that its random numbers do not depend on earlier steps.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
         self._call_hooks(stretch, tasks, shares)
         self.wrapped.train()
@@ -412,7 +412,7 @@ class _Trainer:
             "learning_rate": f"{rate:.6g}",
             "examples": sum(share.examples for share in shares),
         }
-        named: dict[str, list[Tensor]] = {}  # each loss of each task, if the model has several
+        named: dict[str, list[Tensor]] = {}  # each loss of each task, if the model has several losses
         for own in means if len(self.family.losses) > 1 else ():
             for name, (value, _) in own.items():
                 named.setdefault(name, []).append(group.total(value.detach().clone()))
@@ -420,10 +420,10 @@ class _Trainer:
         return _UnreadStep(row, totals, norm, [next(iter(own.values()))[1] for own in means], named)
 
     def _begin_next(self) -> Future[list[_Share]] | None:
-        """Begin to build the next step's batches in a thread.
+        """Start building the next step's batches in a thread.
 
-        Not before a validation or a checkpoint, which need the words and the positions of the streams as they are, and
-        not for families from outside, whose batches may draw random numbers.
+        Not before a validation or a checkpoint, which need the current words and stream positions, and not for custom
+        families, whose batches may draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:
@@ -478,7 +478,7 @@ class _Trainer:
         return made
 
     def _weighted_sum(self, means: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
-        """Add up a task's losses, but not what is only measured."""
+        """Add up a task's losses, except those that are only logged."""
         weights, measures = self.config.loss_weights, self.family.measures
         parts = [value * weights.get(name, 1.0) for name, (value, _) in means.items() if name not in measures]
         return cast(Tensor, sum(parts))
@@ -486,7 +486,7 @@ class _Trainer:
     # Validation and checkpoints
 
     def _validate_or_save(self, log: TrainingLog | None) -> bool:
-        """Validate; if that fails, as somebody's metric may, save what was learned, to validate it on resuming."""
+        """Validate; if that fails, for example in a custom metric, save the model first and validate it on resuming."""
         try:
             is_best = self._validate(log)
         except Exception:
@@ -497,7 +497,7 @@ class _Trainer:
         return is_best
 
     def _validate(self, log: TrainingLog | None) -> bool:
-        """Score the validation sample; return whether this is the best checkpoint so far."""
+        """Score the validation sample; return whether this is the best checkpoint until now."""
         state, config, tasks = self.state, self.config, self.run.tasks
         if self.validator is not None and log is not None:
             cuts, outputs = config.cut_context, self.data.outputs
@@ -533,10 +533,10 @@ class _Trainer:
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
                 f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again with a lower "
-                "learning_rate or clip, or a larger epsilon, from the last checkpoint with --init if you like."
+                "learning_rate or clip, or a larger epsilon (from the last checkpoint with --init if you like)."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
-        is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
+        is_best = is_best or self.config.best_by == "last"  # even without a validation before it
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
 
 
@@ -545,13 +545,13 @@ class _Share:
     """One process's part of a batch."""
 
     batch: Any
-    """Its examples; if there are more processes than examples, one that does not count."""
+    """Its examples; with more processes than examples, a single one that does not count."""
     weight: int
-    """1, or 0 if it does not count."""
+    """1, or 0 if the share does not count."""
     examples: int
     """The number of examples in the batch over all processes."""
     begins_pass: int
-    """The number, from 1, of the pass that it begins; 0 if it does not begin one."""
+    """The number, from 1, of the pass that the batch begins; 0 if it does not begin a pass."""
 
 
 @dataclass(frozen=True)
@@ -559,7 +559,7 @@ class _UnreadStep:
     """A step's row of the log, with values that are still on the device."""
 
     row: Mapping[str, Any]
-    """What is known without them."""
+    """The columns that are known without the device."""
     losses: Sequence[Tensor]
     """The loss of each task."""
     norm: Tensor
@@ -570,17 +570,17 @@ class _UnreadStep:
     """Each of the model's losses for each task, if it has several."""
 
     def wait(self) -> None:
-        """Wait until a GPU has computed the step, and so all before it."""
+        """Wait until a GPU has computed this step and all earlier ones."""
         float(self.norm)
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Read the values, for which a GPU has to be waited for. Raises DecabenchError if one is not finite."""
+        """Read the values, which waits for a GPU. Raises DecabenchError if one is not finite."""
         value, norm = sum(map(float, self.losses)), float(self.norm)
         if not math.isfinite(value) or not math.isfinite(norm):
             where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
-            if self.row["step"] == 1:  # before a rate has changed anything
+            if self.row["step"] == 1:  # before any update
                 raise DecabenchError(
-                    f"{where}: the numbers of its word vectors, of the checkpoint that it began with, or in the "
+                    f"{where}: the numbers in its word vectors, in its initial checkpoint, or in the "
                     "settings weights and loss_weights may be too large."
                 )
             raise DecabenchError(
@@ -600,8 +600,8 @@ class _UnreadStep:
 class _Interruption:
     """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
 
-    Only in the main thread, and alone: several processes would have to agree. Handlers of the process's own are left as
-    they are.
+    Works only in the main thread of a single-process run, because several processes would have to agree. Existing
+    handlers are kept.
     """
 
     def __init__(self, alone: bool, say: Callable[[str], None]) -> None:

@@ -116,10 +116,10 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
-    """Freeze the parameters within the named parts, and unfreeze all others but those that the family `fixed`, by name.
+    """Freeze the parameters within the named parts, and unfreeze all others except `fixed`, by name.
 
-    These stay as they are: a family may train them later, from a hook. Raises DecabenchError for unknown parts, and if
-    nothing is left to train.
+    The family froze `fixed` itself and may train them later, from a hook. Raises DecabenchError for unknown parts, and
+    if nothing is left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
@@ -127,7 +127,7 @@ def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[
         if name not in fixed:
             parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise DecabenchError("Everything is frozen: leave a part to train.")
+        raise DecabenchError("Everything is frozen, so nothing can be trained: remove a part from freeze.")
 
 
 def fixed_parameters(network: nn.Module) -> frozenset[str]:
@@ -136,7 +136,7 @@ def fixed_parameters(network: nn.Module) -> frozenset[str]:
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:
-    """Whether a parameter is within one of the named parts of a network; with no parts, it is."""
+    """Whether a parameter is within one of the named parts of a network; always true without parts."""
     return not parts or any(name == part or name.startswith(f"{part}.") for part in parts)
 
 
@@ -146,5 +146,5 @@ def require_part(part: str, names: Iterable[str], what: str) -> None:
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
         raise DecabenchError(
-            f"There is no part {part!r} {what}: the parts are {', '.join(tops)}, and the parts within them."
+            f"There is no part {part!r} {what}: name one of {', '.join(tops)}, or a part within them."
         )

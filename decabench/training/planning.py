@@ -1,4 +1,4 @@
-"""What is asked of a training run, and what can be checked of it before any data is read."""
+"""Requests for training runs, and every check that is possible before reading data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainingRequest", "TrainingRun", "check_run", "plan_training"]
 
 _USUAL_DIMENSION = 300
-"""The dimension of word vectors where only the size of a network matters: opening files of vectors takes long."""
+"""The dimension of word vectors where only the size of a network matters: opening files of vectors is slow."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TrainingRequest:
     output: str | Path
     """The folder to write to."""
     tasks: str | Iterable[str] | None = None
-    """The tasks to train on; None for those of the configuration, or else the decathlon's."""
+    """The tasks to train on; None for the configuration's tasks, or else the decathlon's."""
     model: str = ""
     """A family's name, or `package.module:object`."""
     settings: Mapping[str, Any] | Sequence[str] = ()
@@ -91,10 +91,10 @@ class TrainingRun:
 
 
 def plan_training(request: TrainingRequest) -> TrainingRun:
-    """Make a run of what is asked for. Raises DecabenchError, UnknownNameError."""
+    """Make a run from a request. Raises DecabenchError, UnknownNameError."""
     folder, path = Path(request.output), Path(request.config) if request.config else None
     if ":" in (named := named_model(request.settings, request.model)):
-        find_family(named)  # imported before a file names it, which may not choose what is run
+        find_family(named)  # imported before reading the file, because a file must not choose the code to run
     _check_folder(folder, request.resume)
     known = known_tasks(request.include)
     made = TrainConfig(
@@ -107,7 +107,7 @@ def plan_training(request: TrainingRequest) -> TrainingRun:
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
     made, left_out = combine_settings(made, path, request.settings, request.model, chosen, str(request.init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
-    for key in ("skip_context", "cut_context"):  # for any task that there is, as the defaults are
+    for key in ("skip_context", "cut_context"):  # for any task, like the defaults
         for task in getattr(made, key):
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     _report_oddities(made, left_out, request)
@@ -127,7 +127,7 @@ def _check_folder(folder: Path, resume: bool) -> None:
         raise DecabenchError(f"{folder} is a file: name a folder for the run.")
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
-            raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
+            raise DecabenchError(f"{folder} has files that do not belong to a run: name another folder.")
         if not resume:
             raise DecabenchError(
                 f"{folder} is not empty: name another folder, or continue its run with --resume."
@@ -135,11 +135,11 @@ def _check_folder(folder: Path, resume: bool) -> None:
 
 
 def _report_oddities(config: TrainConfig, left_out: Sequence[str], request: TrainingRequest) -> None:
-    """Report settings that do nothing."""
+    """Report settings without effect."""
     if left_out:
         request.report(
-            f"{request.config} has settings of another model, which {config.model.name} does not have: "
-            f"{', '.join(left_out)} {'are' if len(left_out) > 1 else 'is'} left out."
+            f"{request.config} has model settings that {config.model.name} does not have: "
+            f"{', '.join(left_out)} {'are' if len(left_out) > 1 else 'is'} ignored."
         )
     for key in getattr(config.model, "without_effect", ()):
         request.report(f"model.{key} has no effect: {config.model.name} has no such part.")
@@ -185,7 +185,7 @@ def check_run(run: TrainingRun) -> None:
         )
     # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
     outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
-    # Another family may read files as it is built; and the sizes of a checkpoint are compared with its weights.
+    # A custom family may read files while it is built, and a checkpoint's sizes are compared with its weights.
     if name in FAMILIES and not config.init:
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
         check_size(lambda: family.build(config.model, outputs, none))

@@ -62,7 +62,7 @@ _OURS = re.compile(r"step-\d{8}|\.partial")
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
-    """Let one run at a time write to a folder. On entering, it raises DecabenchError if another one does."""
+    """Lock a folder for one run at a time. Raises DecabenchError on entry if another run is writing to it."""
     refusal = f"Another process is training in {output}: wait for it, or give this run another --output."
     return lock_file(output / "config.toml", refusal)
 
@@ -70,8 +70,8 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
 def is_unstarted(output: Path) -> bool:
     """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
 
-    A `config.toml` counts only if a run wrote it: with every setting, or, as another version has others, beside its log
-    of steps. Any other is never overwritten.
+    A `config.toml` counts only if a run wrote it: it has every setting, or, if another version wrote it, a log of steps
+    is next to it. Any other `config.toml` is never overwritten.
     """
     found = names_in(output)
     if not found <= {
@@ -85,7 +85,7 @@ def is_unstarted(output: Path) -> bool:
         return False
     if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
-    if newest_checkpoint(output) is not None:  # whose pointers are missing
+    if newest_checkpoint(output) is not None:  # without pointers
         return False
     written = output / "config.toml"
     if not written.exists():  # a run writes it before everything but its lock
@@ -128,8 +128,8 @@ def config_of(checkpoint: Checkpoint) -> TrainConfig:
         return from_record(checkpoint.record.config)
     except DecabenchError as error:
         raise DataError(
-            f"{checkpoint.folder} has settings that this version of decabench does not take ({error}): continue the "
-            f"run with {_version(checkpoint) or 'the version of before'}."
+            f"{checkpoint.folder} has settings that this version of decabench does not accept ({error}): continue the "
+            f"run with {_version(checkpoint) or 'the version that started it'}."
         ) from error
 
 
@@ -140,7 +140,7 @@ class RunState:
     step: int = 0
     """Number of steps done."""
     best: float | None = None
-    """The best score so far, according to `best_by`; None before the first validation."""
+    """The best score until now, according to `best_by`; None before the first validation."""
     stale: int = 0
     """Number of validations since the best one."""
     scores: dict[str, float] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class RunState:
                 raise ValueError("it has a number below 0")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
-                f"{checkpoint.folder} has no state to resume from ({error}): start a new run, in another folder."
+                f"{checkpoint.folder} has no state to resume from ({error}): start a new run in another folder."
             ) from error
         return state if comparable else replace(state, best=None, stale=0)
 
@@ -205,7 +205,7 @@ Vector files may have moved: `check_vectors` compares their content. `check_same
 
 
 def differences(before: Any, now: Any, name: str) -> list[str]:
-    """Say in what two values of a setting differ, key by key where they are tables."""
+    """Describe how two values of a setting differ, key by key if they are tables."""
     if before == now:
         return []
     if isinstance(before, Mapping) and isinstance(now, Mapping) and before and now:
@@ -220,7 +220,7 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
-    """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
+    """Check that a resumed run has the same settings, data and vectors. Raises DecabenchError."""
     old, new = (
         {**to_mapping(each), "precision": pick_precision(each.precision)}
         for each in (config_of(checkpoint), config)
@@ -231,13 +231,13 @@ def check_same_run(
     if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
-            f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."
+            f"settings (--config {checkpoint.folder.parent.parent / 'config.toml'}), or use a new folder."
         )
     before = checkpoint.record
     if before.processes != record.processes:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with {before.processes} processes, not {record.processes}: resume with "
-            "the same number, on which the position in the data depends."
+            "the same number, because the position in the data depends on it."
         )
     if before.data != record.data or checkpoint.lexicon().words != vocabulary:
         other = [
@@ -250,7 +250,7 @@ def check_same_run(
         older = f", use {version}" if version not in ("", f"decabench {decabench.__version__}") else ""
         raise DecabenchError(
             f"The prepared data is not the data that {checkpoint.folder} was trained on: "
-            f"{', '.join(named) or 'the vocabulary'} differs. Give the --home of before{older}, or start a new run."
+            f"{', '.join(named) or 'the vocabulary'} differs. Use the same --home as before{older}, or start a new run."
         )
 
 
@@ -261,7 +261,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Refuse to change the length of a run if that would have changed the steps already done. Raises DecabenchError."""
+    """Check that a new length does not change the completed steps of a run. Raises DecabenchError."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -280,12 +280,12 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
 
 
 def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
-    """Refuse word vectors other than those that a checkpoint was trained with. Raises DecabenchError."""
+    """Check that a checkpoint was trained with these word vectors. Raises DecabenchError."""
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are "
-            "different: give the same ones with --set vectors=..., or, to resume, with --config and the run's "
+            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but these are "
+            "different: give the same vectors with --set vectors=..., or, to resume, with --config and the run's "
             "config.toml."
         )
 
@@ -299,8 +299,8 @@ def copy_weights(
 ) -> None:
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon paper).
 
-    What only training reads is not copied, and an export does not have it: it is set before it is read.
-    Of parameters with a row for each word, or n-gram, the rows of those in both vocabularies are copied. Heads of tasks
+    Values that only training reads are not copied, because training sets them first and exports lack them.
+    Tables with a row for each word or n-gram copy the rows that are in both vocabularies. Heads of tasks
     that the checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
     origin.check_files()
@@ -336,8 +336,8 @@ def copy_weights(
     if unlike:
         other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
-            f"{origin.folder} does not fit: {'; '.join(other) or 'the model is the same, the sizes are not'}. So there "
-            f"is no place for {', '.join(sorted(unlike)[:3])}. Give the same settings, or copy only what fits, with "
+            f"{origin.folder} does not fit: {'; '.join(other) or 'same model, different sizes'}. There "
+            f"is no place for {', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with "
             "init_parts."
         )
     old = {word: row for row, word in enumerate(lexicon.words)}

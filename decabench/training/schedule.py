@@ -1,4 +1,4 @@
-"""The schedule: which tasks train at which step. Phases are split into stretches, and the step alone decides."""
+"""The schedule: which tasks train at which step. Phases are split into stretches; only the step number decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
 
 LEAST_GAP = 0.05
-"""With the order `score`, the gap of a task that has reached its target, so that it is still trained."""
+"""The gap that the order `score` gives a task at its target, so that the task is still trained."""
 
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
@@ -114,7 +114,7 @@ class Stretch:
     plan: Phase
     """Its tasks and their order."""
     whole_pass: int | None = None
-    """The number of the pass that it is, from 0, if it is a task's whole pass."""
+    """The number of the pass, from 0, if the stretch is a task's whole pass."""
 
 
 class Schedule:
@@ -140,7 +140,7 @@ class Schedule:
         self.stretches: list[Stretch] = []
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
         passes = dict.fromkeys(config.tasks, 0)
-        # The next pass that nothing has begun: steps in another order may leave one unfinished.
+        # The next pass that has not begun: steps in another order may leave a pass unfinished.
         begun = dict(passes)
         epoch = 0
 
@@ -206,12 +206,12 @@ class Schedule:
         """Compute how often a task is chosen at random, in proportion."""
         match order:
             case "size":
-                # Of the largest, so that no power is too large for a float.
+                # As shares of the largest, so that no power is too large for a float.
                 return float(
                     (self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature)
                 )
             case "score":
-                # As in dynamic sampling (Gottumukkala et al. 2020), in proportion to what a task lacks.
+                # As in dynamic sampling (Gottumukkala et al. 2020), in proportion to each task's gap.
                 score = self._scores().get(task, 0.0)
                 return max(1 - score / self._config.targets.get(task, 100.0), LEAST_GAP)
             case _:

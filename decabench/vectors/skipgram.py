@@ -65,7 +65,7 @@ def read_corpus(
 ) -> Corpus:
     """Read the lower-cased tokens of the tasks' training text. `report` gets each task's name before it is read.
 
-    Answers to the tasks `not_texts`, such as tags or trees, are no text and left out.
+    The answers of the tasks `not_texts`, such as tags or trees, are left out.
 
     Raises MissingDataError if a task is not prepared, or if no task has any text.
     """
@@ -174,7 +174,7 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Number the n-grams; return the rows of all words concatenated, and where those of each word begin."""
+    """Number the n-grams; return the rows of all words concatenated, and each word's offset among them."""
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:

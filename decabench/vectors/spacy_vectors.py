@@ -1,8 +1,8 @@
 """The 300-d vectors of spaCy's en_core_web_md, read from the package that ships them, without spaCy.
 
 A spaCy vocabulary names words by a hash: `strings.json` lists the words, `key2row` maps the MurmurHash64A of a word to
-a row of `vectors`; a few words have a number instead (_SYMBOLS). Its 514,157 words share 20,000 rows, because words
-that are rarer got the row of the nearest one. The package is a third party's upload, so the digest of the three files
+a row of `vectors`; a few words have a number instead (_SYMBOLS). Its 514,157 words share 20,000 rows, because rarer
+words have the row of the nearest word. The package is a third party's upload, so the digest of the three files
 is pinned.
 """
 
@@ -48,8 +48,8 @@ _SYMBOLS = {
     "MORPH": 453, "IDX": 455, "_": 456,
 }
 # fmt: on
-"""Words that spaCy numbers itself, because they also name tags and the like: their key is this number, not a hash
-(spaCy's symbols.pyx; those that have a vector here)."""
+"""Words that spaCy numbers itself, because they also name tags or labels: their key is this number, not a hash
+(from spaCy's symbols.pyx; only words that have a vector here)."""
 
 Hashes = npt.NDArray[np.uint64]
 

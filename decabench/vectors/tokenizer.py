@@ -32,8 +32,8 @@ __all__ = [
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""Of two neighbours without a space between them, the one with the higher priority gets the half-space. Invisible
-characters (line breaks, control characters) get none."""
+"""Between two neighbours without a space, the one with the higher priority gets the half-space. Invisible characters
+(line breaks, control characters) never do."""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
 _HALVES = re.compile(" +")
@@ -63,7 +63,7 @@ def tokenize(text: str) -> list[str]:
     As in RevTok, every token carries its share of the spaces around it, so `detokenize` restores the text exactly.
     """
     tokens: list[str] = []
-    priority = 0  # of the previous token
+    priority = 0  # for the previous token
     after_space = False
     for run in _RUN.finditer(text.translate(_CLASSES)):
         letter, (start, end) = run.group()[0], run.span()
@@ -105,7 +105,7 @@ FORMAT = "decabench.vocabulary/1"
 
 
 _LIMIT, _BRACKETS = 1 << 25, 10_000
-"""The maximum size of a vocabulary file in bytes, and of brackets in it, in words too: millions of words fit."""
+"""The maximum size of a vocabulary file in bytes, and of its number of brackets: millions of words fit."""
 
 
 class Lexicon:
@@ -119,7 +119,7 @@ class Lexicon:
             raise DataError("The vocabulary contains a word twice: list each word once.")
         self.size = len(self.words)
         self.counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """How often each word occurs in the training data; empty where that is not known, as in a checkpoint."""
+        """How often each word occurs in the training data; empty if unknown, as in a checkpoint."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -163,7 +163,9 @@ class Lexicon:
         """Read a vocabulary that `write` wrote. Raises DataError."""
         try:
             text = read_text(path, _LIMIT)
-            if text.count("[") + text.count("{") > _BRACKETS:  # as empty lists, a file can take gigabytes
+            if (
+                text.count("[") + text.count("{") > _BRACKETS
+            ):  # a file of empty lists can take gigabytes of memory
                 raise ValueError("it holds more than a list of words")
             content: Any = parse_json(text, surrogates=True)
             words = content["words"]

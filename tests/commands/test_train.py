@@ -74,7 +74,7 @@ def test_a_config_of_ones_own_is_not_overwritten(run, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.toml").write_text("steps = 3\n")
     done = run("--tasks", "schema")
-    assert done.exit_code == 2 and "has other files than a run's" in done.output
+    assert done.exit_code == 2 and "has files that do not belong to a run" in done.output
     assert (tmp_path / "run" / "config.toml").read_text() == "steps = 3\n"
 
 

@@ -30,7 +30,7 @@ def test_folders_of_others_are_refused(tmp_path: Path, home: Path, file: str, re
     theirs = tmp_path / "run" / file
     theirs.parent.mkdir(parents=True)
     theirs.write_text("mine = 1\n")
-    with pytest.raises(DecabenchError, match="has other files than a run's"):
+    with pytest.raises(DecabenchError, match="has files that do not belong to a run"):
         train(tmp_path / "run", ["sst"], "classifier", SETTINGS, home=home, device="cpu", resume=resume)
     assert [path for path in (tmp_path / "run").rglob("*") if path.is_file()] == [theirs]
     assert theirs.read_text() == "mine = 1\n"
@@ -81,7 +81,7 @@ def test_a_folder_of_somebody_runs_nothing(
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.toml").write_text('[model]\nname = "tempting:FAMILY"\n')
-    with pytest.raises(DecabenchError, match="has other files than a run's"):
+    with pytest.raises(DecabenchError, match="has files that do not belong to a run"):
         train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu")
     (run / "config.toml").write_text("model = 3\n")
     assert not is_unstarted(run)

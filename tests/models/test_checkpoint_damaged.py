@@ -195,7 +195,7 @@ def test_a_network_far_larger_than_the_weights_that_it_begins_with(
     run = TrainingRun(
         config, {task.name: task for task in EXAMPLES}, Store(home), tmp_path / "run", "cpu", report=print
     )
-    with pytest.raises(DataError, match="describes a network far larger than the weights beside it"):
+    with pytest.raises(DataError, match="describes a network far larger than the weights next to it"):
         run_training(run)
 
 

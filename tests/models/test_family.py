@@ -83,7 +83,7 @@ def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
     reader = TextReader(POS, Lexicon())
     reader.check_question("good or bad?")
     reader.check_question("good or bad?")
-    with pytest.raises(DataError, match="'bad or good\\?' is not that of the examples before it"):
+    with pytest.raises(DataError, match="'bad or good\\?' differs from the question of earlier examples"):
         reader.check_question("bad or good?")
 
 

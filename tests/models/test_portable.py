@@ -198,7 +198,7 @@ def test_vectors_of_files_cannot_be_left_out(make_run, glove, tmp_path, name):
     path = glove.rename(glove.with_name(name))
     run = make_run("trained", steps=1, tasks=("sst",), vectors=(str(path),))
     run_training(run)
-    with pytest.raises(DecabenchError, match=f"{name} are files, which no package has"):
+    with pytest.raises(DecabenchError, match=f"{name} are files that no package provides"):
         export_checkpoint(Checkpoint.open(run.output), tmp_path / "out", copy_vectors=False)
     assert not (tmp_path / "out").exists()
 
@@ -372,7 +372,7 @@ def cut_index(folder):
         (edit("metadata", None), "is not an index of weights"),
         (edit("metadata", {"slices": {"generate.weight": 10**9}}), "not counted"),
         (edit("metadata", {"slices": {"generate.weight": 3}}), "do not fit each other"),
-        (edit("metadata", {"slices": {}}), "The weights beside .* lack 'encoder"),
+        (edit("metadata", {"slices": {}}), "The weights next to .* lack 'encoder"),
     ],
 )
 def test_damaged_shards(sharded, damage, reason, tmp_path):

@@ -246,7 +246,7 @@ def test_no_checkpoint_holds_words_of_hidden_labels(home, own_task, tmp_path, se
     config = replace(TINY, tasks=("own",), train_examples=0, best_by="last")
     tasks = {"own": known_tasks([path])["own"]}
     assert encoding.encode_tasks(Store(tmp_path / "home"), config, tasks).tasks["own"]
-    with pytest.raises(DecabenchError, match="words of the labels of own, validation, which are hidden"):
+    with pytest.raises(DecabenchError, match="words from the hidden labels of own, validation"):
         encoding.encode_tasks(Store(tmp_path / "home"), replace(config, **{setting: True}), tasks)
 
 
@@ -264,7 +264,7 @@ def test_validation_examples_may_be_learned_from(home):
         replace(config, best_by="decascore", patience=3)
     with pytest.raises(DecabenchError, match="learn_validation"):
         replace(config, patience=1)
-    with pytest.raises(DecabenchError, match="give another order than 'score'"):
+    with pytest.raises(DecabenchError, match="set an order other than 'score'"):
         replace(config, order="score")
     again, _ = encode_tasks(Store(home), replace(config, validation_words=True))  # which are counted once
     assert again.words == lexicon.words

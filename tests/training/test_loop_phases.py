@@ -201,7 +201,7 @@ def test_what_a_phase_freezes(make_run):
 def test_an_unknown_part_is_refused_before_any_data_is_read(make_run, monkeypatch):
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     run = make_run(model=SMALL, tasks=("sst",), phases=(Phase(steps=1, freeze=("decoder",)),))
-    with pytest.raises(DecabenchError, match="no part 'decoder' to freeze: the parts are embed"):
+    with pytest.raises(DecabenchError, match="no part 'decoder' to freeze: name one of embed"):
         run_training(run)
 
 

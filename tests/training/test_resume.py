@@ -94,7 +94,7 @@ def test_where_a_checkpoint_is(run, tmp_path):
     with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
         find_checkpoint(tmp_path / "empty")
     (tmp_path / "empty" / "train.csv").touch()
-    with pytest.raises(MissingDataError, match="has no checkpoint yet"):
+    with pytest.raises(MissingDataError, match="ended before its first checkpoint"):
         find_checkpoint(tmp_path / "empty")
     with pytest.raises(MissingDataError, match="checkpoints has step-"):
         find_checkpoint(run.output / "checkpoints")
@@ -147,7 +147,7 @@ def test_other_data_is_refused(run, make_run):
     )
     with pytest.raises(
         DecabenchError,
-        match=r"is not the data that .* was trained on: sst \(train\) differs\. Give the --home",
+        match=r"is not the data that .* was trained on: sst \(train\) differs\. Use the same --home",
     ):
         run_training(make_run(resume=True, steps=8))
 
@@ -181,7 +181,7 @@ def test_a_kill_before_both_pointers_of_the_first_checkpoint(make_run):
     run_training(killed)
     for name in ("best.json", "latest.json"):
         (killed.output / name).unlink()
-    with pytest.raises(DecabenchError, match="is no longer free"):
+    with pytest.raises(DecabenchError, match="but now has files"):
         run_training(make_run("killed"))
     run_training(make_run("killed", resume=True))
     assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
@@ -201,7 +201,7 @@ def test_a_folder_that_another_run_has_filled_since(make_run):
     """It was looked at when the run was planned: the second of two runs removed what the first had learned."""
     first = make_run()
     run_training(first)
-    with pytest.raises(DecabenchError, match="is no longer free, as it was when this run was planned"):
+    with pytest.raises(DecabenchError, match="was free when this run was planned"):
         run_training(make_run())
     assert latest_checkpoint(first.output).record.step == 6
 
@@ -223,7 +223,7 @@ def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
         for resume in (False, True):  # until the metric is mended
             broken = make_run("broken", resume, **settings)
             with pytest.raises(
-                DecabenchError, match=f"The metric em of sst {fault} for .* go on with --resume"
+                DecabenchError, match=f"The metric em of sst {fault} for .* continue with --resume"
             ):
                 run_training(broken)
             saved = latest_checkpoint(broken.output)
@@ -353,7 +353,7 @@ def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, inter
         run_training(make_run("early", **settings))
     assert not isinstance(caught.value, TrainingInterrupted)
     interrupt(6, signal.SIGINT, signal.SIGINT)
-    with pytest.raises(TrainingInterrupted, match="of step 4; what came after it is lost"):
+    with pytest.raises(TrainingInterrupted, match="of step 4; later steps are lost"):
         run_training(make_run("early", **settings))
 
 

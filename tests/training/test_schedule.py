@@ -247,7 +247,7 @@ def test_settings_of_sampling_that_cannot_be(settings, words):
         ({}, "set exactly one of them"),
         ({"steps": 1, "order": "sequence"}, "count the phase in epochs"),
         ({"steps": 1, "order": "shuffled"}, "'shuffled' needs whole passes"),
-        ({"epochs": 1, "together": True, "order": "random"}, "leave one of them out"),
+        ({"epochs": 1, "together": True, "order": "random"}, "leave together or order out"),
         ({"steps": 1, "order": "tern"}, "Did you mean turn"),
     ],
 )

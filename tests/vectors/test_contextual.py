@@ -194,7 +194,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingDataError, match=r"has no config.json and no tokenizer.json and no model.safe"):
         open_contextual(f"contextual:{tmp_path}")
     for name in ("contextual:", f"contextual:{tmp_path / 'none'}"):
-        with pytest.raises(MissingDataError, match="there is no such folder here"):
+        with pytest.raises(MissingDataError, match="there is no such folder"):
             open_contextual(name)
     for name in ("contextual:~no-such-user/encoder", "contextual:" + "x" * 5000):
         with pytest.raises(DataError, match="cannot be read as an encoder") as caught:
@@ -212,7 +212,7 @@ def test_names_of_vectors(encoder):
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
     with pytest.raises(DataError, match=f"The vectors contextual:{encoder} follow others: name contextual"):
         join_vectors([f"contextual:{encoder}", "none:4"])
-    with pytest.raises(DataError, match="has no vectors of the words of answers"):
+    with pytest.raises(DataError, match="has no vectors for the words of answers"):
         join_vectors([f"contextual:{encoder}"])
 
 
