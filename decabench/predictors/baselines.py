@@ -1,4 +1,4 @@
-"""Baselines, the floor and ceiling of a leaderboard: trivial predictors, and one that knows the answers."""
+"""Baselines, the floor and ceiling of a leaderboard: trivial predictors, and an oracle that knows the answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 @dataclass(frozen=True)
 class _EachAlone:
-    """A predictor made from a function of one question, so that batches cannot matter."""
+    """A predictor made from a function of a single question; batches do not affect it."""
 
     answer: Callable[[Question], str]
 
@@ -41,9 +41,9 @@ class _EachAlone:
 def majority(setting: Setting) -> Predictor:
     """Answer with the most common training answer, or with the mean of numbers.
 
-    Every word gets the most common tag. In a tree, every word gets the most common relation and hangs on the word
-    before it, or on the word after it if that is more often the head in the training data; the first word, or the
-    last, is the root. Ties go to the first in training order.
+    Every word gets the most common tag. In a tree, every word gets the most common relation and depends on the word
+    before it, or on the word after it if that is more often the head in the training data; the first or last word is
+    the root. Ties go to the first in training order.
     """
     match setting.task.output:
         case Tags():
@@ -82,7 +82,7 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     for question, answer in setting.training_examples():
         for word, item in zip(question.context.lower().split(), answer.split(), strict=False):
             head, _, relation = item.partition(":") if chain else ("", "", item)
-            if head != "0":  # roots are not relations to choose from: a tree has one
+            if head != "0":  # a tree has only one root, so its relation is no choice
                 counts.setdefault(word, Counter())[relation] += 1
                 total[relation] += 1
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
@@ -96,7 +96,7 @@ def most_frequent_tag(setting: Setting) -> Predictor:
 
 @dataclass(frozen=True)
 class _Chain:
-    """Trees in which every word hangs on its neighbour."""
+    """Trees in which every word depends on its neighbour."""
 
     step: int
     """-1 if heads are the words before, 1 if they are the words after."""
@@ -158,7 +158,7 @@ def first_option(question: str) -> str:
     options = re.split(r",? or |, ", tail)
     if len(options) < 2 or " or " not in tail:
         return ""
-    if mark:  # the options come alone: `Who is hurt? Bob or Charlie?`
+    if mark:  # only the options: `Who is hurt? Bob or Charlie?`
         return options[0].strip()
     # Other words precede the first option: `Is this review negative or positive?` It is as long as the last.
     return " ".join(options[0].split()[-len(options[-1].split()) :])
@@ -181,7 +181,7 @@ def lead_3(setting: Setting) -> Predictor:
 
 @dataclass(frozen=True)
 class OracleSetting(Setting):
-    """The setting of the baseline `oracle`, made for that name only."""
+    """The setting of the baseline `oracle`; only that name creates it."""
 
     gold_answers: Callable[[], Mapping[str, str]] = dict
     """Returns a map from id to first answer for the split itself."""
@@ -190,6 +190,6 @@ class OracleSetting(Setting):
 def oracle(setting: Setting) -> Predictor:
     """Answer with the first reference, which shows the score of a perfect system, including the metric's quirks."""
     if not isinstance(setting, OracleSetting):
-        raise DecabenchError("The baseline oracle runs by its own name only: give --predictor oracle.")
+        raise DecabenchError("The baseline oracle only runs under its own name: use --predictor oracle.")
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 USED = ("revision", "timeout", "seed", "env")
-"""The options that it honours; for the rest, a program has its own flags."""
+"""The options that the backend uses; a program has its own flags for the rest."""
 
 MOST_FILES = 1_000
-"""Folders with more files are not digested: `.` or a whole disk is hardly a model's weights."""
+"""Folders with more files, such as `.` or a whole disk, are not digested: they are not a model's weights."""
 
 
 def backend(target: str, options: ModelOptions) -> CommandBackend:
@@ -106,7 +106,7 @@ def _find_program(name: str) -> Path:
         return Path(found)
     if _is_file(name):
         raise DecabenchError(
-            f"{name} is not executable: chmod +x it, or name what runs it first, as in command:'python {name}'."
+            f"{name} is not executable: chmod +x it, or put its interpreter first, as in command:'python {name}'."
         )
     where = "" if "/" in name else " on the PATH"
     raise DecabenchError(
@@ -118,12 +118,12 @@ def _find_program(name: str) -> Path:
 def _is_file(argument: str) -> bool:
     try:
         return Path(argument).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a null byte: not a path
+    except (OSError, ValueError):  # a name that is too long or has a null byte is not a path
         return False
 
 
 def _is_readable(argument: str) -> bool:
-    """Whether it is a file, or a folder of fewer files than a person would mean by `.` or `/`."""
+    """Whether a path is a file or a folder with at most MOST_FILES files."""
     try:
         return _is_file(argument) or (
             Path(argument).is_dir() and len(_list_files(Path(argument))) <= MOST_FILES
@@ -217,13 +217,13 @@ _SECRET = re.compile(
     r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
     re.IGNORECASE,
 )
-"""Names that sound like secrets, and decabench's own, which lead to the answers or may hold a header."""
+"""Names that sound like secrets, and decabench's own variables, which lead to the answers or may hold a header."""
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """An address with a password in it."""
 
 
 def _secret_names() -> list[str]:
-    """Return the environment variables that a program gets only if it is said to need them."""
+    """Return the environment variables that a program gets only through --env."""
     return sorted(
         name for name, value in os.environ.items() if _SECRET.search(name) or _ADDRESS.search(value)
     )
@@ -236,12 +236,12 @@ class _Replies:
         self.waiting: dict[str, int] = {}
         """Ids of the questions without an answer yet, each with the length of its context."""
         self.answered: set[str] = set()
-        """Ids of those with one."""
+        """Ids of the questions with an answer."""
 
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
         """Read the id and outcome from a line; an invalid field becomes a Failure of that question.
 
-        Raises ModelError for a line that belongs to no question, after which nothing can be trusted.
+        Raises ModelError for a line that belongs to no question, because later lines cannot be trusted then.
         """
         text = line.decode("utf-8", "replace")
         broken = _first_broken_byte(line)
@@ -259,9 +259,7 @@ class _Replies:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
         self.answered.add(id_)
-        if (
-            broken is not None
-        ):  # with replacement characters, another answer than the program's would be scored
+        if broken is not None:  # replacement characters would change the answer that is scored
             return id_, Failure(
                 f"Line {number} of the program's output is not UTF-8 (byte 0x{line[broken]:02x} at position "
                 f"{broken + 1}): write UTF-8, as with PYTHONIOENCODING=utf-8, or escape it as JSON allows."
@@ -302,7 +300,7 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
 
 
 def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
-    """Say why the remaining questions have no answer. Raises DecabenchError if none was answered."""
+    """Explain why the remaining questions have no answer. Raises DecabenchError if no question was answered."""
     status = process.status()
     how = "closed its output" if status is None else f"ended with status {status}"
     if status is not None and status < 0:
@@ -334,10 +332,10 @@ LONGEST_LINE = 64 << 20
 """The longest line accepted from a program, in bytes."""
 
 STDERR_KEPT = 2048
-"""Bytes kept of a program's last messages, for the error message that says how it ended."""
+"""Bytes kept of a program's last messages, for the error message about its end."""
 
 GRACE = 5.0
-"""Seconds that a program gets to end by itself, after its last answer or after SIGTERM."""
+"""Seconds that a program gets to exit after its last answer or after SIGTERM."""
 
 TICK = 0.2
 """Seconds between checks of the clock, and of whether a program has ended while its children keep its output open."""
@@ -348,9 +346,9 @@ class StalledError(Exception):
 
 
 class Process:
-    """A program that ends with this process, however that ends, as its children do; leaving the block ends it.
+    """A program that ends, with its children, when the block or this process ends, however that happens.
 
-    It is the child of a supervisor, in a process group of its own.
+    It is the child of a supervisor, in its own process group.
     """
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
@@ -423,7 +421,7 @@ class Process:
                     raise ModelError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
-                # Only now: the time the caller spent on the lines does not count against the program.
+                # Reset only now, because the caller's time must not count against the program.
                 moved = time.monotonic()
             elif self._is_over(time.monotonic() - moved, all_answered(), timeout):
                 break
@@ -450,7 +448,7 @@ class Process:
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
         """Whether to stop waiting, after `idle` seconds without any progress. Raises StalledError."""
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
-        if had_ended:  # before the last check, so that nothing it wrote is left unread
+        if had_ended:  # before the last check, so that all its output is read
             return True
         stdin = self._process.stdin
         if all_answered and stdin and stdin.closed:
@@ -460,7 +458,8 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write as much of a line as the pipe takes; close it after the last one, or once the program has closed it."""
+        """Write the part of a line that the pipe accepts; close the pipe after the last line or if the program closed
+        it."""
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin
@@ -490,12 +489,12 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """End the program and its children, gently at first. Closing the pipe makes the supervisor do so."""
+        """End the program and its children, gently at first: closing the pipe tells the supervisor to do so."""
         try:
             os.close(self._life)
             self._process.wait()
         finally:  # also after a second Ctrl-C
-            self._process.kill()  # with which the program ends, and which does nothing if it has ended
+            self._process.kill()  # this ends the program too, and does nothing if it has ended
             self._process.wait()
             self._selector.close()
             for pipe in self._pipes:

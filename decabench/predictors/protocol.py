@@ -1,7 +1,7 @@
 """The interface between runs and predictors: options and questions one way, answers and failures the other.
 
-A predictor is handed questions only, never the answers of the split that it predicts. Python code can read the prepared
-data on disk all the same: run a predictor that you do not trust on a machine without the answers.
+A predictor gets only questions, never the answers of the split that it predicts. Python code can still read the
+prepared data on disk, so run untrusted predictors on a machine without the answers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 Finish = Literal["stop", "length", "refused"]
-"""Why an answer ended: by itself, at the limit of new tokens, or because the model or its server declined."""
+"""Why an answer ended: normally, at the limit of new tokens, or because the model or its server declined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Answer:
     completion_tokens: int | None = None
     """Tokens generated; None if they were not counted."""
     reasoning: str | None = None
-    """The model's reasoning, if it arrived apart from the text; shortened when it is stored."""
+    """The model's reasoning, if it arrived separately from the text; shortened when it is stored."""
     served_by: str | None = None
     """The model that answered, according to the server, and its system fingerprint."""
 
@@ -121,7 +121,7 @@ class Setting:
     prompting: Prompting | None = None
     """How a question becomes a prompt, for language models."""
     training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
-    """Streams the question and first answer of every training example, and raises as `training_answers` does."""
+    """Streams the question and first answer of every training example; raises the same errors as `training_answers`."""
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
@@ -140,7 +140,7 @@ class Backend(Protocol):
 
     @property
     def prompted(self) -> bool:
-        """Whether it is a language model, which is given prompts and whose answers are extracted."""
+        """Whether the predictor is a language model: it gets prompts, and its answers are extracted."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return everything that decides its answers (model, revision, decoding), as JSON without secrets."""
@@ -152,21 +152,22 @@ class Backend(Protocol):
 _TEXT_BYTES = Limits().line_bytes // 4
 """The longest text, in bytes of JSON. A line of a submission may hold it twice (extracted and raw), besides its id.
 
-It is four times what `decabench check` allows an answer on average, so that a model may think for long now and then.
-Bytes, not characters: JSON writes a control character with six.
+It is four times the average that `decabench check` allows, so that a model may sometimes reason at length. Counted in
+bytes, because JSON writes a control character with six.
 """
 
 LONGEST_REASONING = 8_000
-"""In characters. Only the beginning and the end of longer reasoning are kept, since it merely informs readers."""
+"""In characters. Only the beginning and the end of longer reasoning are kept, because it is only for readers."""
 
 _SERVED_LENGTH = 120
 
 _ERROR_LENGTH = 500
-"""The longest message of a failure, in characters; submission.toml takes as many."""
+"""The longest message of a failure, in characters; the limit of submission.toml is the same."""
 
 
 def storable_outcome(outcome: object) -> Outcome:
-    """Return the outcome in a form that can be stored and read back; an invalid one becomes a Failure that says why."""
+    """Return the outcome in a form that can be stored and read back; an invalid outcome becomes a Failure with the
+    reason."""
     try:
         valid = validate_outcome(outcome)
     except ValueError as error:
@@ -192,10 +193,10 @@ def validate_outcome(outcome: object) -> Outcome:
 
 
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
-    """Make an answer from a text and the other fields of a record; None for those it lacks.
+    """Make an answer from a text and the other fields of a record; missing fields become None.
 
-    Reasoning and the name of the model only inform a reader, so they are left out if they are not texts. Raises
-    ValueError for the first other field that is not valid.
+    Reasoning and the model's name are only informative, so they are dropped if they are not texts. Raises ValueError
+    for the first other invalid field.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -241,7 +242,7 @@ def before_stops(text: str, stops: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """What a field declares about the command-line option that fills it, in addition to name, type and default."""
+    """A field's command-line option, in addition to the field's name, type and default."""
 
     help: str
     """One sentence for both the help page and the reader of the class."""
@@ -260,7 +261,7 @@ class OptionInfo:
     choices: tuple[str, ...] = ()
     """The texts allowed."""
     unset: str = ""
-    """What None means: `the template's`."""
+    """The meaning of None: `the template's`."""
     parse: Callable[[str], Any] | None = None
     """Turns the typed text into the value; raises ValueError."""
 
@@ -356,7 +357,7 @@ def parse_body(text: str) -> str:
 class ModelOptions:
     """The options of models. None means not given: the backend's own default, which `describe` names.
 
-    A backend refuses options it cannot honour: one that was given but not used would falsify the record.
+    A backend rejects options that it does not use, because the record would be wrong.
     Raises DecabenchError for a value out of range.
     """
 
@@ -491,7 +492,7 @@ class ModelOptions:
 
 
 def require_sampling(options: ModelOptions) -> None:
-    """Raise DecabenchError for an option of sampling where nothing is sampled."""
+    """Raise DecabenchError for a sampling option if decoding is greedy."""
     if options.top_p is not None and not options.temperature:
         raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
 

@@ -58,7 +58,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
-"""The floor and ceiling of every leaderboard: predictors that know nothing, and one that knows the answers."""
+"""The floor and ceiling of every leaderboard: trivial baselines, and the oracle."""
 
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
@@ -78,7 +78,7 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
-    find_predictor(predictor)  # an unknown name matters more than options
+    find_predictor(predictor)  # report an unknown name before wrong options
     return PythonBackend(predictor, options)
 
 
@@ -114,7 +114,7 @@ _ADDRESS = re.compile("https?://")
 
 
 def _likely_form(name: str) -> str:
-    """Say what to write for a name that is none: a module, a folder, a model of a hub."""
+    """Suggest the right form for an invalid name: a module, a folder, a model of a hub."""
     path = Path(name)
     if path.suffix == ".py" and not path.exists():
         return f" There is no file {name}."
@@ -134,7 +134,9 @@ def _likely_form(name: str) -> str:
             f" For the class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}{where}."
         )
     if path.is_dir():
-        return f" For a model that decabench train made, write trained:{name}; for one of transformers, hf:{name}."
+        return (
+            f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
+        )
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
         return f" For a model of the Hugging Face hub, write hf:{name}."
     return ""
@@ -152,24 +154,24 @@ class PythonBackend:
     reference: str
     """Its name on the command line."""
     options: ModelOptions
-    """Of these, --revision, --seed and --batch-size are honoured."""
+    """The options; only --revision, --seed and --batch-size are used."""
 
     prompted = False
     learns = True
-    """Whether it is given training answers, which then affect its answers."""
+    """Whether the predictor gets training answers, which then affect its answers."""
 
     def __post_init__(self) -> None:
         if self.reference in PREDICTORS and self.options.model:
             raise DecabenchError(
                 f"{self.reference} does not use --model: it is a baseline without a model. Leave the option out, or "
-                f"name what runs the model, such as hf:{self.options.model} or openai:BASE_URL."
+                f"name a predictor that runs the model, such as hf:{self.options.model} or openai:BASE_URL."
             )
         first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
         hint = f"{first}; of these options it takes only --revision, --seed and --batch-size."
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
-        """Identify its source code, and include what its own `describe()` returns, which must identify any weights."""
+        """Identify its source code, and include the result of its `describe()`, which must identify any weights."""
         found = find_predictor(self.reference)
         content: dict[str, Any] = {"revision": self.options.revision, **_source_of(self.reference, found)}
         content["says"] = self._own_description(found)
@@ -182,7 +184,7 @@ class PythonBackend:
         is_method = isinstance(found, type) and not isinstance(
             inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
         )
-        if is_method:  # it needs an object, and none exists yet
+        if is_method:  # it needs an object, which does not exist yet
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
@@ -194,7 +196,7 @@ class PythonBackend:
         except (Exception, SystemExit) as error:
             raise DecabenchError(
                 f"describe() of {self.reference} failed ({describe_error(error)}): it must return a dict that names "
-                "whatever decides the answers."
+                "everything that affects the answers."
             ) from error
         return _as_json(self.reference, said)
 
@@ -219,7 +221,7 @@ class PythonBackend:
         """Return whether a class or function takes a Setting, or nothing. Raises DecabenchError if it needs more."""
         try:
             signature = inspect.signature(factory)
-        except (TypeError, ValueError):  # C code, or a signature that lies: calling it will tell
+        except (TypeError, ValueError):  # C code, or a wrong signature: the call will show it
             return True
         for arguments in ((None,), ()):
             try:
@@ -254,13 +256,13 @@ def _as_json(reference: str, said: Any) -> dict[str, Any]:
 
 
 def _source_of(reference: str, found: Any) -> dict[str, Any]:
-    """Identify the code: ours and a package's by version, a file's by its bytes."""
+    """Identify the code: by version for decabench and packages, by content for a file."""
     if reference in PREDICTORS:
         return {"decabench": decabench.__version__}
     if point := plugin_names(GROUP).get(reference):
         dist = point.dist
         return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
-    # The object may be an instance of a class from another module: both files decide what it answers.
+    # The object may be an instance of a class from another module: both files affect its answers.
     code = found
     while isinstance(code, partial):
         code = code.func
@@ -271,6 +273,6 @@ def _source_of(reference: str, found: Any) -> dict[str, Any]:
 
 
 def _file_of(module: ModuleType | None) -> Path | None:
-    """The file of a module; None for one made in a console, or by C code."""
+    """The file of a module; None for a module from a console or in C."""
     name = getattr(module, "__file__", None)
     return Path(name) if isinstance(name, str) and Path(name).is_file() else None

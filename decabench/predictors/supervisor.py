@@ -2,10 +2,10 @@
 
     python -I -S supervisor.py LIFE REPORT GRACE PROGRAM ARGUMENT …
 
-LIFE is the end of a pipe that decabench never writes to. Once it ends, decabench wants no more or is gone, even by
-SIGKILL. The program then gets SIGTERM, and SIGKILL after GRACE seconds. On Linux, what the program started and left
-becomes a child of this process, which ends it in whatever group or session it is; elsewhere, only what is in the
-program's group is found. Should this process be killed itself, Linux ends the program. If the program cannot be
+LIFE is the end of a pipe that decabench never writes to. When it closes, decabench is finished or has
+ended, even by SIGKILL. The program then gets SIGTERM, and SIGKILL after GRACE seconds. On Linux, orphaned children of
+the program become children of this process, which ends them in any group or session; elsewhere, only processes in the
+program's group are found. If this process is killed itself, Linux ends the program. If the program cannot be
 started, the number of the error goes to REPORT.
 """
 
@@ -21,14 +21,14 @@ from contextlib import suppress
 __all__ = ["main"]
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
-"""Of Linux's prctl."""
+"""Constants of Linux's prctl."""
 
 _PATIENCE = 10.0
 """Seconds within which killed processes are gone, unless the system keeps them."""
 
 
 def main() -> None:
-    """Run the program of the command line, and end as it does."""
+    """Run the program of the command line, and exit with its status."""
     life, report = int(sys.argv[1]), int(sys.argv[2])
     for pipe in (life, report):
         os.set_inheritable(pipe, False)
@@ -84,7 +84,7 @@ def _start(arguments: list[str], report: int) -> int:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_DFL)
         _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() == own:  # or else it was killed before that
+        if os.getppid() == own:  # or the parent was killed before that
             os.execvp(arguments[0], arguments)
     except OSError as error:
         os.write(report, str(error.errno).encode())
@@ -92,7 +92,7 @@ def _start(arguments: list[str], report: int) -> int:
 
 
 def _reap(child: int) -> int | None:
-    """Collect processes that have ended, and return the status of the child once it is among them."""
+    """Collect processes that have ended, and return the child's status once the child has ended."""
     found = None
     with suppress(ChildProcessError):
         while True:
@@ -110,7 +110,7 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill the processes that have become children of this one, and then theirs, until none is left."""
+    """Kill all children of this process, and then theirs, until none is left."""
     ends_at = time.monotonic() + _PATIENCE
     while (children := _children()) and time.monotonic() < ends_at:
         for child in children:
@@ -121,7 +121,7 @@ def _end_descendants() -> None:
 
 
 def _children() -> list[int]:
-    """List the children of this process where /proc tells them."""
+    """List the children of this process if /proc is available."""
     own, found = str(os.getpid()), []
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():

@@ -42,7 +42,7 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     """
     if not target:
         raise DecabenchError(
-            "trained: names no checkpoint: give the folder of one, or of a run, as trained:FOLDER."
+            "trained: names no checkpoint: give the folder of a checkpoint or of a run, as trained:FOLDER."
         )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
@@ -51,7 +51,7 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     given = {name for name in names if getattr(options, name) != getattr(defaults, name)}
     if refused := sorted(given - _HONOURED):
         raise DecabenchError(
-            f"A trained model cannot honour {', '.join(refused)}: its options are {', '.join(sorted(_HONOURED))}."
+            f"A trained model does not use {', '.join(refused)}: its options are {', '.join(sorted(_HONOURED))}."
         )
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
@@ -69,8 +69,8 @@ class TrainedBackend:
     target: str
     """The folder of a checkpoint, or of a run, whose best checkpoint is used."""
     options: ModelOptions
-    """Honours device, dtype and batch_size, and max_new_tokens and beam if the family supports them. Accepts any seed,
-    because nothing is sampled."""
+    """Only device, dtype and batch_size are used, and max_new_tokens and beam if the family supports them. Any seed is
+    accepted, because nothing is sampled."""
 
     @property
     def prompted(self) -> bool:
@@ -97,7 +97,7 @@ class TrainedBackend:
         Checkpoint.open(self.target).check_tasks(tasks)
 
     def describe(self) -> Mapping[str, Any]:
-        """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""
+        """The weights' digest, their training configuration, and the decoding settings. Raises DecabenchError."""
         from decabench.models import Checkpoint
         from decabench.vectors import short_name
 
@@ -117,7 +117,7 @@ class TrainedBackend:
             }
         else:  # answers are the labels that the checkpoint names
             how = {"outputs": record.outputs}
-        # Files by their names: their digests are beside them.
+        # Only file names, because the digests are recorded next to them.
         vectors = [short_name(name) for name in record.config["vectors"]]
         original = (record.exported_from or {}).get("weights")
         return {
@@ -148,10 +148,10 @@ class TrainedBackend:
 
         def make(setting: Setting) -> _Predictor:
             model.check_task(setting.task)
-            if setting.task.name not in learned:  # a question may be enough for MQAN, so this is no error
+            if setting.task.name not in learned:  # MQAN may need only the question, so this is not an error
                 warnings.warn(
-                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: it answers "
-                    "with what it learned there.",
+                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: its answers "
+                    "rely on that training.",
                     stacklevel=2,
                 )
             return _Predictor(model, setting.task, self.options)

@@ -75,13 +75,13 @@ class Tally:
     cut_reasoning: int = 0
     """Answers that reached the limit of new tokens while the model reasoned."""
     only_reasoning: int = 0
-    """Answers that consist of reasoning alone."""
+    """Answers that consist only of reasoning."""
     served_by: list[str] = field(default_factory=list)
     """The models that answered, according to the server, in order of appearance."""
     other_label: int = 0
     """Answers that are none of the labels that the question offers."""
     other_label_example: str = ""
-    """A sentence about the first such answer: the text, the labels, and what to do."""
+    """A sentence about the first such answer: the text, the labels, and a remedy."""
     answer_format: str = ""
     """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int = 0
@@ -231,7 +231,7 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
             raise ModelError(
                 f"Stopped on {run.name} after {in_a_row} failures in a row; the last was: "
                 f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
-                "the answers so far are kept. --give-up-after sets how many failures are too many."
+                "earlier answers are kept. --give-up-after sets the allowed number of failures."
             )
 
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
@@ -293,7 +293,7 @@ SystemExit concerns all questions, and KeyboardInterrupt is the user's.
 
 @dataclass
 class _Guard:
-    """Blames a predictor's code for its errors."""
+    """Turns errors in a predictor's code into messages that name it."""
 
     task: str
     answers: int = 0
@@ -349,8 +349,8 @@ def _ask_batch(
 ) -> Iterator[tuple[str, Outcome]]:
     """Yield one outcome for each question. If a batch raises, ask its questions again one by one."""
     try:
-        returned: Any = predictor.predict(list(batch))  # a copy, which it may sort or empty
-        # A single string is not a sequence of answers, nor is a set or a mapping.
+        returned: Any = predictor.predict(list(batch))  # a copy, because the predictor may sort or empty it
+        # A single string, a set or a mapping is not a sequence of answers.
         is_series = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping, Set))
         answers = list(returned) if is_series else None
     except (DecabenchError, SystemExit):
@@ -396,7 +396,9 @@ def _stream(
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:
-        if hasattr(pairs, "close"):  # now, not at garbage collection: it may hold a program
+        if hasattr(
+            pairs, "close"
+        ):  # close now instead of at garbage collection, because it may hold a program
             with guard():
                 pairs.close()
 

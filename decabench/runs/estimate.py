@@ -16,7 +16,7 @@ from decabench.untrusted import read_json
 __all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
 
 CHARACTERS_A_TOKEN = 4
-"""Roughly true of English; used for models without a tokenizer."""
+"""A rough value for English, used for models without a tokenizer."""
 
 _SAMPLE = 500
 """Examples of each task whose tokens are counted."""
@@ -37,9 +37,9 @@ class Estimate:
     completion_tokens: int | None
     """The maximum number of generated tokens: the sum of the limits of all answers."""
     is_counted: bool
-    """Whether the model's tokenizer counted; otherwise a token is taken to be four characters."""
+    """Whether the model's tokenizer counted; otherwise a token counts as four characters."""
     seconds: float | None
-    """Time at the speed of the last run in this folder; None if there was none."""
+    """Time at the speed of the last run in this folder; None without an earlier run."""
 
 
 def estimate_run(plan: Plan) -> list[Estimate]:

@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 RUN_TOML = "run.toml"
-"""The file in a submission's folder that says how it was made."""
+"""The file in a submission's folder with the settings of its run."""
 
 HIDDEN = "(not kept)"
 """Replaces a header's value in it."""
@@ -99,10 +99,10 @@ class CompareSettings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to ask of whom, and what to compare the answers with."""
+    """The questions, the predictor, and the baselines of a run."""
 
     predictor: str
-    """What `decabench predict --predictor` takes."""
+    """A predictor, as for `decabench predict --predictor`."""
     output: Path
     """The submission's folder."""
     tasks: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Experiment:
     log: tuple[str, ...] = ()
     """Trackers to send the scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
-    """Where data comes from."""
+    """The source of the data."""
     predict: Mapping[str, Any] = field(default_factory=dict)
     """Field of Run, Selection, Prompts or ModelOptions to its value."""
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
@@ -296,7 +296,8 @@ def _field_name(key: str) -> str:
 
 
 def _change(content: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path such as `predict.limit`. Raises DecabenchError if a value is in the way of a table."""
+    """Set the value at a path such as `predict.limit`. Raises DecabenchError if a value stands where a table
+    belongs."""
     *above, name = path.split(".")
     table = content
     for at, each in enumerate(above, start=1):
@@ -425,7 +426,9 @@ def run(
     """
     if isinstance(experiment, Experiment):
         if settings:
-            raise DecabenchError("Settings belong to a file or stand alone: use dataclasses.replace instead.")
+            raise DecabenchError(
+                "Settings cannot be added to an Experiment: use dataclasses.replace instead."
+            )
         return run_experiment(experiment, progress)
     return run_experiment(read_experiment(experiment, settings), progress)
 
@@ -470,13 +473,13 @@ def run_experiment(
         say(f"Comparison with {baseline}")
         try:
             comparisons[baseline] = _compare(experiment, baseline, tasks, suite, progress)
-        except DecabenchError as error:  # what was answered and scored is worth its summary
+        except DecabenchError as error:  # answers and scores still deserve a summary
             not_compared[baseline] = str(error)
     return Outcome(experiment.output, report, checked, results, comparisons, not_compared)
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """Return what an experiment would prepare and ask, without writing anything. Raises DecabenchError."""
+    """Return the data and questions of an experiment, without writing anything. Raises DecabenchError."""
     _, tasks = _chosen(experiment)
     _require_baselines(experiment)
     request = replace(_request(experiment), force=False)
@@ -536,7 +539,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
             f"{name}: {(each.error or 'it has no such split').rstrip('.')}" for name, each in failed.items()
         )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
-        raise DataError(f"Data is missing for {which}, so nothing was asked. {reasons}")
+        raise DataError(f"Data is missing for {which}, so the run did not start. {reasons}")
 
 
 def _request(experiment: Experiment) -> Request:
@@ -579,7 +582,7 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
 
 
 def _keep(experiment: Experiment) -> None:
-    """Write how the submission was made into its folder. Raises StorageError."""
+    """Write the run's settings into the submission's folder. Raises StorageError."""
     import tomli_w
 
     with atomic_file(experiment.output / RUN_TOML) as file:
@@ -621,7 +624,7 @@ def _score(
 def _compare(
     experiment: Experiment, baseline: str, tasks: Sequence[Task], suite: Suite, progress: Progress | None
 ) -> Comparison:
-    """Compare the model with a baseline, which is run first if it is named; it takes the same examples."""
+    """Compare the model with a baseline on the same examples; a named baseline is run first."""
     path, names = Path(baseline), [task.name for task in tasks]
     if not path.exists():
         path = experiment.output.with_name(f"{experiment.output.name}.baselines") / baseline

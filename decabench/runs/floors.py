@@ -1,7 +1,7 @@
-"""Baselines for a board: answered when it is built, and kept in the home of prepared data.
+"""Baselines for a board: answered when the board is built, and cached in the home folder with prepared data.
 
-Baselines copy texts of the datasets, so their answers are never published. A folder that is kept counts only if its
-files have the digests that were written down, and if nothing that decides the answers has changed.
+Baselines copy texts of the datasets, so their answers are never published. A cached folder counts only if its files
+have their recorded digests and none of its inputs has changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MADE_FOR: Mapping[str, tuple[type, ...]] = {
     "random": (object,),
     "oracle": (object,),
 }
-"""By baseline, the outputs that it is made for. A suite without such a task is left out."""
+"""Baseline to the outputs that it supports. Suites without such a task are left out."""
 
 
 def make_baselines(
@@ -48,7 +48,7 @@ def make_baselines(
 ) -> Iterator[Path]:
     """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared.
 
-    `report` takes a line for each that has to be answered.
+    `report` gets a line for each baseline that must be run.
     """
     store, known = Store(home), known_tasks(include)
     for name, outputs in _MADE_FOR.items():
@@ -79,7 +79,7 @@ def _can_answer(name: str, task: Task, split: str, store: Store) -> bool:
     match name:
         case "majority":
             return "train" in records
-        case "random":  # a random answer has as many tags as another sentence has words
+        case "random":  # the number of tags in a random answer is that of a different sentence
             return "train" in records and not is_structured
         case "most-frequent-tag":
             return "train" in records and is_structured
@@ -90,7 +90,7 @@ def _can_answer(name: str, task: Task, split: str, store: Store) -> bool:
 
 
 def _key(name: str, tasks: Sequence[Task], split: str, store: Store) -> str:
-    """Return a digest of all that decides the answers: the code, the tasks and their data."""
+    """Return a digest of everything that affects the answers: the code, the tasks and their data."""
 
     def data(record: SplitRecord | None) -> str:
         return record.fingerprint if record is not None else ""
@@ -119,7 +119,7 @@ def _is_kept(folder: Path, key: str, tasks: Sequence[Task], split: str) -> bool:
 def _answer(
     name: str, tasks: Sequence[Task], split: str, folder: Path, key: str, store: Store, include: Paths
 ) -> None:
-    """Put a submission in place of what is there."""
+    """Replace a folder with a new submission."""
     with temporary_folder(folder.parent, name) as temporary:
         made = temporary / name
         predict(name, made, tasks, split, store.home, include, authors=("decabench",), date="2026-01-01")

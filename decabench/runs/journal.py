@@ -39,7 +39,7 @@ DAMAGED = ".damaged"
 """Suffix for a journal that could not be read, once a run with --fresh has replaced it."""
 
 _SYNC_SECONDS = 1.0
-"""A kill loses nothing that was written; this limits the loss in a power cut."""
+"""Seconds between syncs: killing the process loses no written lines, but a power cut may lose this much."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Journal:
         self.outcomes[id_] = outcome
         data = _encode(_record(id_, outcome))
         with storage_errors(self.path):
-            while data:  # a full disk may take only a part, and fail on the next write
+            while data:  # a full disk may accept only a part, and fail on the next write
                 data = data[os.write(self._file, data) :]
             if time.monotonic() - self._synced > _SYNC_SECONDS:
                 os.fsync(self._file)
@@ -116,9 +116,9 @@ class Journal:
         return self.outcomes
 
     def take_over(self, fresh: Journal) -> None:
-        """Replace the file with one whose outcomes are the fresh journal's where it has one, in a single step.
+        """Merge the fresh journal's outcomes into the file, atomically.
 
-        A kill leaves the old file or the complete new one. A damaged file is kept as `.damaged`.
+        A kill leaves either the old file or the complete new one. A damaged file is kept as `.damaged`.
         Raises StorageError.
         """
         with storage_errors(self.path):
@@ -149,7 +149,7 @@ class Journal:
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is our header, with any date, cut short by a kill; nothing else is overwritten."""
+        """Whether a line is our header, with any date, cut short by a kill; other files are never overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]
@@ -183,7 +183,7 @@ class Journal:
             raise self._damaged(number, f"{type(error).__name__}: {error}") from error
 
     def _damaged(self, number: int, reason: str) -> DataError:
-        is_fresh = self.path.name.endswith(FRESH)  # which --fresh would continue
+        is_fresh = self.path.name.endswith(FRESH)  # --fresh would continue this file
         advice = "move the file away" if is_fresh else "ask again with --fresh, or move the file away"
         return DataError(f"{self.path}:{number} is damaged ({reason}): {advice}.")
 

@@ -1,4 +1,4 @@
-"""Resolve a run before any model is loaded: its tasks, their prompts, and what identifies the answers."""
+"""Resolve a run before any model is loaded: its tasks, their prompts, and the fingerprints of the answers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def read_ids(path: str | Path) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which examples to run."""
+    """The examples to run."""
 
     limit: int | None = option(
         None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
@@ -222,7 +222,7 @@ class Run:
     date: str = ""
     """The submission's date; by default, the day its journal began."""
     selection: Selection = field(default_factory=Selection)
-    """Which examples to run."""
+    """The examples to run."""
     variant: int = option(
         0,
         "Wording of the questions (see decabench tasks show): 0 is the dataset's own, "
@@ -233,7 +233,7 @@ class Run:
         parse=parse_variant,
     )
     prompts: Prompts = field(default_factory=Prompts)
-    """How to prompt a language model; other predictors refuse these."""
+    """The prompts for a language model; other predictors reject these options."""
     extract: bool | None = option(
         None,
         "Extract the answer from the model's text.",
@@ -262,7 +262,7 @@ class Run:
     )
     fresh: bool = option(
         False,
-        "Ask everything again instead of continuing from the journal; old answers are kept until it is done.",
+        "Ask everything again instead of continuing from the journal; old answers are kept until the run is complete.",
         section=RUN,
     )
     give_up_after: int = option(
@@ -301,7 +301,7 @@ class TrainingSplit:
         task = self.task
         if self.split == "train":
             raise MissingDataError(
-                f"No predictor is given the training answers of {task.name}: they are asked for."
+                f"The training answers of {task.name} are the ones to predict, so no predictor gets them."
             )
         if "train" not in self.store.records(task.name):
             if "train" in available_splits(task):
@@ -384,7 +384,7 @@ def plan_run(run: Run) -> Plan:
         # A backend's label leaves out the folders above a model, which are not part of its name.
         "name": getattr(backend, "label", run.predictor),
         "seed": run.options.seed,
-        "backend": dict(backend.describe()),  # once: it may read all of the weights
+        "backend": dict(backend.describe()),  # only once, because it may read all weights
     }
     tasks = [
         planned
@@ -393,7 +393,7 @@ def plan_run(run: Run) -> Plan:
         if _is_asked(run, planned := _plan_task(run, backend, identity, task, number))
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
-    render_metadata(plan.submission_info())  # raises now, not after hours, if something cannot be written
+    render_metadata(plan.submission_info())  # fails now instead of after hours if a value cannot be written
     return plan
 
 
@@ -410,7 +410,7 @@ def _check(run: Run, backend: Backend) -> None:
         raise DecabenchError(
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
-    if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # which it would choose
+    if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # Ray would choose it
         raise DecabenchError("--omit seed leaves it out, but --seed gives one: choose one of the two.")
     if run.reasoning_tags and not _extracts(run, backend):
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
@@ -433,7 +433,7 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """`all` starts no retired wording, but continues those that the folder already has answers to."""
+    """Return the wordings for `all`: without retired ones, unless the folder already has answers to them."""
     if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
         return True
     return (run.output / JOURNAL / planned.key.file_name).exists()
@@ -535,7 +535,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by its question and labels: its name may stay the same when its text changes."""
+    """Identify a variant by its question and labels, because its text may change under the same name."""
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")

@@ -1,7 +1,8 @@
 """Run a predictor on a Ray cluster: actors that outlive a task, each with a copy of the model, answer its batches.
 
-Ray Data and `ray.util.ActorPool` are not used. Ray Data loads the model again for every task and wording, and lets an
-example that kills its worker end the run; ActorPool loses the batch of an actor that dies. docs/cluster.md has figures.
+Ray Data and `ray.util.ActorPool` are not used. Ray Data reloads the model for every task and wording, and a single
+example that kills its worker ends the run; ActorPool loses the batch of an actor that dies. docs/cluster.md has
+figures.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ __all__ = [
 ]
 
 TRIES = 3
-"""How many workers may die on an example before it is considered the cause."""
+"""The number of workers that may die on an example before it is considered the cause."""
 
 _WHOLE_TRIES = 2
-"""How many times a batch is asked as a whole: the first worker may have died with its machine."""
+"""The number of tries for a whole batch, because the first worker may have died with its machine."""
 
 _POLL_SECONDS = 0.5
 """Seconds between two checks of a worker that is being restarted."""
@@ -71,7 +72,7 @@ _BY_VALUE = "decabench_include_"
 """Prefix of modules that no worker can import, because they come from --include files."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
-"""Size of the object store of a cluster started here, which holds what is in flight. Ray requires at least 75 MB."""
+"""Size of a local cluster's object store, which holds the batches in flight. Ray requires at least 75 MB."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ class WorkerEnvironment:
     folder: str
     """The working directory, to which relative paths of models and programs refer."""
     path: tuple[str, ...]
-    """Where to look for Python modules."""
+    """The search path for Python modules."""
     share: int
-    """Workers on one machine, which share its CPUs; 0 leaves the number of threads alone."""
+    """The number of workers that share a machine's CPUs; 0 leaves the number of threads unchanged."""
     trusted: str = ""
     """The models that a checkpoint may name, as the user set them."""
 
@@ -94,7 +95,7 @@ class WorkerEnvironment:
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
         if self.trusted:
             os.environ[TRUSTED] = self.trusted
-        if self.share:  # Ray gives an actor one thread for each CPU that it asked for
+        if self.share:  # Ray gives an actor one thread for each requested CPU
             usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
             cpus = len(usable) or os.cpu_count() or 1
             os.environ["OMP_NUM_THREADS"] = str(max(1, cpus // self.share))
@@ -137,7 +138,7 @@ class Worker:
         outcomes: list[tuple[str, Outcome]] = []
         try:
             if self._setting is None or self._pickled_setting != setting:
-                self._predictor = None  # one at a time: it may hold its own model
+                self._predictor = None  # one predictor at a time, because it may hold its own model
                 self._setting, self._pickled_setting = pickle.loads(setting), setting
             for id_, outcome in ask_predictor(self._make_once, self._setting, questions, batch_size):
                 outcomes.append((id_, storable_outcome(outcome)))
@@ -172,7 +173,7 @@ def _pickle_error(error: BaseException) -> bytes:
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # its class cannot be recreated from its arguments, or cannot be imported
+    except Exception:  # the class cannot be imported or recreated from its arguments
         return pickle.dumps(DecabenchError(str(error)))
     return data
 
@@ -192,7 +193,7 @@ class _Batch:
     """Workers that died while they had it."""
 
     def after_death(self) -> list[_Batch]:
-        """Return what to ask again: the batch as a whole, then its examples alone; nothing after the last try."""
+        """Return the batches to retry: first the whole batch, then single examples; none after the last try."""
         deaths = self.deaths + 1
         if len(self.questions) == 1:
             return [_Batch(self.questions, deaths)] if deaths < TRIES else []
@@ -204,7 +205,7 @@ class _Batch:
 class RayEngine:
     """Connects and loads at the first question, once for all tasks. Raises DecabenchError if Ray is missing.
 
-    A worker has one batch at a time, so if it dies, that batch is known. It is asked again elsewhere, as a whole and
+    A worker has one batch at a time, so the batch of a dead worker is known. It is retried elsewhere, as a whole and
     then example by example; an example on which TRIES workers die is a Failure.
     """
 
@@ -215,7 +216,7 @@ class RayEngine:
         self._stack = ExitStack()
         self._workers: list[Any] = []
         self._idle: deque[Any] = deque()
-        self._loading: dict[Any, tuple[Any, int]] = {}  # reference to the worker, and how often it has died
+        self._loading: dict[Any, tuple[Any, int]] = {}  # reference to the worker, and its number of deaths
         self._error: bytes | None = None  # why a worker could not load the model
 
     def __enter__(self) -> Self:
@@ -255,7 +256,7 @@ class RayEngine:
                 (done, *_), _ = ray.wait([*asked, *self._loading])
             except ray.exceptions.RayError as error:
                 raise ModelError(
-                    f"The Ray cluster failed ({_summarize(error)}): the answers so far are kept; run the same command "
+                    f"The Ray cluster failed ({_summarize(error)}): earlier answers are kept; run the same command "
                     "again to continue."
                 ) from error
             if done in self._loading:
@@ -273,7 +274,7 @@ class RayEngine:
                 if not rest:
                     lost = Failure(f"the worker died while answering it ({TRIES} times)")
                     reply = BatchReply([(batch.questions[0].id, lost)])
-            hand_out()  # before the answers are stored, so that no worker waits for that
+            hand_out()  # before storing the answers, so that no worker waits
             yield from reply.outcomes
             if reply.error is not None:
                 raise unpickle_error(reply.error)
@@ -320,7 +321,7 @@ class RayEngine:
     def _stop(self, seconds: float) -> None:
         """Close the model on the idle workers, within `seconds`, and end all of them."""
         ray = require_ray()
-        with suppress(ray.exceptions.RayError):  # one that does not answer is killed anyway
+        with suppress(ray.exceptions.RayError):  # unresponsive workers are killed anyway
             closing = [worker.close.remote() for worker in self._idle]
             if closing:
                 ray.wait(closing, num_returns=len(closing), timeout=seconds)
@@ -395,7 +396,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
 
 
 def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
-    """Return how many workers to run, by default one per GPU or per machine, and how many share a machine at most.
+    """Return the number of workers, by default one per GPU or machine, and the maximum per machine.
 
     Raises DecabenchError.
     """
@@ -435,9 +436,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 logging_level=logging.ERROR,
                 **(own if is_own else {}),
             )
-    except (
-        Exception
-    ) as error:  # any class is possible: no port, no memory, no such host, another version, no token
+    except Exception as error:  # Ray raises many classes here: for ports, memory, hosts, versions or tokens
         if is_own:
             raise DecabenchError(
                 f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
@@ -451,7 +450,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _store_bytes() -> int:
-    """Take half of the shared memory if there is little, as in a container."""
+    """Use half of the shared memory if there is little, as in a container."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:

@@ -1,6 +1,6 @@
 """Run a predictor on tasks, and write its submission from the journals once every task is answered.
 
-A submission is therefore never half-written, and is the same whether or not the run was interrupted.
+So a submission is never half-written, and an interrupted run gives the same submission.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
 
 _MOST_SERVED = 10
-"""The most models per task that submission.toml lists; a server that names more is not naming models."""
+"""The maximum number of models per task in submission.toml; a server with more is not naming models."""
 
 _ERROR_LENGTH = 500
 """The longest error in submission.toml, in characters."""
@@ -162,7 +162,7 @@ def predict(
 def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     """Answer the questions missing from the journals, and write the submission. Raises DecabenchError.
 
-    On errors, the journals keep the answers so far, and the same run continues from there.
+    After an error, the journals keep earlier answers, and the same run continues from there.
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
@@ -195,7 +195,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _require_own_files(folder: Path) -> None:
-    """Raise StorageError if a file to write or remove is a link out of the folder, or behind one."""
+    """Raise StorageError if a file to write or remove is reached through a link out of the folder."""
     for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS):
         require_within(folder, folder / name)
         for here, folders, files in os.walk(folder / name):
@@ -237,7 +237,7 @@ def _promote(run: Run, done: _Answered) -> None:
 def occupied_by(plan: Plan) -> str:
     """Describe contents of a folder that only --force may replace; empty if the run may start or continue.
 
-    Raises DecabenchError for a folder of other files, which is never replaced.
+    Raises DecabenchError for a folder with other files, which is never replaced.
     """
     output = plan.run.output
     found = names_in(output)
@@ -261,7 +261,7 @@ def occupied_by(plan: Plan) -> str:
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
     """Describe answers to the same data that a run would replace with fewer; empty if there are none."""
     run, fewer = plan.run, []
-    if run.selection == Selection():  # of all examples: no need to count them
+    if run.selection == Selection():  # a run on all examples keeps everything
         return ""
     for task in run.tasks:
         key, record = f"{task.name}.{run.split}", run.store.record(task.name, run.split)
@@ -276,7 +276,7 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
-    """Whether a submission is by the same predictor, and so may keep its answers to other tasks and splits."""
+    """Whether a submission is by the same predictor, so that it keeps its answers to other tasks and splits."""
     return bool(old.predictor.get("fingerprint") == plan.predictor["fingerprint"])
 
 
@@ -315,21 +315,21 @@ def _remove_stale_results(
     output, split = plan.run.output, plan.run.split
     if (
         old is None
-    ):  # another predictor's; its name goes first, so that a kill leaves no answers under another's
+    ):  # another predictor's: remove its name first, so that a kill never leaves answers under a wrong name
         (output / METADATA_NAME).unlink(missing_ok=True)
         folders = [path.relative_to(output).as_posix() for path in results_folders(output)]
         remove_results(output)
         return tuple(folders)
     if not (output / RESULTS).exists():
         return ()
-    from decabench.scoring import drop_results  # loads what most runs do not need
+    from decabench.scoring import drop_results  # imported here because most runs do not need it
 
     pairs = [(task.name, split) for task in plan.run.tasks]
     return drop_results(output, changed_answers((output, old), (half, new), pairs))
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return 0 for the answers that are scored; with all wordings, the others have their own folders."""
+    """Return 0 for the answers that are scored; with all wordings, other variants have their own folders."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -362,7 +362,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     elif is_empty:
         tally.empty += 1
         has_reasoned = bool(answer.reasoning) or "reasoning" in rules
-        is_cut = answer.finish == "length"  # a server may not return the text that it cut
+        is_cut = answer.finish == "length"  # a server may not return the stop text
         tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
         tally.only_reasoning += has_reasoned and not is_cut
     elif rules[-1] == "unparseable":
@@ -377,14 +377,14 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
 
 
 def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
-    """Explain that the model wrote something else than a label, and what to do."""
+    """Explain that the model did not write a label, and what to do."""
     task = done.planned.task
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
     advice = (
         f"look at its prompt with --show-prompt {task.name}, and change it with --template or --shots"
         if asked
-        else "the model must answer with a label alone"
+        else "the model must answer with a label only"
     )
     wrote = excerpt(answer.text, 60)
     return f"{question.id}, for example, has {wrote!r}; its labels are {labels}: {advice}."
@@ -396,7 +396,7 @@ def make_line(
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
     With a form, the answer is extracted from the text; with a wording, its label words are replaced with the dataset's.
-    A refused answer is empty: a filter may stop a text after a word that would be right.
+    A refused answer is empty, because a filter may stop a text after a word that would be right.
     """
     text, rules = answer.text, []
     if answer.finish == "refused":
@@ -448,7 +448,7 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
     given = {name: value for name in about if (value := getattr(run, name))}
     return replace(
-        old,  # a run that retries failures or adds a task keeps what was said about the model
+        old,  # a run that retries failures or adds a task keeps the model's description
         **given,
         date=run.date or min(begun, old.date or begun),
         predictor=predictor,
@@ -473,7 +473,7 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with examples left out; a limit that leaves nothing out does not count."""
+    """Yield a mark for every task with examples left out; a limit that leaves out no example does not count."""
     for done in answered:
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows
@@ -496,7 +496,7 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
     """Remove old answers and move the new ones in; touch no file that decabench did not write.
 
-    `redone` are the files that are rewritten; None means all of them, since they are another predictor's.
+    `redone` are the rewritten files; None means all files, because they are another predictor's.
     """
     with storage_errors(output):
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())

@@ -110,7 +110,7 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
         ("./absent.py", "There is no file ./absent.py."),
         ("my_model.Simple", "For Simple in my_model.py, write my_model:Simple."),
         ("majority:", "write majority, without the colon"),
-        ("run", "write trained:run; for one of transformers, hf:run."),
+        ("run", "write trained:run; for a transformers model, hf:run."),
     ],
 )
 @pytest.mark.parametrize("options", [["--model", "x"], []])

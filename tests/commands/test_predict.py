@@ -270,7 +270,7 @@ def test_an_answer_that_is_no_label_is_shown_with_the_labels(command, home, tmp_
     done = command("predict", "--predictor", f"command:{sys.executable} {_write_program(tmp_path)}", *options)
     (line,) = [line for line in done.stdout.splitlines() if "one of the labels" in line]
     assert "for example, has 'fine'; its labels are " in line and "positive" in line and "negative" in line
-    assert line.endswith("the model must answer with a label alone.")
+    assert line.endswith("the model must answer with a label only.")
 
 
 def _write_program(folder):

@@ -181,7 +181,7 @@ def test_a_mirror_without_the_files_is_refused_even_if_the_sample_is_prepared(gi
     (tmp_path / "mirror").mkdir()
     given["prepare"] = {"mirror": str(tmp_path / "mirror")}
     for _ in range(2):
-        with pytest.raises(DataError, match="Data is missing for 2 of 2 tasks, so nothing was asked"):
+        with pytest.raises(DataError, match="Data is missing for 2 of 2 tasks, so the run did not start"):
             decabench.run(**given)
         decabench.prepare(["sst", "schema"], sample=True, home=given["home"])
     assert not (tmp_path / "one").exists()

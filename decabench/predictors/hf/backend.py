@@ -72,7 +72,7 @@ START = 8
 """Rows of the first batch with `--batch-size auto`."""
 
 GAIN = 1.1
-"""How much faster a batch twice as large must be for the batch to keep growing."""
+"""The speedup that a batch twice as large needs for the batch to keep growing."""
 
 WINDOW = 2048
 """The most questions read ahead for sorting by length, unless one batch has more."""
@@ -86,7 +86,7 @@ class BatchSize:
     """
 
     fixed: int | None
-    """The size that was asked for; None for `auto`."""
+    """The requested size; None for `auto`."""
     most: int
     """The largest size for `auto`."""
 
@@ -95,7 +95,7 @@ class BatchSize:
         self.begin()
 
     def begin(self) -> None:
-        """Start a new task: its prompts have other lengths, but what did not fit before will not fit now."""
+        """Start a new task: its prompts have different lengths, but sizes that did not fit before will not fit now."""
         self._rows = self.fixed or START
         self._grows = self.fixed is None
         self._best: tuple[float, int] = (0.0, self._rows)
@@ -113,7 +113,7 @@ class BatchSize:
         return rows
 
     def grow(self, rows: int, positions: int, seconds: float) -> None:
-        """Record a batch that succeeded; double the size while that pays."""
+        """Record a batch that succeeded; double the size while that is faster."""
         if not self._grows or rows < self._rows:
             return
         speed = rows * positions / max(seconds, 1e-9)
@@ -143,7 +143,7 @@ class HfPredictor:
     """The size of the next batch; shared by the tasks of one model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) after every batch, longest prompts first, so that one that cannot fit fails early."""
+        """Yield (id, outcome) after every batch, longest prompts first, so that prompts that cannot fit fail early."""
         self.size.begin()
         remaining = iter(questions)
         while window := list(islice(remaining, self.size.window)):
@@ -192,7 +192,7 @@ class HfPredictor:
         return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
     def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """Return the answers, or the error without its traceback, which would keep the tensors alive."""
+        """Return the answers, or the error without its traceback, because a traceback keeps tensors alive."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
@@ -216,13 +216,13 @@ USED = (
     "seed",
     "chat",
 )
-"""The options that it honours."""
+"""The options that the backend uses."""
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
 """The largest batch of `auto` on each device: larger ones gain nothing."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
-"""Suffixes of weights, configuration and tokenizer. Other files of a folder (a README, a log) decide nothing."""
+"""Suffixes of weights, configuration and tokenizer. Other files (a README, a log) do not affect answers."""
 
 
 def backend(target: str, options: ModelOptions) -> HfBackend:
@@ -264,15 +264,15 @@ class Facts:
     architecture: str
     """Class of the model, as its configuration names it."""
     is_encoder_decoder: bool
-    """Whether it has an encoder; otherwise it is a causal model."""
+    """Whether the model has an encoder; otherwise it is causal."""
     chat_template: str | None
     """sha256 of the chat template that is used; None for plain text."""
     dtype: str
-    """Number format it computes in."""
+    """Number format of its computations."""
     device: str
-    """Device it runs on."""
+    """Device of the model."""
     positions: int | None
-    """Longest sequence it has positions for; None for no limit."""
+    """Longest sequence that the model has positions for; None for no limit."""
     advised: int | None
     """Longest prompt, according to its tokenizer."""
 
@@ -281,8 +281,8 @@ class Facts:
 class HfBackend:
     """A model before it is loaded. Device and dtype are settled here, so that every worker uses the same.
 
-    Answers on CPU in float32 do not depend on the batch (see generation.py); elsewhere they may, in rare ties, and
-    there the batch size is part of the description.
+    Answers on CPU in float32 do not depend on the batch (see generation.py); elsewhere they may
+    in rare ties, so the batch size is part of the description.
     """
 
     source: ModelSource
@@ -295,7 +295,7 @@ class HfBackend:
     prompted = True
 
     def describe(self) -> dict[str, Any]:
-        """Record the model, its weights, how it is prompted and how it decodes, but no path."""
+        """Record the model, its weights, prompting and decoding, but no path."""
         options, facts = self.options, self.facts
         given = {
             "revision": self.source.commit or options.revision,

@@ -1,10 +1,9 @@
 """Prompts in, answers out: one batch of a task's questions through a model.
 
-On a CPU in float32 the same prompt gives, alone and in a batch, scores that differ by some millionths of the largest:
-sums are taken in another order. Greedy decoding turns that into another answer wherever two tokens are that close,
-about once in ten thousand tokens. So while a batch runs, the distance between the two best tokens is watched, and a
-prompt for which it was ever too small to be sure is run again alone. That second answer is the one that counts, so
-no answer depends on the size of the batch.
+On a CPU in float32, a prompt's scores alone and in a batch differ by some millionths of the largest score, because the
+order of summation differs. Greedy decoding then gives a different answer wherever two tokens are that close, about
+once in ten thousand tokens. So while a batch runs, the gap between the two best tokens is watched, and every prompt
+whose gap was ever too small is run again alone. That second answer counts, so no answer depends on the batch size.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ __all__ = [
 
 
 def is_no_memory(error: Exception) -> bool:
-    """Whether an error means that something did not fit into memory, on any device.
+    """Whether an error on any device means that memory ran out.
 
     accelerate has `should_reduce_batch_size`; it does not know MemoryError or the words of MPS for a large buffer, and
     trained models run without accelerate.
@@ -49,7 +48,7 @@ def is_no_memory(error: Exception) -> bool:
     kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
     if isinstance(error, (MemoryError, kind)):
         return True
-    # On CPU and MPS, torch has no exception class for it.
+    # On CPU and MPS, torch has no special exception class.
     words = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")
     return isinstance(error, RuntimeError) and any(text in str(error) for text in words)
 
@@ -85,7 +84,7 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""The date shown to templates that print one: Llama's own default. An answer must not depend on the day."""
+"""The date shown to templates that print one: Llama's own default. Answers must not depend on the current date."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Prompter:
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
         """Make one prompt for each question, or a Failure if it would not fit even without its context."""
-        # Tokenized together, which is several times faster.
+        # Tokenizing all texts together is several times faster.
         all_ids = self._tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
 
@@ -155,8 +154,8 @@ class Prompter:
 def room(positions: int | None, advised: int | None, asked: int | None, answer: int) -> int | None:
     """Return the longest prompt in tokens; None for no limit.
 
-    `positions` is how many positions the model has, `advised` the limit that its tokenizer was saved with, which the
-    limit `asked` for overrides, and `answer` the tokens to leave free where prompt and answer share the window.
+    `positions` is the model's number of positions, `advised` the limit saved with its tokenizer, which the requested
+    limit `asked` overrides, and `answer` the tokens to leave free if prompt and answer share the window.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
@@ -195,7 +194,7 @@ def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]]) -> str:
 def _stop_clock(template: str) -> str:
     """Replace the clock of a template with one that always shows DAY.
 
-    A macro, since transformers passes no function of ours into a template.
+    A macro is used because transformers does not pass our functions into a template.
     """
     if "strftime_now" not in template:
         return template
@@ -206,7 +205,7 @@ def _stop_clock(template: str) -> str:
 
 
 CLOSE = 2e-5
-"""Two scores closer than this part of the largest are too close: five times the worst difference measured."""
+"""The largest relative gap between scores that is too close: five times the worst measured difference."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class Generator:
     """Whether an answer that the batch may have changed is generated again alone."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """Answer a batch of prompts, in order. Raises whatever torch raises."""
+        """Answer a batch of prompts, in order. Errors from torch are not caught."""
         answers, sure = self._run(prompts)
         for row, is_sure in enumerate(sure):
             if not is_sure:
@@ -272,7 +271,7 @@ class Generator:
         return made, watch.sure([answer.completion_tokens or 0 for answer in made])
 
     def _pad(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Pad to (batch, longest): on the left for causal models, whose answer must follow the prompt at once."""
+        """Pad to (batch, longest): on the left for causal models, whose answer must follow the prompt directly."""
         import torch
 
         longest = max(len(prompt.ids) for prompt in prompts)
@@ -287,7 +286,7 @@ class Generator:
         return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
     def _draws(self, prompts: Sequence[Prompt]) -> list[Any]:
-        """Return the processors that make the best token a draw from the scores; none for greedy decoding."""
+        """Return the processors that sample a token from the scores; an empty list for greedy decoding."""
         decoding = self.decoding
         if not decoding.temperature:
             return []
@@ -310,8 +309,8 @@ class Generator:
 class _Stops:
     """Stops a row once one of the texts has appeared in its answer.
 
-    In place of transformers' `stop_strings`, which takes half a second to set up for a vocabulary of 50,000, does not
-    say after how many tokens it stopped a row, and also finds a text that begins in the prompt.
+    Replaces transformers' `stop_strings`, which takes half a second to set up for a vocabulary of 50,000, does not
+    report the number of tokens before the stop, and also finds texts that begin in the prompt.
     """
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
@@ -356,7 +355,7 @@ class _Watch:
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), unchanged; the best is taken out for a moment, which saves a copy."""
+        """Return the scores, (batch, vocabulary), unchanged; the best is removed temporarily to avoid a copy."""
         import torch
 
         best, at = scores.max(dim=-1, keepdim=True)
@@ -377,8 +376,8 @@ class _Watch:
 class _Gumbel:
     """Adds a draw from Gumbel's distribution to every score: the largest sum is then a draw from the softmax.
 
-    In place of transformers' `do_sample`, whose rows share one generator: here each row has its own, so that an answer
-    depends on the seed and its example alone.
+    Replaces transformers' `do_sample`, whose rows share one generator. Here each row has its own, so an answer depends
+    only on the seed and the example.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Find the files of a model, refuse what could run code or be incomplete, and load the weights."""
+"""Find the files of a model, reject files that could run code or are incomplete, and load the weights."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
 
 
 def local_folder(source: ModelSource, weights: bool = True) -> Path:
-    """Return the folder of a model; fetch what is missing from the hub's cache, but the weights only on request.
+    """Return the folder of a model; fetch missing files from the hub, but the weights only on request.
 
     A GGUF file is always fetched whole. Raises DecabenchError.
     """
@@ -134,10 +134,11 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    """Refuse what transformers would misread, or would run code for. Raises DecabenchError."""
+    """Reject models that transformers would misread or run code for. Raises DecabenchError."""
     if (folder / "adapter_config.json").exists():
         raise DecabenchError(
-            f"hf: {name} is an adapter, whose base model would go unrecorded: merge the two and save the full model."
+            f"hf: {name} is an adapter, and its base model would not be recorded: merge the two and save the full "
+            "model."
         )
     config = read_config(name, folder)
     if any("/" in kernel for kernel in _kernels(config)):
@@ -158,7 +159,7 @@ def _kernels(config: Any) -> Iterator[str]:
     elif isinstance(config, dict):
         for key, value in config.items():
             if key == "quant_method" and value == "mxfp4":
-                yield "kernels-community/triton_kernels"  # fetched for that format whatever the other settings
+                yield "kernels-community/triton_kernels"  # fetched for that format regardless of other settings
             elif key.endswith("_implementation"):
                 yield from map(str, value.values() if isinstance(value, dict) else (value,))
             else:
@@ -192,7 +193,7 @@ def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) 
 
 @contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
-    """Replace the hub's errors with our own message, since theirs may quote a token."""
+    """Replace the hub's errors with our own message, because they may quote a token."""
     from huggingface_hub import errors
 
     at, unreachable = f"{repository} at {revision}" if revision else repository, ""
@@ -215,7 +216,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
         unreachable = f"{type(error).__name__}{cause and f', {cause}'}"
     else:
         return
-    if unreachable:  # nothing is wrong with what was asked for
+    if unreachable:  # the request itself is valid
         raise ModelError(
             f"hf: {at} is not a folder here, and could not be fetched from the hub: {unreachable}. Give the path of a "
             "folder, or set HF_ENDPOINT to a mirror, or HF_HOME to a cache that has the model."
@@ -226,7 +227,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""Tokenizers without a limit report a number far above this."""
+"""A bound: tokenizers without a limit report a far larger number."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ class Loaded:
     pad: int
     """The token used for padding, which the attention mask hides."""
     tokens: int
-    """Size of the vocabulary: a higher id would end a process that computes on a GPU."""
+    """Size of the vocabulary: a higher id would crash a process on a GPU."""
 
 
 def load_config(source: ModelSource, folder: Path) -> Any:
@@ -270,7 +271,8 @@ def load_tokenizer(source: ModelSource, folder: Path) -> Any:
 
 
 def load_model(source: ModelSource, folder: Path, dtype: str, device: str, device_map: str | None) -> Loaded:
-    """Load the weights. Raises DecabenchError, also for missing tensors, which would be drawn at random."""
+    """Load the weights. Raises DecabenchError, also for missing tensors, which transformers would initialize
+    randomly."""
     import torch
     import transformers
 
@@ -279,7 +281,9 @@ def load_model(source: ModelSource, folder: Path, dtype: str, device: str, devic
     given: dict[str, Any] = {"device_map": device_map} if device_map else {}
     if source.gguf:
         # Packed blocks are multiplied by compiled kernels, which transformers would fetch from the hub: unpack them.
-        config_class = getattr(transformers, "GgufConfig", None)  # versions without it always unpack
+        config_class = getattr(
+            transformers, "GgufConfig", None
+        )  # versions without this setting always unpack
         given |= {"quantization_config": config_class(dequantize=True)} if config_class else {}
     else:
         given |= {"use_safetensors": True}
@@ -297,7 +301,7 @@ def load_model(source: ModelSource, folder: Path, dtype: str, device: str, devic
             **given,
         )
         if not device_map and getattr(model, "hf_quantizer", None) is None:
-            model.to(device)  # quantized weights are already where their library put them
+            model.to(device)  # the library has already placed quantized weights
     _require_whole(source.name, report)
     return _ready(model.eval(), tokenizer)
 
@@ -322,15 +326,15 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
     if absent:
         raise DecabenchError(
             f"hf: the weights of {name} lack {len(absent)} of the model's tensors ({absent[0]}, ...), which would be "
-            "drawn at random: check that it is a model that generates text, and that it was saved whole."
+            "random: check that the model generates text and was saved completely."
         )
 
 
 def _ready(model: Any, tokenizer: Any) -> Loaded:
-    """Keep only the special tokens of the saved generation settings: sampling, penalties and limits are ours to set."""
+    """Keep only the special tokens of the saved generation settings; decabench sets sampling, penalties and limits."""
     import transformers
 
-    settings: Any = transformers.GenerationConfig  # which has no types
+    settings: Any = transformers.GenerationConfig  # untyped
     saved = model.generation_config
     ends = _ids(saved.eos_token_id) | _ids(tokenizer.eos_token_id)
     tokens = model.get_input_embeddings().weight.shape[0]
@@ -352,7 +356,7 @@ def _ids(value: int | list[int] | None) -> frozenset[int]:
 
 @contextmanager
 def _errors(name: str, part: str) -> Iterator[None]:
-    """Turn what transformers raises for a damaged or unknown model into one sentence."""
+    """Turn transformers' errors for a damaged or unknown model into one sentence."""
     try:
         yield
     except (DecabenchError, MemoryError):
@@ -372,16 +376,16 @@ def _errors(name: str, part: str) -> Iterator[None]:
 _SHORT, _LONG = 6, 15  # tokens of the two prompts of the probe
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""Relative to the largest score. With padding masked, scores move by about 1e-6; if it is seen, by 0.1 or more."""
+"""Relative to the largest score. Masked padding changes scores by about 1e-6, visible padding by 0.1 or more."""
 
-_COARSE = 0.1  # for number formats in which a score has two or three digits
+_COARSE = 0.1  # for number formats with only two or three digits
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Whether a model answers a padded prompt as it answers the prompt alone; tests a short prompt both ways.
+    """Whether padding leaves a model's answer unchanged; tests a short prompt with and without padding.
 
-    Recurrent models that ignore the attention mask (RWKV, RecurrentGemma) and relative attention as in XLNet take the
-    padding for text: they can only take one prompt at a time.
+    Recurrent models that ignore the attention mask (RWKV, RecurrentGemma), and relative attention as in XLNet, read
+    padding as text, so they can only process one prompt at a time.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]

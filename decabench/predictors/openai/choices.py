@@ -1,4 +1,4 @@
-"""Read the answer in a reply: its text, its reasoning, how it ended, and which model gave it."""
+"""Read the answer in a reply: its text, its reasoning, how it ended, and the model that wrote it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class UnreadableReplyError(Exception):
-    """A reply without an answer; a retry may bring one. The message says what the reply contains instead."""
+    """A reply without an answer; a retry may succeed. The message describes the reply's content."""
 
 
 class ToolCallError(Exception):
-    """A reply that calls a tool instead of answering; a retry would do the same."""
+    """A reply that calls a tool instead of answering; a retry would not help."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -47,7 +47,7 @@ _ENDS: Mapping[_End, str] = {
 """Words in a finish_reason, by how the answer ended; the first match counts."""
 
 LARGEST_COUNT = 10**9
-"""Tokens; a larger count is ignored, since no prompt or answer has as many."""
+"""Tokens; larger counts are ignored as implausible."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ServedAnswer:
     answer: Answer
     """The answer."""
     model: str
-    """The model that answered, according to the server; empty if it does not say."""
+    """The model that answered, according to the server; empty if unknown."""
     unknown_end: str
     """An unknown finish_reason; the answer is taken as complete."""
 
@@ -120,7 +120,7 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
-    """Return how an answer ended, None if the reply does not say, and an unknown reason."""
+    """Return how an answer ended, or None if unknown, and an unrecognized reason."""
     reason = choice.get("finish_reason") or choice.get("stop_reason")
     if not reason:
         return None, ""
@@ -134,8 +134,8 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
     """Raise for a reply without text, unless it is certain that the model wrote none.
 
-    It is certain if the server says why the answer ended and did not count zero tokens, since the end of an answer is a
-    token too, or if the model wrote reasoning.
+    It is certain if the server gives a finish_reason and counted at least one token (the end of an answer is a token),
+    or if the model wrote reasoning.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
@@ -149,7 +149,7 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
     if made == 0:
         raise UnreadableReplyError("it is empty, and the server counted 0 tokens")
     if end not in ("stop", "length"):
-        raise UnreadableReplyError("it is empty, and has no finish_reason that says why")
+        raise UnreadableReplyError("it is empty and has no finish_reason that explains this")
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
@@ -237,11 +237,11 @@ def _tool_name(call: object) -> str:
 _SNAPSHOT = re.compile(
     r"(?:[-_@:.](?:latest|free|beta|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?:\.\d+)*))+$"
 )
-"""The end of a model's name that tells one state of the model from another: `-2024-08-06`, `-0613`, `:latest`."""
+"""The end of a model's name that distinguishes versions of the model: `-2024-08-06`, `-0613`, `:latest`."""
 
 
 def is_same_model(asked: str, served: str) -> bool:
-    """Whether a server's name for a model may be another way to write the name that was asked for.
+    """Whether a server's name for a model may be another spelling of the requested name.
 
     Folders and case are ignored. A date may be added or left out, but different dates are different models. `any` and
     `default` stand for any model.

@@ -1,7 +1,7 @@
 """Send requests to a server that speaks the OpenAI API, and retry where that can help.
 
 Uses plain HTTP rather than the openai package, which costs 2 ms more CPU per request and 0.6 s on import, and lacks
-what matters over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
+features needed over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
 minutes, retries within the rate limit, one time limit for the whole reply, a cap on its size, and a key that appears
 in no error or answer.
 """
@@ -63,8 +63,8 @@ LONGEST_BACK_OFF = 60.0
 """Seconds."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
-"""Signs that a server cuts prompts: how many share the largest token count, how many times the shortest's characters
-the longest has, and how many characters it has at least.
+"""Signs that a server cuts prompts: the number of prompts that share the largest token count, the ratio of their
+longest to their shortest length, and the minimum length of the longest, in characters.
 """
 
 SHOWN_WAIT = 5.0
@@ -117,7 +117,7 @@ class Pace:
 
 
 def draw_back_off(tries: int) -> float:
-    """Draw the seconds to wait after `tries`, uniformly from 0 to 2, 4, … 60, so that clients do not retry in step."""
+    """Draw the seconds to wait after `tries`, uniformly from 0 to 2, 4, … 60, so that clients do not retry together."""
     return random.uniform(0, min(LONGEST_BACK_OFF, 2.0**tries))
 
 
@@ -147,11 +147,11 @@ _NEEDED = ("model", "messages", "prompt")
 """Parameters without which there is no request."""
 
 MOST_SAID = 20
-"""The most matters that are logged, once each: a server may name a different model in every answer."""
+"""The maximum number of logged messages: a server may name a different model in every answer."""
 
 
 class RefusedError(Exception):
-    """The server refuses this question, and asking again would not help."""
+    """The server refuses this question; a retry would not help."""
 
 
 class FilteredError(Exception):
@@ -214,15 +214,15 @@ class Client:
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._limit_name = "max_tokens"
         self._has_replied = False
-        self._stopped = ""  # why no further request may be sent
+        self._stopped = ""  # the reason to send no further requests
         self._announced_until = -math.inf
         self._said: set[str] = set()
         # The largest count of tokens, and the characters of prompts with it.
         self._longest: tuple[int, list[int]] = (0, [])
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
-                "%s is not encrypted, so others on the network can read %s: give the server's https:// address, or a "
-                "tunnel's on this machine.",
+                "%s is not encrypted, so others on the network can read %s: use the server's https:// address, or a "
+                "tunnel on this machine.",
                 url,
                 key.given,
             )
@@ -265,7 +265,7 @@ class Client:
                 seconds = draw_back_off(tried) if fault.wait is None else fault.wait
                 self._announce(seconds, fault)
                 if fault.for_all:
-                    self._pace.pause(seconds)  # the next turn waits for it
+                    self._pace.pause(seconds)  # the next turn waits for this
                 else:
                     await self._limits.clock.sleep(seconds)
         tries = f"{tried} tries" if tried > 1 else "one try"
@@ -277,7 +277,7 @@ class Client:
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log a message that concerns many questions once; `about` identifies the matter."""
+        """Log a message that concerns many questions once; `about` identifies it."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
@@ -285,7 +285,7 @@ class Client:
     def note_length(self, characters: int, tokens: int) -> None:
         """Warn if prompts of very different lengths all have the largest number of tokens: the server cuts them there.
 
-        Ollama does so at its num_ctx, and says nothing.
+        Ollama does so silently at its num_ctx.
         """
         largest, sizes = self._longest
         if tokens > largest:
@@ -297,11 +297,11 @@ class Client:
                     "cut",
                     f"{self.url} never counts more than {tokens:,} tokens in prompts of {min(sizes):,} to "
                     f"{max(sizes):,} characters, so it probably reads only part of the longer ones: give the model a "
-                    "longer context (num_ctx), or cut contexts with --max-prompt-tokens, and ask again.",
+                    "longer context (num_ctx), or cut contexts with --max-prompt-tokens, and run again.",
                 )
 
     def _compare(self, served: ServedAnswer) -> None:
-        """Warn about an answer of another model, or with an unknown finish_reason."""
+        """Warn about an answer from a different model, or with an unknown finish_reason."""
         if served.model and not is_same_model(self.model, served.model):
             name = excerpt(self._key.redact(served.model), 80)
             self.say_once(
@@ -317,7 +317,7 @@ class Client:
             )
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
-        """Log a long wait, unless one is already going on."""
+        """Log a long wait, unless one is already in progress."""
         now = self._limits.clock.now()
         if seconds < SHOWN_WAIT or now < self._announced_until:
             return
@@ -385,15 +385,13 @@ class Client:
             try:
                 text = body.decode("utf-8-sig")
             except UnicodeDecodeError:
-                if (
-                    response.is_success
-                ):  # with replacement characters, another answer than the model's would be scored
+                if response.is_success:  # replacement characters would change the answer that is scored
                     raise _RetryableError("sent a reply that is not UTF-8") from None
                 text = body.decode("utf-8", "replace")
             return ServerReply(response.status_code, text, response.headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
-        """Say why every other question would fail too; empty if another might succeed."""
+        """Explain why every other question would fail too; empty if another might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
@@ -403,8 +401,8 @@ class Client:
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
-                f"{url} asks for payment: {said}. Check the account and run the same command again: the answers so "
-                "far are kept."
+                f"{url} asks for payment: {said}. Check the account and run the same command again: earlier "
+                "answers are kept."
             )
         if 300 <= status < 400:
             return (
@@ -429,7 +427,7 @@ class Client:
         return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Say whether the server does not know the model or the URL."""
+        """Explain whether the model or the URL is unknown to the server."""
         try:
             models = _list_models(await self._send("GET", "/models"))
         except _RetryableError:

@@ -1,6 +1,4 @@
-"""The key for a server, and other secret headers: where they come from, which server gets them, and how they stay
-secret.
-"""
+"""The key for a server and other secret headers: their sources, the servers that get them, and how they stay secret."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ OPENAI_VARIABLE = "OPENAI_API_KEY"
 """The variable used for OpenAI's own servers if the other is not set. Its value is never sent to another server."""
 
 SECRET_LENGTH = 8
-"""Shorter keys (`EMPTY`, `none`) are not secrets but words, which an answer may well contain."""
+"""Shorter keys (`EMPTY`, `none`) are ordinary words that an answer may contain, not secrets."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class ApiKey:
 
 
 def _replace(text: str, secret: str, shown: str) -> str:
-    """Replace a secret in a text, also as JSON may spell it."""
+    """Replace a secret in a text, including its JSON spelling."""
     for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
         text = text.replace(form, shown) if form else text
     return text
@@ -84,8 +82,8 @@ def read_key(headers: Sequence[Header], url: str) -> ApiKey:
     value = os.environ.get(variable, "").strip()
     if not all("!" <= char <= "~" for char in value):
         raise DecabenchError(
-            f"The key in {variable} contains spaces, line breaks or non-ASCII letters, which no key does: set it "
-            "again."
+            f"The key in {variable} contains spaces, line breaks or non-ASCII letters, so it is not a valid key: "
+            "set it again."
         )
     return ApiKey(value, variable, tuple(map(_read_header, headers)))
 
@@ -96,7 +94,7 @@ def _is_openai(url: str) -> bool:
 
 
 def is_overheard(url: str) -> bool:
-    """Whether others may read the requests, which go to another machine without encryption."""
+    """Whether requests go to another machine without encryption, so that others may read them."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

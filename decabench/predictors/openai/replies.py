@@ -1,6 +1,6 @@
 """Recognize refusals, failures and overlong prompts in a server's errors.
 
-Each server words them differently. The tables of patterns name their servers; a new server's wording is one more line.
+Each server words them differently. The tables of patterns name the servers; add a line for a new server's wording.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ _PROMPTS = (
 _UNSUPPORTED = _any_of(
     r"unsupported|not supported|does not support|deprecated",  # OpenAI, xAI, Anthropic
     r"unrecognized|unknown|cannot find field|unexpected",  # OpenAI, Gemini
-    r"not (?:permitted|allowed)|forbidden",  # Mistral, and whatever is written with pydantic
+    r"not (?:permitted|allowed)|forbidden",  # Mistral, and servers that use pydantic
     r"cannot both|must be|should be|strictly positive|out of range",  # Anthropic, TGI, Zhipu
 )
 
 LONGEST_ERROR = 10_000
-"""Characters of an error that are read; one that is longer repeats the request."""
+"""Characters of an error that are read; longer errors repeat the request."""
 
 _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
-"""Keys of an error under which it repeats the request, or says nothing."""
+"""Keys of an error that repeat the request or carry no information."""
 
 
 def _leaves(value: object) -> Iterator[str]:
@@ -120,10 +120,10 @@ def _leaves(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Overflow:
-    """A prompt that is too long for the server, in tokens; None for what the server does not report."""
+    """The lengths of a prompt that is too long for the server, in tokens; None if not reported."""
 
     limit: int | None
-    """The most tokens that prompt and answer may have together."""
+    """The maximum number of tokens in prompt and answer together."""
     prompt: int | None
     """The tokens of this prompt; None if the server says only "at least"."""
 
@@ -217,12 +217,12 @@ class ServerReply:
         )
 
     def find_refused(self, sent: Sequence[str]) -> str:
-        """Return which of the sent parameters an error rejects; empty if it concerns none of them."""
+        """Return the sent parameter that an error rejects; empty if there is none."""
         if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
             return ""
         located = [self.error.get("param"), *_locations(self._json)]
         names = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-        # `stop` is a common word, so that it counts only in quotes, or as the name of a parameter
+        # `stop` is a common word, so it counts only in quotes, or as the name of a parameter
         bare = rf"\b(?!stop\b)({names})\b|(?:parameter|argument|field|model)s?:? (stop)\b|\b(stop) sequence"
         found = re.search(rf"['\"`]({names})\\?['\"`]", self._said) or re.search(bare, self._said)
         named = found[found.lastindex or 0] if found else ""
@@ -230,7 +230,7 @@ class ServerReply:
 
 
 def _says(error: object) -> bool:
-    """Whether an error says anything: some servers send an empty one with every answer."""
+    """Whether an error has any content: some servers send an empty error with every answer."""
     return error not in (None, False) and any(_leaves(error))
 
 

@@ -59,7 +59,7 @@ USED = (
     "timeout",
     "retries",
 )
-"""The options that it honours."""
+"""The options that the backend uses."""
 
 _OWN = {
     "model": "--model",
@@ -109,7 +109,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         if value and name in options.omit:
             flag = _OWN[name].partition(" ")[0]
             raise DecabenchError(f"--omit {name} leaves it out, but {flag} gives one: choose one of the two.")
-    if "temperature" not in options.omit:  # else the server has its own, which may be above 0
+    if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
     body = parse_json(options.body or "{}")
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
@@ -118,7 +118,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
 
 
 def _parse_base_url(target: str) -> str:
-    """Check a base URL, which must contain nothing secret, because it is recorded. Errors never show secrets."""
+    """Check a base URL, which must not contain secrets, because it is recorded. Errors never show secrets."""
     try:
         parts = urlsplit(target)
         host, _ = parts.hostname, parts.port
@@ -130,7 +130,7 @@ def _parse_base_url(target: str) -> str:
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
-            f"The URL for {host} has a user, a password or a query after ?, which would be recorded: leave it out, "
+            f"The URL for {host} has a user, a password or a query after ?, which would be recorded: remove it, "
             "and put the key in DECABENCH_API_KEY."
         )
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
@@ -152,7 +152,7 @@ def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
 
 
 def _asks_chat(options: ModelOptions) -> bool:
-    """Tell whether the chat API is asked: it is unless completions are chosen."""
+    """Return whether to use the chat API: always, unless completions are chosen."""
     return options.api != "completions"
 
 
@@ -180,7 +180,7 @@ class OpenAIBackend:
             "omitted": sorted(set(options.omit)) or None,
             "body": parse_json(options.body) if options.body else None,
             "headers": sorted({header.name.lower() for header in options.header}) or None,
-            # A journal from before chats were sent stop strings lacks this, and is not continued.
+            # Journals from before chats had stop strings lack this key and are not continued.
             "stop": "template" if _asks_chat(self.options) and "stop" not in options.omit else None,
         }
         sent = {"temperature": options.temperature, "seed": options.seed}
@@ -235,7 +235,7 @@ class OpenAIPredictor:
     options: ModelOptions
     """The API, how to decode, and the longest prompt as the server counts it."""
     window: int
-    """Questions in progress: those in flight, and as many waiting for a turn or another try."""
+    """Questions in progress: those in flight, and the same number waiting for a turn or another try."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it cancels what is in flight."""
@@ -263,7 +263,7 @@ class OpenAIPredictor:
             return Failure(str(error))
 
     async def _answer(self, question: Question) -> Outcome:
-        """Ask with as much of the context as there is room for; `kept` counts its characters, None for all."""
+        """Ask with the longest context that fits; `kept` counts its characters, None for all."""
         limit = self.options.max_prompt_tokens
         kept = None
         if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
@@ -328,7 +328,7 @@ class OpenAIPredictor:
             body.pop(name, None)
         answer = await self._send(path, body)
         if _is_cut_at_once(answer, body):
-            # The model begins with an empty line, which ends other models' answers: its answer follows.
+            # This model's answer follows an empty line, which ends the answers of other models.
             self.client.say_once(
                 "blank",
                 f"{self.client.model} begins its answers with an empty line, which is a stop string of the template: "
@@ -390,8 +390,8 @@ class OpenAIPredictor:
     def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
         """Return how much of the context to keep after a prompt was too long: always less than before.
 
-        By the tokens that the server counted in this very prompt, if it did; otherwise by guessing: a quarter less each
-        time, then half. Nothing is carried over from other questions, so that their order does not matter.
+        Uses the server's token count for this prompt if there is one; otherwise a guess: a quarter less each time, then
+        half. Nothing is carried over from other questions, so their order does not matter.
         """
         context = self._context(question, kept)
         characters = self._size(question, context)
