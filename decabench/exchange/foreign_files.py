@@ -67,7 +67,7 @@ _PACKED = {
 
 
 def _refuse_packed(path: Path, format: str, start: bytes) -> None:
-    """Raise SubmissionError for a compressed file, unless its format is read so."""
+    """Raise SubmissionError for a compressed file, unless the format supports compression."""
     if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
         return
     if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
@@ -139,7 +139,7 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
 
 
 def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
-    """A line for each example. Only line feeds end lines, with or without a carriage return before them."""
+    """One line per example. Lines end with a line feed, with or without a carriage return before it."""
     for number, raw in lines_of(path):
         try:
             line = raw.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")

@@ -39,7 +39,7 @@ __all__ = [
 FILE_BYTES = 1 << 30
 """The maximum size of a file, unpacked, in bytes."""
 WHOLE_BYTES = 1 << 26
-"""The maximum size of one JSON object: parsed, it takes up to 28 times as much memory."""
+"""The maximum size of one JSON object, which takes up to 28 times its size in memory when parsed."""
 LINE_BYTES = 1 << 24
 """The maximum size of a line, and of a cell of a table: samples of lm-eval repeat the whole prompt."""
 
@@ -102,12 +102,12 @@ class Places:
     answer: str = "answer"
     """The column of a table that holds the answer."""
     delimiter: str = ""
-    """What separates the columns of a CSV file; by default a tab for `.tsv` and a comma for others."""
+    """The delimiter of a CSV file; by default a tab for `.tsv` and a comma for others."""
     choice: str = ""
-    """lm-eval: the filter whose answers to take. Inspect: the scorer whose answers to take, in place of the
+    """lm-eval: the filter whose answers to use. Inspect: the scorer whose answers to use instead of the
     completions; by default `choice`, if the samples were scored by it."""
     epoch: int = 0
-    """Inspect: the epoch to take; 0 if there is only one."""
+    """Inspect: the epoch to use; 0 if there is only one."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def texts_in(value: Any) -> tuple[str, ...]:
     waiting = [value]
     while waiting and len(found) < _MOST_TEXTS:
         each = waiting.pop(0)
-        if hasattr(each, "tolist"):  # an array, as pandas has lists of parquet
+        if hasattr(each, "tolist"):  # an array, as pandas represents parquet lists
             each = each.tolist()
         if isinstance(each, (list, tuple)) and all(
             isinstance(word, str) and " " not in word for word in each
@@ -180,7 +180,7 @@ def option_letter(at: int) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of reading a text file into a SubmissionError, and those of the machine into a StorageError."""
+    """Turn errors while reading a text file into a SubmissionError, and disk errors into a StorageError."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """Turn answers in another program's file into a submission: match every row to an example, and write them.
 
-A refused file leaves everything as it was. Missing answers don't prevent an import: `decabench check` reports them.
+A rejected file changes nothing. Missing answers don't prevent an import: `decabench check` reports them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PATIENCE = 60.0
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""Rows; with fewer, every right answer may differ by chance."""
+"""The minimum number of rows: with fewer, all right answers may differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ImportSettings:
     in_order: bool = False
     """Match rows to examples by order rather than by id. Each example needs exactly one row, with the same texts."""
     extract: bool | None = None
-    """Whether to extract answers from a model's text; None for what the format holds: raw output or answers."""
+    """Whether to extract answers from a model's text; None for the format's default: raw output or answers."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Answer in the file to the dataset's own word for it, such as 1 to positive."""
     ignore_unknown: bool = False
@@ -84,9 +84,9 @@ class ImportSettings:
     partial: bool = False
     """Mark the file as a limited run, which is scored on the examples that it answers and never ranked."""
     force: bool = False
-    """Replace the answers that an earlier import left for the same split."""
+    """Replace the answers of an earlier import for the same split."""
     note: str = ""
-    """Where the answers come from, for the submission to keep."""
+    """A note about the answers' source, kept in the submission."""
     reasoning_tags: ReasoningTags = ()
     """Pairs of tags around a model's reasoning, besides the known ones; for answers that are extracted."""
 
@@ -171,7 +171,7 @@ def import_answers(
     about = _describe(given, matched, words, settings)
     pair, others = (chosen.name, split), {}
     with lock_submission(folder, _PATIENCE):
-        before = _occupant(folder, name)  # with the imports that other processes have made meanwhile
+        before = _occupant(folder, name)  # including imports by other processes in the meantime
         if isinstance(found := before.predictor.get("imports"), Mapping):
             others = {**found}
         partial = {**before.partial}
@@ -221,7 +221,7 @@ class _Source:
     format: str
     """The name of its format; `table` for one in memory."""
     origin: Mapping[str, Any]
-    """Name, size and digest, for the submission to keep."""
+    """Name, size and digest, kept in the submission."""
 
 
 def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _Source:
@@ -237,7 +237,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
 
 
 def _describe(given: _Source, matched: MatchedRows, words: str, settings: ImportSettings) -> dict[str, Any]:
-    """Return what the submission keeps of an import."""
+    """Return the submission's record of an import."""
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
         "labels": dict(settings.labels),
@@ -417,9 +417,9 @@ def _write(
     lines: Sequence[Mapping[str, Any]],
     changed: set[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """Write submission.toml and the answers; return which results that removed.
+    """Write submission.toml and the answers; return the removed results.
 
-    What an earlier import left for the split goes first, with its results if the answers change.
+    Answers of an earlier import for the split are removed first, with their results if the answers change.
     """
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get(pair)

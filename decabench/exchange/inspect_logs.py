@@ -110,7 +110,7 @@ def _inspect_rows(
             continue
         id_, output, limit = str(sample.id), sample.output, getattr(sample, "limit", None)
         if sample.error is not None or not (output.choices or limit):
-            continue  # it has no answer, which `check` reports as missing
+            continue  # no answer; `check` reports it as missing
         reason = output.stop_reason if output.choices else ""
         ended = FINISHES.get(reason, "length" if limit else "stop")
         about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
@@ -127,7 +127,7 @@ def _inspect_rows(
         else:
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
-                options = ()  # another scorer, which gives texts
+                options = ()  # other scorers give texts
             yield _scored_answer(about, score.answer, output.completion, options)
 
 

@@ -72,5 +72,5 @@ def _make_scorer(path: str) -> Any:
 
 
 decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
-"""Sees the answers of every epoch, so that answers of several are refused and not taken for one."""
+"""Sees the answers of every epoch, so that answers from several epochs are rejected."""
 decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

@@ -59,7 +59,7 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each sample with its number, or why it is not JSON. Up to lm-eval 0.4.2, a file is one array of them."""
+    """Yield each sample with its number, or the error if it is not JSON. Up to lm-eval 0.4.2, a file is one array."""
     lines = lines_of(path)
     for number, raw in lines:
         if not raw.strip():
@@ -149,7 +149,7 @@ def _choose(
 ) -> tuple[list[str], int, bool] | str:
     """Return the choices, the number of the likeliest, and whether it is the first of several, as `acc` takes it.
 
-    If there is none, return why.
+    Without choices, return the reason.
     """
     if requests and all(len(request) == 1 for request in requests):
         return "its only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
@@ -187,7 +187,7 @@ def _choose(
     ):
         return (
             f"its likeliest choice is number {best} and its target number {target}, but its acc is {record['acc']}: "
-            "these are requests of some other kind"
+            "these requests are of a different kind"
         )
     return choices, best, values.count(values[best]) > 1
 
@@ -203,7 +203,7 @@ def _score(given: Any) -> float | None:
 
 
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
-    """Return the doc's only list with as many texts, which the letters stand for; empty if it has none or several."""
+    """Return the doc's only list with this number of texts, named by letters; empty if there is none or several."""
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]
     found = [

@@ -1,4 +1,4 @@
-"""Results for readers elsewhere: a Hugging Face model card's `model-index`, and Markdown and LaTeX tables.
+"""Results for other sites and papers: a Hugging Face model card's `model-index`, and Markdown and LaTeX tables.
 
 Names in results are untrusted: every text is escaped for its format, and no metric's code is loaded.
 """
@@ -49,7 +49,7 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
 def export_results(results: Sequence[Results], format: str) -> str:
     """Return results as text: `markdown` and `latex` take several, side by side; `model-index` takes one.
 
-    Raises DataError for several results that cannot stand in one table, DecabenchError for several in a model card.
+    Raises DataError for results that cannot share one table, DecabenchError for several results in a model card.
     """
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
@@ -61,9 +61,9 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 
 def _require_comparable(results: Sequence[Results]) -> None:
-    """Raise DataError with every reason why results do not belong in one table."""
+    """Raise DataError with every reason against showing results in one table."""
     first, faults = results[0], []
-    scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which the others must equal
+    scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which others must match
     for other in results:
         name = repr(str(other.submission["name"]))
         for what, ours, theirs in (
@@ -89,7 +89,7 @@ def _require_comparable(results: Sequence[Results]) -> None:
 
 
 def model_index(results: Sequence[Results]) -> str:
-    """Return the `model-index` of a model card, to stand between the `---` lines of its README.md.
+    """Return the `model-index` of a model card, for the YAML between the `---` lines of its README.md.
 
     Failed tasks are left out because a model card cannot show them. The metric of a limited run says so.
     """
@@ -168,7 +168,7 @@ def _interval_95(interval: tuple[float, float] | None) -> dict[str, Any]:
 
 
 _CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacrebleu": "bleu"}
-"""Our name for a metric to the hub's, where they differ."""
+"""Our name for a metric to the hub's name, if they differ."""
 
 
 def _card_task(task: Task | None) -> str:
@@ -189,7 +189,7 @@ def _card_task(task: Task | None) -> str:
 
 
 def markdown_table(results: Sequence[Results]) -> str:
-    """Return a table as GitHub and CommonMark renderers read it."""
+    """Return a Markdown table for GitHub and CommonMark renderers."""
     heading, rows, notes = _cells(results)
     right = ["---:" if at > 1 else "---" for at in range(len(heading))]
     table = [heading, right, *rows]
@@ -198,11 +198,11 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""What Markdown acts on inside a line, and what makes an address a link. `\\(` might begin a formula."""
+"""Markdown's special characters inside a line, and those that make a link. `\\(` might begin a formula."""
 
 
 def _markdown(text: str) -> str:
-    """Escape what Markdown acts on inside a line. No line begins with an untrusted text."""
+    """Escape Markdown's special characters inside a line. No line begins with an untrusted text."""
     return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
 
 
@@ -234,7 +234,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\char34{}",  # also where babel gives it a meaning
+    '"': r"\char34{}",  # babel may give it a meaning
     "[": "{[}",
     "]": "{]}",
     "`": "{`}",
@@ -249,7 +249,7 @@ def _latex(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, without what is not printed."""
+    """Return a text on one line, without unprintable characters."""
     return " ".join("".join(char if char.isprintable() else " " for char in well_formed(text)).split())
 
 

@@ -52,7 +52,7 @@ class RefusedImportError(SubmissionError):
 
 
 class Examples:
-    """The parts of a split's examples that rows are matched to."""
+    """The parts of a split's examples for matching rows."""
 
     def __init__(self, store: Store, task: Task, split: str) -> None:
         self._store, self._key = store, (task.name, split)
@@ -82,7 +82,7 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """Their questions, contexts and answers; no answers if these are hidden, since messages quote them."""
+        """The questions, contexts and answers; without answers if these are hidden, because messages quote them."""
         return [
             ExampleTexts(row["question"], row["context"], () if self._is_hidden else tuple(row["answers"]))
             for row in self._store.read(*self._key, ("question", "context", "answers"))
@@ -95,7 +95,7 @@ class Examples:
 
     @cached_property
     def matcher(self) -> TextMatcher:
-        """Finds them by their texts."""
+        """Finds examples by their texts."""
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:

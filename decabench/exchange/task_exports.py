@@ -1,7 +1,7 @@
 """Tasks for other harnesses: a folder that lm-eval or Inspect runs, with these data, these prompts and these scorers.
 
 The folder holds a file of examples and prompts for each task, and a few lines of code that call decabench, which must
-be installed beside the other harness. Its scores are those of `decabench evaluate` on the same answers.
+be installed next to the other harness. Its scores equal those of `decabench evaluate` on the same answers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DATA = "data"
 _LIMITS = Limits(1 << 32, 20_000_000, 1 << 26)
 
 
-# Reading what was exported: this is what other harnesses call
+# Reading exported tasks: the functions that other harnesses call
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ExportedTask:
     split: str
     """The split."""
     metrics: tuple[str, ...]
-    """The names of its metrics, that of the headline first."""
+    """The names of its metrics, the headline metric first."""
     headlines: tuple[str, ...]
     """The names of the scores, one a metric."""
     form: AnswerForm
@@ -194,8 +194,8 @@ def export_tasks(
 ) -> list[Path]:
     """Write a folder of tasks for a harness, `lm-eval` or `inspect`; return its files.
 
-    Prompts are those of `decabench predict`, with as many worked examples as `shots` says. With `chat`, answers of
-    lm-eval's models go on after an empty line, as those of chat models may have to; Inspect's always do. Raises
+    Prompts are those of `decabench predict`, with `shots` worked examples. With `chat`, answers of lm-eval's
+    models may continue after an empty line, as chat models need; Inspect's always may. Raises
     MissingDataError if a split is not prepared, DecabenchError if the folder holds other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
@@ -208,10 +208,10 @@ def export_tasks(
             f"Name one or more different tasks; given {', '.join(names.values()) or 'none'}."
         )
     folder, store = Path(output), Store(home_folder(home))
-    store.require(chosen, split)  # all are there, or nothing is written
+    store.require(chosen, split)  # check all tasks before writing anything
     if hidden := [task.name for task in chosen if store.hides(task, split)]:
         raise DataError(
-            f"The labels of {', '.join(hidden)}, {split}, are hidden, and another harness cannot score without them: "
+            f"The labels of {', '.join(hidden)}, {split}, are hidden, and other harnesses cannot score without them: "
             "export another split, or use decabench predict and evaluate."
         )
     files = write(chosen, split, chat)
@@ -321,7 +321,7 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
     files = {}
     for task in tasks:
         own = _identifier(task.name)
-        # A private name first: any task may be called like another's function.
+        # A private name first, because a task may be named like another's function.
         lines += [
             f'_{own} = ExportedTask.read(_DATA / "{task.name}.{split}.jsonl.gz")',
             f"\n\ndef documents_of_{own}(**settings):",
@@ -398,7 +398,7 @@ _COMMANDS = {
 
 
 def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int, chat: bool) -> str:
-    """Return the page that says what is in the folder and how to run it."""
+    """Return the page that describes the folder and how to run it."""
     names = ",".join(f"decabench_{task.name}" for task in tasks)
     own, advice = "", ""
     if harness == "inspect":

@@ -24,11 +24,11 @@ from typing import NamedTuple
 __all__ = ["ComparedTexts", "Difference", "ExampleTexts", "RowWords", "TextMatcher", "letters_of"]
 
 _COPIED, _COPIES = 0.5, 0.8
-"""The share of a text, by weight, that any copy has, and that most copies have. Other texts have under a third."""
+"""The minimum share of a text, by weight, in any copy and in most copies. Other texts share less than a third."""
 _COMPLETE = 0.97
-"""The share of a text that a row has if it holds the whole text."""
+"""The share of a text from which a row counts as holding the whole text."""
 _MARGIN, _MARGIN_SHARE = 2.0, 0.02
-"""How much more another example must explain to be nearer: a third of a rare word's weight, and a share of all."""
+"""The extra weight that another example must explain to be nearer: a third of a rare word's, and a share of all."""
 _EXPLAINED = 0.7
 """The share of a row that its example explains. The rest can be titles or similar, but not another example."""
 _FEW, _TEMPLATE = 5, 0.9
@@ -36,7 +36,7 @@ _FEW, _TEMPLATE = 5, 0.9
 _PROSE = 3
 """The number of words that distinguish a text from a label, a number or a time."""
 _RARE, _MOST_PLACES, _NEAR, _MOST_NEAR = 30, 500, 8, 40
-"""How many words to look for examples by, in how many examples each may be, and how many examples to compare."""
+"""The number of words to search by, of examples that may have each word, and of examples to compare."""
 _MOST_WORDS = 1_500_000
 """The number of a split's words that are compared. Beyond that, a fixed share is used."""
 
@@ -262,8 +262,8 @@ class TextMatcher:
     def _nearer(self, words: RowWords, example: int) -> list[int]:
         """Return the examples that fit the row better, the nearest first.
 
-        If the row holds the whole text of its own example, that must be a part of theirs: others may be worked
-        examples of a prompt.
+        If the row holds the whole text of its own example, the other examples must contain that text, because a prompt
+        may also hold worked examples.
         """
         if example in self._equal(words):
             return []

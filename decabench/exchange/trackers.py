@@ -1,4 +1,4 @@
-"""Experiment trackers: W&B, MLflow and TensorBoard receive the numbers of a run where that is asked for.
+"""Experiment trackers: W&B, MLflow and TensorBoard receive the numbers of a run on request.
 
 A tracker is a plain object with three methods; none of their packages is loaded unless it is named. A tracker that
 fails is dropped with a warning: no run, and no score, depends on one.
@@ -35,14 +35,14 @@ __all__ = [
 
 FORMAT = "decabench.tracked/1"
 PROJECT = "decabench"
-"""The project or experiment, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME names another."""
+"""The project or experiment, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
 
 
 class Tracker(Protocol):
     """Receives the numbers of one run. Write your own with these three methods."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
-        """Begin a run, or continue the one that `earlier` identifies; return what identifies it."""
+        """Begin a run, or continue the run that `earlier` identifies; return the run's identifier."""
 
     def log(self, numbers: Mapping[str, float], step: int | None) -> None:
         """Record numbers by name, at a step of training or, if it is None, of the whole run."""
@@ -68,7 +68,7 @@ class Trackers:
         tracked: Path | None = None,
         resume: bool = False,
     ) -> None:
-        """Begin a run at every tracker; `tracked` is the file that keeps what identifies it, so as to `resume` it."""
+        """Begin a run at every tracker; the file `tracked` keeps the runs' identifiers for `resume`."""
         if not self._trackers:
             return
         earlier: dict[str, Any] = {}
@@ -146,7 +146,7 @@ def result_numbers(results: Results) -> dict[str, float]:
 
 
 def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
-    """Record results as a run of their own, named after the submission."""
+    """Record results as a separate run, named after the submission."""
     described = results.submission
     settings = {
         "submission": described.get("name"),
@@ -177,7 +177,7 @@ class _WeightsAndBiases:
             name=name,
             config=dict(settings),
             dir=os.environ.get("WANDB_DIR"),
-            reinit="create_new",  # beside a run of the program that calls this
+            reinit="create_new",  # separate from a run of the calling program
             **given,
         )
         return str(self._run.id)
@@ -192,12 +192,12 @@ class _WeightsAndBiases:
 # MLflow
 
 _HELD = 200
-"""Numbers to hold back, so that a server is not asked at every step of training."""
+"""The number of values to buffer, so that not every training step sends a request."""
 _SECONDS = 10.0
-"""The longest that numbers are held back."""
+"""The longest buffering time, in seconds."""
 _NOT_IN_NAMES = re.compile(r"[^\w./ -]", re.ASCII)
 _VALUE_LENGTH = 500
-"""Characters of a parameter's value; all servers take as many."""
+"""The maximum length of a parameter's value, in characters; all servers accept it."""
 
 
 class _Mlflow:

@@ -61,13 +61,14 @@ def is_remark(line: str) -> bool:
 
 _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
 _TRIES = 8
-"""At most so many stop strings are tried: each costs a reading of what precedes it."""
+"""The maximum number of stop strings to try, because each try reads the text before it."""
 
 
 def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: Callable[[str], bool]) -> str:
     """Return the text up to the first stop string at the start of a line, if `reads` finds an answer before it.
 
-    A text that begins with one repeats its prompt: that part is left out, and the answer is sought after a marker.
+    A text that begins with a stop string repeats its prompt: that part is skipped, and the answer is sought after a
+    marker.
     """
     names = [re.escape(stop.strip()) for stop in (*stops, *_ROLES) if stop.strip()]
     pattern = re.compile(rf"^[ \t>*_]*(?:{'|'.join(names)})", re.MULTILINE)
@@ -86,7 +87,7 @@ def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: 
     return text[begin:].strip()
 
 
-# What introduces an answer: a marker, a lead-in, a wrapper
+# Introductions of an answer: markers, lead-ins, wrappers
 
 _DECORATION = r"[ \t>*_#`-]*"
 _ANSWER = (
@@ -111,7 +112,8 @@ _NARROW = {ord(wide): chr(ord(wide) - 0xFEE0) for wide in map(chr, range(0xFF01,
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
     """Match a marker at the start of a line, in bold or not, so that a colon in the answer's own words is not one.
 
-    A heading needs no colon: `### Answer`. Words that are common in answers too, as `Output:`, count only at the start.
+    A heading needs no colon: `### Answer`. Words that are common in answers too, such as `Output:`, count only at the
+    start.
     """
     names = "|".join(
         [_ANSWER, *(re.escape(marker.strip(_COLONS)) for marker in markers if marker.strip(_COLONS))]
@@ -168,7 +170,7 @@ _HEADING = re.compile(r"#{1,6}\s+\S")
 
 
 def without_lead_in(lines: Sequence[str]) -> list[str]:
-    """Drop what leads up to an answer: `Sure!`, `Here is the translation:`, headings.
+    """Drop the lead-in of an answer: `Sure!`, `Here is the translation:`, headings.
 
     A whole line goes only if others follow. On the answer's own line `Sure!` and `Here is the answer:` go too.
     """
@@ -211,7 +213,7 @@ _BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that makes up a text, or a line or code block of it; else None.
+    """Return the object or list that a text, or one of its lines or code blocks, consists of; else None.
 
     JSON, or a Python literal with single quotes.
     """

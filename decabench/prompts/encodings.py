@@ -14,22 +14,22 @@ from decabench.prompts.clutter import find_json
 __all__ = ["BEYOND_ASCII", "FORMATS", "Format"]
 
 BEYOND_ASCII = "\x80"
-"""Stands in `Format.marks` for any character beyond ASCII."""
+"""Represents any character beyond ASCII in `Format.marks`."""
 
 
 class Format(NamedTuple):
     """A format that answers may be in."""
 
     phrase: str
-    """How answers in it are described: `are JSON`."""
+    """A description of such answers: `are JSON`."""
     advice: str
     """How to get rid of it."""
     decode: Callable[[str], str]
-    """Decodes a text, or removes what differs; other texts stay as they are."""
+    """Decodes a text, or removes the format's marks; other texts stay unchanged."""
     marks: str = ""
-    """Characters one of which every text in it has; empty for a style, which may be meant: only the score tells."""
+    """Characters of which every such text has one; empty for a style, which may be intended: only the score decides."""
     looks: Callable[[str], bool] | None = None
-    """Whether a text is in it; None if `decode` changes just these texts."""
+    """Whether a text is in the format; None if exactly these texts are changed by `decode`."""
 
     def is_seen(self, text: str) -> bool:
         """Tell whether a text is in the format."""
@@ -90,7 +90,7 @@ def _without_markdown(text: str) -> str:
 
 def _without_quotes(text: str) -> str:
     line = text.strip()
-    inside = line[1:-1].replace('""', "\0")  # as CSV doubles them
+    inside = line[1:-1].replace('""', "\0")  # doubled, as in CSV
     is_quoted = len(line) > 1 and _QUOTES.get(line[0]) == line[-1] and line[0] not in inside
     return inside.replace("\0", '"') if is_quoted else text
 
@@ -142,7 +142,7 @@ def _from_joints(text: str) -> str:
 
 @cache
 def _byte_characters() -> dict[str, int]:
-    """Return the bytes by the characters that GPT-2's vocabulary has for them."""
+    """Map the characters of GPT-2's vocabulary to the bytes that they represent."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(others)}
@@ -208,11 +208,11 @@ def _reread(text: str) -> str:
 
 
 def _reread_word(word: str) -> str:
-    if not re.search("[^\x00-\x7f]{2}", word):  # what each character beyond ASCII becomes
+    if not re.search("[^\x00-\x7f]{2}", word):  # the replacement for each character beyond ASCII
         return word
     for encoding in ("cp1252", "latin-1", "mac_roman", "cp437", "cp850", "cp1250", "cp1251"):
         try:
-            # Programs that read cp1252 leave the bytes without a character there as they are.
+            # Programs that read cp1252 leave bytes without a character unchanged.
             raw = [char.encode(encoding if not "\x80" <= char <= "\x9f" else "latin-1") for char in word]
             return b"".join(raw).decode()
         except UnicodeError:
@@ -226,7 +226,7 @@ def _visible(text: str) -> str:
     return re.sub(spaces, " ", re.sub(hidden, "", text))
 
 
-# Styles: only the score without them tells them from data that are like that
+# Styles: only a higher score without them shows that they are a mistake
 
 _STRAIGHT = str.maketrans(
     {
@@ -245,7 +245,7 @@ def _is_tokenized(text: str) -> bool:
 
 
 def _tokenized(text: str) -> str:
-    """Put spaces around all marks, as every tokenizer does but for details."""
+    """Put spaces around all marks, as tokenizers do."""
     text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text))
     text = re.sub(r"\s+(?=n't\b)", "", text).replace("``", '"').replace("''", '"')
     return " ".join(re.findall(r"\w+|[^\w\s]", text))
@@ -322,4 +322,4 @@ FORMATS: tuple[Format, ...] = (
     Format("have typographic quotes or dashes", "write straight ones", lambda text: text.translate(_STRAIGHT)),
     Format("have accents", "write letters as they are", _plain_letters),
 )  # fmt: skip
-"""In the order in which they are decoded."""
+"""All formats, in decoding order."""

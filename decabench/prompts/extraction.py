@@ -1,4 +1,4 @@
-"""Find the answer in what a language model writes, by the rules for the form of the answer."""
+"""Find the answer in a language model's text, by the rules for the form of the answer."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EXTRACTION_VERSION = 6
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
-label that a sentence asserts beside a denial of something else is unparseable.
-3: labels that differ by marks or signs alone are told apart, and those that a task declares are not looked for in its
+label that a sentence asserts next to a denial of something else is unparseable.
+3: labels that differ only by marks or signs are distinguished, and those that a task declares are not looked for in its
 questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
 raw texts too.
@@ -56,9 +56,9 @@ class Extracted:
 
 
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
-    """Return the form with what a task's output declares: its labels, so that none are taken from questions; its scale.
+    """Return the form with the labels and scale that a task's output declares, so that no labels come from questions.
 
-    `words` are those of another wording by label. Labels that a template gives are kept.
+    `words` maps labels to a variant's words. Labels from a template are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -75,8 +75,8 @@ def extract(
 ) -> Extracted:
     """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
 
-    `finish` says how the answer ended: a `refused` one is empty, since a filter may stop a text after a word that would
-    be right. Tags and heads are aligned with the words of the context.
+    `finish` says how the answer ended. A `refused` answer is empty, because a filter may stop a text after a word that
+    would be right. Tags and heads are aligned with the words of the context.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -89,7 +89,7 @@ def extract(
     if turn.calls_tool and form.kind != "raw":
         return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
     if not turn.text:
-        if "reasoning" not in rules:  # only the tokens that end a turn
+        if "reasoning" not in rules:  # only tokens that end a turn
             return Extracted("", "template+empty")
         return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
     said = reading.without_header(turn.text)
@@ -111,7 +111,7 @@ def extract(
 
 
 def silent_rule(finish: str) -> str:
-    """Return the rules of an answer that consists of reasoning alone."""
+    """Return the rules of an answer that consists only of reasoning."""
     return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"
 
 
@@ -155,7 +155,7 @@ class _Reading:
         return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
 
     def _says(self, part: str) -> bool:
-        """Tell whether a text holds an answer, so that what follows is not a part of it."""
+        """Return whether a text holds an answer, so that any following text is not part of it."""
         if self.form.kind in _BY_KIND:
             return len(without_lead_in([*lines_of(part), ""])) > 1
         return self.find(part)[1][-1:] not in (["unparseable"], ["refused"])
@@ -182,7 +182,8 @@ class _Reading:
         return found[0], [*rules, *own, *found[1], *refused]
 
     def _names(self) -> Sequence[str]:
-        """Return what models call an answer of this kind, besides `answer`: `Span:`, `The German translation is:`."""
+        """Return other names that models use for such an answer, besides `answer`: `Span:`, `The German translation
+        is:`."""
         if self.form.kind == "span" and "None" in self.form.labels:
             kinds = _KINDS.findall(self.question)
             return [
@@ -216,7 +217,7 @@ class _Reading:
         return None if answer is None else (answer, [] if answer == text else [self.form.kind])
 
     def _contradicts(self, text: str, answer: str) -> bool:
-        """Tell whether the first line is another label than the one found: perhaps of an example that it made up."""
+        """Return whether the first line is a different label, perhaps of an invented example."""
         lines = lines_of(text)
         if self.form.kind != "label" or len(lines) < 2:
             return False
@@ -225,7 +226,7 @@ class _Reading:
 
 
 _MOST_HEADERS = 8
-"""The most role headers at the beginning of a text that are read."""
+"""The maximum number of role headers to read at the beginning of a text."""
 _OWN_JSON = ("state", "tags", "tree")
 """Forms that read JSON themselves."""
 _NAMES: Mapping[Kind, Sequence[str]] = {
@@ -262,7 +263,7 @@ _VALUE_KEYS = (
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
-    """Return the answer that a JSON object or list wraps; None if the text is no such thing."""
+    """Return the answer inside a JSON object or list; None if the text is not JSON."""
     value = find_json(text)
     if "None" in form.labels and (value == [] or (isinstance(value, dict) and list(value.values()) == [[]])):
         return "None"
@@ -307,7 +308,7 @@ _NUMBER_TWO = re.compile(r"2[.)]\s")
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of an answer, without what leads up to it and remarks after it."""
+    """Return the lines of an answer, without its lead-in and remarks after it."""
     lines = lines_of(text) or [text]
     while len(lines) > 1 and is_remark(lines[-1]):
         lines.pop()
@@ -322,7 +323,7 @@ def _first_line(text: str, form: AnswerForm) -> _Found:
 
 
 def says_nothing(line: str) -> bool:
-    """Tell whether a line says what `unanswerable` says."""
+    """Return whether a line means `unanswerable`."""
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
 
 
@@ -355,7 +356,7 @@ _SAYS_NOTHING = re.compile(
     r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
     re.IGNORECASE,
 )
-"""Sentences that say what `unanswerable` says."""
+"""Sentences that mean `unanswerable`."""
 _ENTITIES = (
     "(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities|products|events|artworks|languages|dates"
     "|times|percentages)"
@@ -371,7 +372,7 @@ _NAMES_NONE = re.compile(
     r"|n/a\.?$",
     re.IGNORECASE,
 )
-"""Sentences that say what `None` says of entities."""
+"""Sentences that mean `None` in answers about entities."""
 _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 """The sentence goes on, perhaps to an answer."""
 

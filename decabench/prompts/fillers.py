@@ -1,4 +1,4 @@
-"""Texts that stand where an answer is missing: `nan`, `None`, `N/A`, and U+FFFD in place of letters.
+"""Placeholders for missing answers: `nan`, `None`, `N/A`, and U+FFFD in place of letters.
 
 Tables and programs write them for failed rows, and they score as wrong answers. Nothing here changes a score.
 """
@@ -19,7 +19,7 @@ __all__ = ["describe_fillers"]
 
 _UNANSWERABLE = "unanswerable"
 _LONGEST = 300
-"""A longer answer is an answer."""
+"""Longer answers are never placeholders."""
 _MISSING = re.compile(
     r"[^\w\\/]*(?:nan|none|null|nil|na|n/a|undefined|nonetype|object (?:object|undefined|null)|\\n"
     r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
@@ -33,11 +33,11 @@ _NO_ANSWER = re.compile(
     r"|unable to (?:answer|determine|say|tell)"
     r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
 )
-"""What else stands for `unanswerable`, in lower case and without marks."""
+"""Other texts that mean `unanswerable`, in lower case and without marks."""
 
 
 def describe_fillers(given: GivenAnswers) -> Iterator[str]:
-    """Yield sentences about answers that are such texts, and that no gold answer and no label is."""
+    """Yield sentences about placeholders among the answers; texts of gold answers and labels are not placeholders."""
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = _may_be_unanswerable(given)
     takes = takes_for(given.metric)
@@ -53,7 +53,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         return total > 1 and 100 * total >= len(given.texts)
 
     words = set(filter(is_filler, counts))
-    if are_several():  # else gold answers need not be read
+    if are_several():  # otherwise there is no need to read gold answers
         own = _own_words(given, 2 * max(map(len, words)))
         words = {text for text in words if _plain(text) not in own}
     if are_several():
@@ -72,7 +72,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 
 def _may_be_unanswerable(given: GivenAnswers) -> bool:
-    """Tell whether the task has questions that are rightly answered with `unanswerable`."""
+    """Return whether `unanswerable` is the right answer to some questions of the task."""
     return given.metric.name in ("squad2", "corpus_f1")
 
 
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
 
 
 def _broken(given: GivenAnswers) -> Iterator[str]:
-    """Find the character that stands for bytes that are no text."""
+    """Find replacement characters, which show undecodable bytes."""
     seen = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if not seen or any("\ufffd" in text for item in given.references or () for text in item.answers):
         return

@@ -1,8 +1,8 @@
-"""Mistakes that show in a file of answers as a whole: another format, another order, another language.
+"""Mistakes in a whole file of answers: a different format, order or language.
 
-A score near 0 is then no measure of the model. Nothing here changes a score: a sentence says why it is low. One rule
-finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once both are
-decoded. Without gold answers, most answers must be in a format that none is in on purpose.
+A score near 0 then says little about the model. Nothing here changes a score; a sentence explains why it is low. One
+rule finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once
+both are decoded. Without gold answers, most answers must be in a format that is never intended.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from decabench.text import excerpt
 __all__ = ["describe_format"]
 
 _SAMPLE = 100
-"""So many answers are looked at; all of them only to count those in a format."""
+"""The sample size; all answers are read only to count those in a format."""
 _FEWEST = 5
-"""Fewer answers tell nothing."""
+"""The minimum number of answers to judge."""
 _LONGEST = 20_000
-"""Characters of an answer that are looked at."""
+"""The number of characters to read of each answer."""
 _MOST = 0.5
-"""The share of answers that must look alike, if the score does not prove a format."""
+"""The share of answers that must look alike if the score does not prove a format."""
 _GAIN = 1.0
-"""Points by which decoding must raise the score, to prove a format."""
+"""The score points that decoding must gain to prove a format."""
 _RIGHT = 95.0
-"""A score from which answers are neither mixed up nor cut."""
+"""The score above which answers are neither mixed up nor cut."""
 _UNKNOWN = -1e9
-"""The score of what a metric cannot score."""
+"""The score if a metric fails."""
 
 
 def describe_format(given: GivenAnswers) -> str:
-    """Say what answers look like, how many do, what to do, and what the score would be; empty if they are fine."""
+    """Describe a format of the answers, their number, a remedy and the possible score; empty if they are fine."""
     found = _describe_most(given)
     are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
     fillers = [] if are_labels else list(describe_fillers(given))
-    if "lost letters" in found:  # as those of U+FFFD are, with what they cost
+    if "lost letters" in found:  # such as U+FFFD, with the lost points
         fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
     return ". ".join(filter(None, (*fillers, found)))
 
 
 def _describe_most(given: GivenAnswers) -> str:
-    """Say what most answers look like."""
+    """Describe most answers."""
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""
@@ -72,19 +72,19 @@ def _describe_most(given: GivenAnswers) -> str:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Some of the answers from all over the file, always the same ones, decoded from formats."""
+    """A fixed sample of answers from the whole file, decoded from formats."""
 
     given: GivenAnswers
-    """All of them."""
+    """All answers of the file."""
     places: Sequence[int]
     """Which ones."""
     found: tuple[Format, ...] = ()
-    """The formats that they, and gold answers that are in them too, are decoded from."""
+    """The formats that answers, and gold answers in the same format, are decoded from."""
 
     @classmethod
     def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        """Draw from the answers in these places."""
-        if len(places) > _SAMPLE:  # without a period: neighbours may be pairs
+        """Draw a sample from the answers in these places."""
+        if len(places) > _SAMPLE:  # not at regular intervals, because neighbours may be pairs
             steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
             places = sorted({places[int(len(places) * step)] for step in steps})
         return cls(given, places, found)
@@ -100,7 +100,7 @@ class _Sample:
 
     @cached_property
     def items(self) -> list[Item] | None:
-        """Their examples, if these are known."""
+        """The examples of the answers, if known."""
         if self.given.references is None:
             return None
         items = [self.given.references[at] for at in self.places]
@@ -108,7 +108,7 @@ class _Sample:
 
     @cached_property
     def golds(self) -> Sequence[str]:
-        """The first gold answer of each; the labels of the task if these are unknown; empty if nothing is known."""
+        """The first gold answer of each example, or else the task's labels; empty if both are unknown."""
         if self.items is None:
             return self.given.output.names if isinstance(self.given.output, Label) else ()
         return [item.answers[0] for item in self.items]
@@ -123,10 +123,12 @@ class _Sample:
         return replace(self, found=(*self.found, format))
 
     def ignores(self, decoded: _Sample) -> bool:
-        """Tell whether the metric takes these answers for the same as the decoded ones."""
+        """Return whether the metric treats these answers like the decoded ones."""
         items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
         given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
-        if wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better:  # it reads more than an answer
+        if (
+            wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better
+        ):  # the metric reads more than an answer
             return self.score == decoded.score > 0
         return given >= wanted - 0.02 * abs(wanted) > _UNKNOWN
 
@@ -146,7 +148,7 @@ class _Sample:
         return [2 * len(words & others) / ((len(words) + len(others)) or 1) for words, others in pairs]
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
-        """Return a sentence about some of the answers, of which one is shown."""
+        """Return a sentence about some of the answers, with an example."""
         whole = len(self.texts) == len(self.given.texts)
         of, at = f"{len(self.texts):,} answers{'' if whole else ' from all over the file'}", seen.index(True)
         shown = f"{self.given.places[self.places[at]]} has {excerpt(self.texts[at], 60)!r}"
@@ -157,7 +159,7 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
     try:
         metric = metric.for_data(items)
         value = score_rows(metric, metric.statistics(texts, items)).value
-    except Exception:  # it may be anybody's code, or need more of an example than its answer
+    except Exception:  # a custom metric may fail or need more of an example than its answer
         return _UNKNOWN
     return value if metric.higher_is_better else -value
 
@@ -166,13 +168,13 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 def _are_labels(sample: _Sample) -> bool:
-    """Tell whether all answers are labels of the task, and so in no other format."""
+    """Return whether all answers are labels of the task, and so in no other format."""
     names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
     return set(map(fold_label, sample.texts)) <= set(names)
 
 
 def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
-    """Return the formats of the answers, each of which is seen once those before it are decoded."""
+    """Return the formats of the answers; each one shows once earlier formats are decoded."""
     find, fewest = _finder(sample.given.texts, written), max(_FEWEST, 0.005 * len(written))
     texts = sample.given.texts
     for format in FORMATS:
@@ -204,7 +206,7 @@ def _finder(texts: Sequence[str], written: Sequence[int]) -> Callable[[str], lis
 
 
 def _is_found(format: Format, sample: _Sample, marked: _Sample) -> bool:
-    """Tell whether answers are in a format; `marked` are those that may be."""
+    """Return whether answers are in a format; `marked` are the candidates."""
     share = fmean(map(format.is_seen, marked.texts))
     if format.marks and share * len(marked.texts) < _FEWEST:
         return False
@@ -242,7 +244,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     return f"{said}. Without that, {len(sample.texts)} {whose} score {scores}"
 
 
-# What most answers begin or end with
+# Common beginnings or ends of answers
 
 _LEAD_IN = (
     r"\W*(?:(?:the|my|final|correct|best|predicted)\s+)*(?:answer|label|output|response|prediction|predicted|summary"
@@ -269,7 +271,7 @@ def _affixes(sample: _Sample) -> Format | None:
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
-    """Return the whole words that answers begin with, without those that gold answers begin with too."""
+    """Return the whole words that answers, but not gold answers, begin with."""
     start, of_gold = _shared_start(texts), _shared_start(golds)
     start = next((start[:end] for end in range(len(start)) if of_gold.startswith(start[end:])), start)
     start = re.sub(r"[^\W_]+$", "", start)
@@ -277,10 +279,10 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return what nearly all, or else most, of the texts begin with before they differ."""
+    """Return the common beginning of nearly all, or else most, of the texts."""
     if not texts:
         return ""
-    middle = sorted(texts)[len(texts) // 2]  # sorted texts with one beginning follow each other
+    middle = sorted(texts)[len(texts) // 2]  # sorted texts with the same beginning are neighbours
     for share in (0.95, _MOST):
 
         def is_rare(end: int, share: float = share) -> bool:
@@ -292,16 +294,16 @@ def _shared_start(texts: Sequence[str]) -> str:
     return ""
 
 
-# Mistakes that cannot be decoded: prompts in front, another order or language. Each function says one, or nothing.
+# Mistakes that cannot be decoded: leading prompts, wrong order or language. Each function describes one, or returns "".
 
 
 def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
-    """Tell whether most answers look like something, and gold answers do not."""
+    """Return whether most answers have a property that gold answers lack."""
     return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
 
 
 def _echoes(sample: _Sample) -> str:
-    """Find answers that begin with their id, question or context; a context alone is what a baseline gives."""
+    """Find answers that begin with their id, question or context; a context alone is a baseline's answer."""
     if sample.items is None:
         return ""
     theirs = {"id": [item.id for item in sample.items]}
@@ -327,7 +329,7 @@ def _echoes(sample: _Sample) -> str:
 
 
 def _order(sample: _Sample) -> str:
-    """Find answers that are for other examples: they resemble the gold answers of these more than their own."""
+    """Find answers to other examples: they resemble those gold answers more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
     by_text = sorted(range(len(references)), key=[item.id for item in references].__getitem__)
@@ -343,7 +345,7 @@ def _order(sample: _Sample) -> str:
     for name, others in orders.items():
         theirs = sample.resemble([references[at % len(references)].answers[0] for at in others])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
-        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than chance allows
+        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than by chance
             seen = [gain > 0 for gain in gains]
             return sample.say(seen, f"resemble the gold answer {name} more than their own: {advice}")
     times = Counter(item.answers[0] for item in references)
@@ -355,7 +357,7 @@ def _order(sample: _Sample) -> str:
 
 
 def _swapped(sample: _Sample) -> str:
-    """Find labels that stand for each other: each is mostly the answer where one other is right."""
+    """Find swapped labels: each is mostly the answer where one other label is right."""
     if not isinstance(sample.given.output, Label):
         return ""
     texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
@@ -389,7 +391,7 @@ def _numbers(sample: _Sample) -> str:
 
 
 def _language(sample: _Sample) -> str:
-    """Find answers in another script than gold answers, or sentences without the commonest words of these."""
+    """Find answers in a different script from gold answers, or without the commonest words of gold answers."""
     if not sample.is_worded or sample.score > 50:
         return ""
     everywhere = [True] * len(sample.texts)
@@ -431,7 +433,7 @@ def _script(texts: Sequence[str]) -> str:
 
 
 def _cut(sample: _Sample) -> str:
-    """Find answers of which many are as long as the longest, and gold answers are longer."""
+    """Find answers that were cut: many have the maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]

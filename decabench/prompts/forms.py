@@ -1,7 +1,7 @@
-"""Answers in a form that scores as wrong although a reader understands them: `Positive.`, `three`, `DET, NOUN`.
+"""Answers that score as wrong because of their form although a reader understands them: `Positive.`, `DET, NOUN`.
 
-Answers of language models are extracted, and rarely have such a form; files that somebody wrote have. Nothing here
-changes a score: it explains low scores.
+Extracted answers of language models rarely have such a form, but files from other programs do. Nothing here changes a
+score: it explains low scores.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ __all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "
 
 @dataclass
 class FormCounts:
-    """Counts answers that mean something, in a form that their metric does not read."""
+    """Counts answers in a form that their metric does not read."""
 
     kind: str
-    """What the answers are: `number`, `list`."""
+    """The kind of the answers: `number`, `list`."""
     advice: str
-    """What to write instead."""
+    """The advice: how to write the answers instead."""
     fault: str = "in another form, which counts as wrong"
     """The fault of the answers that are counted."""
     between: str = " for "
     """The words that connect an example with its meaning."""
     answers: int = 0
-    """Answers that were looked at."""
+    """The number of answers read."""
     forms: Counter[str] = field(default_factory=Counter)
     """How often each form occurs."""
     example: tuple[str, str, str] = ("", "", "")
-    """Where the first one is, what is written there, and what is meant."""
+    """The first such answer: its place, its text, and the meaning."""
     _others: Counter[str] = field(default_factory=Counter)
     _first: dict[str, str] = field(default_factory=dict)
 
     @property
     def are_most(self) -> bool:
-        """Whether this applies to most answers, so that one sentence covers everything."""
+        """Whether most answers have the fault, so that one sentence covers everything."""
         return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
 
     def describe_forms(self) -> str:
-        """Say how many answers have another form, which, and give an example; empty if none has."""
+        """Describe answers in another form: their number, the forms and an example; empty if there are none."""
         return ". ".join(filter(None, (self._describe_counted(), self._describe_others())))
 
     def _describe_counted(self) -> str:
@@ -171,7 +171,7 @@ class NumberForms(AnswerForms):
         return ". ".join([*said, *self._describe_constant()])
 
     def _describe_constant(self) -> Iterator[str]:
-        """Say that all numbers are equal where a correlation is the score, which then stands for nothing."""
+        """Explain that a correlation is meaningless because all numbers are equal."""
         constants = [number for number in self._numbers if number is not None]
         if (
             self.answers > 1
@@ -184,15 +184,15 @@ class NumberForms(AnswerForms):
             )
 
     def _is_read(self, text: str, number: str) -> bool:
-        """Tell whether the metric gives a text the statistics that the number has, or cannot say.
+        """Return whether the metric gives a text the statistics of the number, or fails.
 
-        A number with hundreds of digits is none to it, and somebody else's metric may need more of an example than its
-        answer: whatever it raises says nothing of the gold answers, which are made up here.
+        Metrics reject numbers with hundreds of digits, and a custom metric may need more of an example than its answer.
+        Its errors do not matter, because the gold answers are invented here.
         """
         references = [
             Item((number,)),
             Item(("-1000000",)),
-        ]  # another, so that there is a range of gold answers
+        ]  # a second value, so that gold answers have a range
         try:
             given, wanted = (self._metric.statistics([each, "0"], references)[0] for each in (text, number))
         except Exception:
@@ -201,7 +201,7 @@ class NumberForms(AnswerForms):
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
-    """Return the number that a text gives and how its form differs; None if it gives none, or more than one."""
+    """Return a text's number and how its form differs; None if it has no number, or several."""
     rest = text.strip()
     if re.search(r"\d", rest):
         number = find_number(rest, scale)
@@ -287,7 +287,8 @@ _OTHER_TREES = "heads that count from 0 or form circles: no word leads to the ro
 
 
 def _has_no_root(items: Sequence[str]) -> bool:
-    """Tell whether the heads of a parse lead in circles or out of the sentence; others count unreadable ones."""
+    """Return whether the heads of a parse form circles or leave the sentence; unreadable heads are counted
+    elsewhere."""
     heads = [item.partition(":")[0] for item in items]
     if not all(_HEAD.fullmatch(head) for head in heads):
         return False
@@ -356,9 +357,9 @@ def _parts_of_state(text: str) -> set[str]:
 
 
 def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
-    """Return the label that a text gives and how its form differs; None if it gives no label.
+    """Return a text's label and how its form differs; None without a label.
 
-    The form of a text that is a label letter by letter is empty.
+    The form is empty if the text is exactly a label.
     """
     if text in labels:
         return text, ""
@@ -372,13 +373,13 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
 
 
 _find_form = lru_cache(1 << 15)(find_label_form)
-"""Answers repeat, and are looked at for the rows and for the report."""
+"""The cache size: answers repeat, and both rows and report need them."""
 
 
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
-    """Return a function that tells whether a metric takes a text for a label, if the label is the reference.
+    """Return a function that checks whether a metric accepts a text for a reference label.
 
-    It is also true if the metric needs more of an example than its answer, so that nobody can say.
+    The check also succeeds if the metric needs more of an example than its answer, because then it is undecidable.
     """
 
     @cache
@@ -386,7 +387,7 @@ def takes_for(metric: Metric) -> Callable[[str, str], bool]:
         reference = Item((label,))
         try:
             given, wanted = metric.statistics([text, label], [reference, reference])
-        except Exception:  # it may be anybody's code
+        except Exception:  # custom metrics can raise any exception
             return True
         return given == wanted
 
@@ -394,7 +395,7 @@ def takes_for(metric: Metric) -> Callable[[str, str], bool]:
 
 
 class LabelForms(FormCounts):
-    """Counts the answers of a file that are labels in a form that its metric does not take, or no labels."""
+    """Counts a file's answers that are labels in a form that the metric rejects, or no labels."""
 
     def __init__(self, takes: Callable[[str, str], bool]) -> None:
         super().__init__("label", "write the label alone")
@@ -419,7 +420,7 @@ class LabelForms(FormCounts):
         return "label_form"
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Say how many answers give none of the labels, with an example; empty if all do."""
+        """Describe answers without a label, with an example; empty if all have one."""
         if not self.others:
             return ""
         verb = "gives" if self.others == 1 else "give"

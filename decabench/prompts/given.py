@@ -1,4 +1,4 @@
-"""The answers of a file, as those who look at all of them are given them."""
+"""The answers of a file, for checks that read all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GivenAnswers:
     metric: Metric
     """Its headline metric."""
     places: Sequence[str]
-    """Where each answer is, for the message: `line 3`, or an id."""
+    """The place of each answer, for messages: `line 3`, or an id."""
     texts: Sequence[str]
     """The answers, in the order of the data."""
     references: Sequence[Item] | None = None
@@ -28,4 +28,4 @@ class GivenAnswers:
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
     """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
     read_form: Callable[[], AnswerForm] = AnswerForm
-    """Reads the form of the task's answers, which may have words of its own, such as `None`."""
+    """Reads the form of the task's answers, which may have special words such as `None`."""

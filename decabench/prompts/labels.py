@@ -1,4 +1,4 @@
-"""Labels: those that a question offers, the one that a text gives as its answer, and the forms in which it does."""
+"""Labels: the options of a question, a text's label, and the forms of labels in texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 
 
 def is_other_label(text: str, output: Output, question: str) -> bool:
-    """Tell whether an answer in the dataset's own words is none of its possible labels, ignoring case and spaces.
+    """Return whether an answer in the dataset's own words is not a possible label, ignoring case and spaces.
 
     An output without labels of its own takes those that the question names. False for outputs that are not labels.
     """
@@ -73,10 +73,11 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
-    """Return the label that a text gives as its answer; None if it gives none or several, or denies it.
+    """Return a text's label; None if the text has no label or several, or denies it.
 
-    A label that stands for itself counts anywhere, and one that opens the text. In a sentence it counts only if the
-    sentence asserts it and the text is `finished`: one that was cut off may have gone on to say the opposite.
+    A label on its own counts anywhere, and so does a label that opens the text. In a sentence it counts only if the
+    sentence asserts it and the text is `finished`, because a text that was cut off may have continued with the
+    opposite.
     """
     keys = _Keys.of(tuple(labels))
     by_key, text = keys.labels, keys.read(text)
@@ -117,7 +118,8 @@ _RELATION = re.compile(
 
 
 def _relations(text: str) -> set[str]:
-    """Return what plain sentences such as `The premise entails the hypothesis.` say, unless others speak of it too."""
+    """Return the label of a plain sentence such as `The premise entails the hypothesis.`, unless others discuss it
+    too."""
     sentences = [sentence.strip() for sentence in re.split(r"[.!;\n]", text)]
     said = [sentence for sentence in sentences if _RELATES.search(sentence)]
     if not all(_RELATION.fullmatch(sentence) for sentence in said):
@@ -132,14 +134,14 @@ _ARTICLE = re.compile(r"^(?:(?:an?|the)\s+)+")
 
 @dataclass(frozen=True)
 class _Keys:
-    """Labels by what their spellings share; signs and marks too, if some differ by these alone: `-1` and `1`, `C++`."""
+    """Labels by their normalized spelling, which keeps signs and marks that distinguish labels: `-1` and `1`, `C++`."""
 
     labels: Mapping[str, str]
     """The labels by their keys; words of one may be joined, as in `very-positive` and `VERY_POSITIVE`."""
     exact: frozenset[str]
     """All labels, letter by letter."""
     marks: str
-    """Marks at the ends of labels that tell some of them apart."""
+    """Marks at the ends of labels that distinguish some of them."""
 
     @classmethod
     @lru_cache(256)
@@ -150,21 +152,21 @@ class _Keys:
         ends = (end for label in alike for end in _ENDS_OF_LABEL.findall(label))
         marks = "".join(sorted({mark for end in ends for mark in end if not mark.isspace()}))
         counts = Counter(_key(label, marks) for label in given)
-        # Of labels that are still alike, such as `an A` and `the A`, each counts letter by letter alone.
+        # Labels that are still alike, such as `an A` and `the A`, count only letter by letter.
         keys = {key: label for label in given if counts[key := _key(label, marks)] == 1}
         joined = {key.replace(" ", mark): label for key, label in keys.items() if " " in key for mark in "-_"}
         return cls({**joined, **keys}, frozenset(given), marks)
 
     def key(self, text: str) -> str:
-        """Reduce a text to what the spellings of a label share."""
+        """Normalize a text like the spellings of a label."""
         return _key(text, self.marks)
 
     def read(self, text: str) -> str:
-        """Return a text with the minus sign of keyboards, where it tells labels apart."""
+        """Return a text with an ASCII minus sign if the sign distinguishes labels."""
         return text.replace("\u2212", "-") if "-" in self.marks else text
 
     def find(self, text: str) -> str | None:
-        """Return the label that a text consists of; None if it is none."""
+        """Return the label that a text consists of; None if it is not a label."""
         stripped = text.strip()
         if _NEGATIVE.match(stripped) and stripped not in self.exact:
             return None
@@ -178,13 +180,13 @@ _ENDS_OF_LABEL = re.compile(r"^[\W_]+|[\W_]+$")
 
 @lru_cache(256)
 def _words(marks: str) -> re.Pattern[str]:
-    """Return the pattern of what stands between the marks around a text, `marks` not among them."""
+    """Return the pattern of a text inside surrounding marks, where `marks` belong to the text."""
     word = rf"(?:[^\W_]|[{re.escape(marks)}])" if marks else r"[^\W_]"
     return re.compile(rf"{word}(?:.*{word})?", re.DOTALL)
 
 
 def _key(text: str, marks: str = "") -> str:
-    """Reduce a label to what its spellings share: no case, no marks around it but some, no article."""
+    """Normalize a label: no case, no surrounding marks except the given ones, no article."""
     if marks:
         text = _BULLET.sub("", text)
     words = _words(marks).search(text)
@@ -205,11 +207,11 @@ def _pattern(keys: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.
 
 
 _BEFORE = 120
-"""Characters before a label that are searched for what denies it."""
+"""Characters before a label that are searched for a denial."""
 _AFTER = 200
-"""Characters after a label that are looked at."""
+"""Characters after a label that are read."""
 _LONGEST = 10_000
-"""A longer line asserts no label: reading all its mentions of labels would take minutes."""
+"""Longer lines assert no label, because reading all their mentions of labels would take minutes."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(
@@ -235,7 +237,7 @@ _CONTRASTS = re.compile(
     rf"(?:{_SPACE}(?:an?|the))?{_SPACE}$",
     re.IGNORECASE,
 )
-"""Text right before a label that is only set off against the answer: `Bob, not Charlie`."""
+"""Text right before a label that is only contrasted with the answer: `Bob, not Charlie`."""
 _SAYS_SO = re.compile(
     rf"(?:\b(?:it['\u2019]s|it is|answer is)|[:;.!]){_SPACE}(?:(?:an?|the){_SPACE})?$", re.IGNORECASE
 )
@@ -259,7 +261,7 @@ _IS_WORD = re.compile(
 """Text that follows an article or a pronoun, but not a label that is a letter: `A dog`, `I think`."""
 _STARTS = re.compile(r"(?:^|[.!?:,;(])[*_`\"'\s]*$")
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
-"""Labels that are everyday words: in a sentence they are the answer only where they are said to be."""
+"""Labels that are everyday words: in a sentence they count only if the sentence names them as the answer."""
 
 
 class _Reading:
@@ -311,13 +313,13 @@ class _Reading:
         return any(self._key(match.group()) != self._key(label) for match in self._label.finditer(text))
 
     def corrections(self, lines: Sequence[str]) -> set[str]:
-        """Return the labels that later lines conclude with, as a model does that changes its mind."""
+        """Return the labels that later lines conclude with, as when a model changes its mind."""
         return {label for line in lines if _CORRECTS.search(line) and (label := self.asserted(line))}
 
     def asserted(self, line: str) -> str | None:
         """Return the label of a line, if it asserts exactly one.
 
-        Another label may be denied beside it, but only as `Bob, not Charlie` or `not Charlie; it is Bob`. In `Bob got
+        Another label may be denied next to it, but only as `Bob, not Charlie` or `not Charlie; it is Bob`. In `Bob got
         no answer because Charlie was out` the denial is of something else, and a person would have to guess, as in
         `Bob knocked on Charlie's door`.
         """

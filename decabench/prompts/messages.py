@@ -1,4 +1,4 @@
-"""Build the prompt that a language model is sent: the turns of a chat, or one text, cut to fit its window."""
+"""Build the prompt for a language model: the turns of a chat, or one text, cut to fit its window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Message:
     role: Role
     """Who speaks."""
     content: str
-    """What is said."""
+    """The text of the turn."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class Prompting:
     def chat_stop(self) -> tuple[str, ...]:
         """Texts that end an answer in a chat: those that begin another example.
 
-        An empty line does not, for a chat may put one between `Here is the answer:` and the answer.
+        An empty line is not one of them, because a chat may put it between `Here is the answer:` and the answer.
         """
         return tuple(stop for stop in self.template.stop if stop.strip())
 
     @property
     def form(self) -> AnswerForm:
-        """The form of the answer, with what introduces an answer and what begins an example in the prompt.
+        """The form of the answer, with the prompt's text before an answer and before an example.
 
-        A model may repeat the one before its answer, and the other after it.
+        A model may repeat the first before its answer, and the second after it.
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
@@ -99,7 +99,7 @@ class Prompting:
                 Message("user", start + shown),
                 Message("assistant", self.template.shown(shot.context, shot.answer)),
             ]
-            start = ""  # said once: the turns that follow show what it means
+            start = ""  # only once, because the following turns illustrate it
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
@@ -115,7 +115,7 @@ class Prompting:
         return "\n\n".join(part for part in parts if part)
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that decides what is sent, as JSON values."""
+        """Return everything that affects the prompt, as JSON values."""
         return {
             "version": PROMPT_VERSION,
             "template": self.template_name,
@@ -139,7 +139,7 @@ def make_prompting(
 ) -> Prompting:
     """Return the prompting of a task with a set of templates.
 
-    `system` replaces the template's system message: an empty one sends none, None keeps the template's. Raises
+    `system` replaces the template's system message: an empty text sends none, None keeps the template's. Raises
     UnknownNameError if the set has no template for the task.
     """
     template = templates.for_task(task)
@@ -149,7 +149,7 @@ def make_prompting(
 
 
 def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
-    """Return what would be sent for one question: the turns, with the role above each, or the plain text."""
+    """Return the prompt for one question: the turns, with the role above each, or the plain text."""
     if not chat:
         return prompting.text(question)
     return "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in prompting.messages(question))
@@ -198,7 +198,8 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
 
 
 def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number in [low, high) for which `holds` is true: it is for `low`, and false from some number on.
+    """Return the last number in [low, high) for which `holds` is true: it is true for `low`, and false from some number
+    on.
 
     Steps away from the guess grow, then halve: few calls if the guess is close.
     """

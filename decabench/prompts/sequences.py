@@ -1,4 +1,4 @@
-"""Find tags, heads and numbers in a model's text, and place tags and heads at the words of the question."""
+"""Find tags, heads and numbers in a model's text, and align tags and heads with the words of the question."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from decabench.prompts.clutter import find_json, lines_of
 __all__ = ["MISSING", "find_items", "find_number"]
 
 MISSING = "_"
-"""The item of a word to which the text gives none."""
+"""The item for a word that has none in the text."""
 
 _MOST_EXTRA = 100
-"""Items beyond the last word that are kept, for the metric to count; a text may go on without end."""
+"""The number of items beyond the last word to keep for the metric, because a text may continue endlessly."""
 
 
 def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] = ()) -> str | None:
     """Return the tags (or the heads and relations, for `tree`) that a text gives to words: one for each, in order.
 
     Items are placed by the number or the word in front of them, or else by their order if there is one for each word. A
-    word without an item gets `_`, items beyond the last word stay, and so does an item that is none of `names`: the
-    metric counts them. None if the text is not a sequence of items, or if it is not certain which item is whose.
+    word without an item gets `_`. Items beyond the last word and items outside `names` are kept for the metric to
+    count. None if the text is not a sequence of items, or if the alignment is ambiguous.
     """
     reading = _Reading(kind, names, words)
     value = find_json(text)
@@ -107,7 +107,7 @@ class _Reading:
         for match in filter(None, map(_NUMBERED.match, lines)):
             number, rest = int(match[1]), match[2]
             if number > 0 and number not in found and (item := self.item(rest, number)):
-                found[number], rests[number] = item, rest  # a second one begins another example
+                found[number], rests[number] = item, rest  # a second number 1 begins another example
         if len(found) > 1 or (found and len(self.words) == 1):
             return found
         # A single number may be a word: `15 – NUM`.
@@ -155,7 +155,7 @@ class _Reading:
     def one_line(self, text: str) -> _Items | None:
         """Return the items of a line, or an item a line, without numbers, if there is one for each word.
 
-        One line alone may have too few or too many; of several lines, which items are of these words is not certain.
+        A single line may have too few or too many items; with several lines the alignment would be ambiguous.
         """
         rows = [[cell.rstrip(",;") or cell for cell in line.strip("[]").split()] for line in lines_of(text)]
         sequences = [row for row in rows if self._is_sequence(row)]
@@ -203,7 +203,7 @@ class _Reading:
         return found if len(found) == len(self.words) or not self.words else None
 
     def _placed(self, value: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """Return the values by the numbers that are their keys, or the words; none if it is not certain which."""
+        """Return the values by the numbers that are their keys, or the words; none if it is ambiguous."""
         if list(value) == list(self.words) or (not self.words and value):
             return list(enumerate(value.values(), 1))
         if all(re.fullmatch(r"[0-9]{1,6}", key) for key in value):
@@ -213,7 +213,7 @@ class _Reading:
         return []
 
     def item(self, rest: str, number: int) -> str | None:
-        """Return the item in what a line gives for a word, which may be repeated before it."""
+        """Return a line's item for a word; the word may be repeated before it."""
         cells, word = rest.split(), self._word(number)
         if len(cells) == _CONLLU_CELLS and cells[5].isdecimal():
             return f"{cells[5]}:{cells[6]}" if self.is_tree else cells[2]
@@ -247,7 +247,7 @@ class _Reading:
         return self._names.get(cell.casefold()) or self._names.get(cell.strip(_AROUND + ",;.").casefold())
 
     def _is_sequence(self, cells: Sequence[str]) -> bool:
-        """Tell whether most of the cells can be items, so that prose is not taken for tags."""
+        """Return whether most of the cells can be items, so that prose is not mistaken for tags."""
         if not cells:
             return False
         if self.is_tree:
@@ -290,7 +290,7 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the number that a text gives: the only one of its first and of its last line that has any.
+    """Return the number in a text: the only one of its first, or of its last, line with a number.
 
     The ends of scales do not count. `1,500` is 1500, or 1.500 if the scale has only that.
     """
@@ -301,12 +301,12 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
         is_certain = len(numbers) == 1 and not _is_on_another_scale(line, scale)
         found.add(_plain_number(numbers.pop(), scale) if is_certain else None)
         if not _HAS_WORDS.search(_SCALE.sub(" ", line)):
-            break  # only a number: the rest of the text is about it
+            break  # only a number, so the rest of the text explains it
     return found.pop() if len(found) == 1 else None
 
 
 def _is_on_another_scale(line: str, scale: tuple[float, float] | None) -> bool:
-    """Tell whether the number of a line stands for another one: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
+    """Return whether the number of a line means a different number: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
     if _SIZED.search(line):
         return True
     if scale is None:

@@ -1,4 +1,4 @@
-"""Worked examples for a prompt: drawn from the training split, never from what is evaluated."""
+"""Worked examples for a prompt: drawn from the training split, never from the evaluated split."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _digest(text: bytes) -> bytes:
 
 
 class _Evaluated:
-    """The questions and contexts of the evaluated split, as digests; case and spacing do not count."""
+    """The questions and contexts of the evaluated split, as digests; case and spacing are ignored."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._latest: tuple[str, bytes, int] | None = None
@@ -60,7 +60,7 @@ class _Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Tell whether the split has this example or, if it has many contexts, the example's context."""
+        """Return whether the split has this example or, if it has many contexts, the example's context."""
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True

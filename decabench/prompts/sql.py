@@ -8,7 +8,7 @@ __all__ = ["find_sql"]
 
 _BLOCK = re.compile(r"```(?:\w*[ \t]*\n|sql\b[ \t]*)?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _WITH = re.compile(r"\bwith\s+(?:recursive\s+)?\w+\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
-"""A named subquery: the SELECT within it is not the statement, and the one after it is only half of it."""
+"""A named subquery: the SELECT inside it is not the statement, and the SELECT after it is only a part."""
 _HAS_TABLE = re.compile(r"\bfrom\s+\S", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 _SELECT_LINE = re.compile(r"^[ \t>*`\"'-]*\bselect\b", re.IGNORECASE | re.MULTILINE)
@@ -63,11 +63,12 @@ def _find_statement(text: str, in_block: bool) -> str | None:
 
 
 _TICKS = 40
-"""At most so many ticks are tried."""
+"""The maximum number of ticks to try."""
 
 
 def _within_ticks(statement: str) -> str:
-    """Return what precedes the tick that closes a statement, which may hold pairs of its own: `SELECT `a` FROM t`."""
+    """Return the text before the tick that closes a statement, which may contain pairs of ticks: `SELECT `a` FROM
+    t`."""
     parts = statement.split("`", _TICKS)
     kept = next(
         (part for count in range(1, len(parts), 2) if _HAS_TABLE.search(part := "`".join(parts[:count]))),
@@ -77,7 +78,7 @@ def _within_ticks(statement: str) -> str:
 
 
 def _within_parentheses(statement: str) -> str | None:
-    """Return what precedes the parenthesis that closes a statement; None if it goes on after it."""
+    """Return the text before the parenthesis that closes a statement; None if the statement continues after it."""
     depth = 1
     for place, mark in enumerate(statement):
         depth += {"(": 1, ")": -1}.get(mark, 0)

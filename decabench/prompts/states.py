@@ -1,6 +1,6 @@
 """Dialogue states: the change that a text describes, in its canonical form `food: thai, area: south; phone, address`.
 
-All of a text's constraints and requests are read, or none: half a change would be scored as if the model had meant it.
+All of a text's constraints and requests are read, or none, because half a change would score as if it were intended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ANY = re.compile(
     r"(?: of (?:food|cuisine|price))?",
     re.IGNORECASE,
 )
-"""What `dontcare` is called too: no gold value of a slot that sets a constraint is one of these."""
+"""Synonyms of `dontcare`; no gold value of a constraint slot is one of them."""
 _MODERATE = re.compile(r"moderate(?:ly)?(?:[ -]priced?)?", re.IGNORECASE)
 _CONSTRAINED = frozenset({"food", "area", "pricerange"})
 _REQUESTS = re.compile(
@@ -77,7 +77,7 @@ class _NotAChangeError(Exception):
 
 @dataclass
 class _Change:
-    """The part of a change that has been read so far."""
+    """A partially read change."""
 
     slots: Mapping[str, str]
     """The task's slots by their names without spaces and marks; empty if any name will do."""
@@ -116,7 +116,7 @@ class _Change:
         self.requests.append(name)
 
     def slot(self, text: str) -> str | None:
-        """Return a slot by the name that the task gives it; None if it is none."""
+        """Return the task's name for a slot; None if it is not a slot."""
         if not self.slots:
             return text if 0 < len(text.split()) <= _SLOT_WORDS else None
         key = _key(text)
@@ -148,7 +148,7 @@ def find_state(text: str, slots: Sequence[str]) -> str | None:
 
 
 def _read_lines(lines: Sequence[str], change: _Change) -> None:
-    """Read the lines of a change; prose before and after it is passed over, unless it holds a constraint of its own."""
+    """Read the lines of a change; prose before and after it is skipped unless it contains a constraint."""
     part: _Part = ""
     has_ended = False
     for raw in lines:
@@ -166,13 +166,13 @@ def _read_lines(lines: Sequence[str], change: _Change) -> None:
             if _REQUESTS.fullmatch(announced) or _GOALS.fullmatch(announced) or _has_constraint(line, change):
                 raise
             if part and BULLET.match(raw):
-                raise  # an item of a list that was announced
+                raise  # an item of an announced list
             has_ended = has_ended or not change.is_empty
             continue
         if read.is_empty:
             continue
         if has_ended and not read.says_none:
-            raise _NotAChangeError  # it goes on after prose: another answer, or the rest of this one
+            raise _NotAChangeError  # continues after prose: another answer, or the rest of this one
         change.goals += read.goals
         change.requests += read.requests
         change.says_none = change.says_none or read.says_none
@@ -187,7 +187,7 @@ def _heading(line: str) -> _Part:
 
 
 def _has_constraint(line: str, change: _Change) -> bool:
-    """Tell whether a slot of the task is given a value in a line."""
+    """Return whether a line gives a slot of the task a value."""
     names = (re.split(r"[,;.(]|\band\b", before)[-1] for before in re.split(r"[:=]", line)[:-1][:50])
     return bool(change.slots) and any(
         change.slot(" ".join(words[-count:])) is not None

@@ -89,7 +89,7 @@ class TemplateSet:
             )
         if self.prefers_own:
             general = replace(self.default, form=None, max_new_tokens=None)
-            if isinstance(task.output, Tags | Tree):  # answers name the words by their numbers
+            if isinstance(task.output, Tags | Tree):  # answers refer to words by number
                 general = replace(general, input=general.input.replace("{context}", "\n{words}"))
             return general.completed(task.output, task.metric)
         return self._general(task)
@@ -104,7 +104,7 @@ class TemplateSet:
         return replace(self, tasks={**self.tasks, **own})
 
     def _general(self, task: Task) -> PromptTemplate:
-        """Return [default] for a task of which only the metric is known."""
+        """Return [default] for a task when only its metric is known."""
         default = self.default or PromptTemplate()
         if not self.auto_form:
             return default
@@ -113,14 +113,14 @@ class TemplateSet:
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:
-    """Return everything that decides what a model is sent, as JSON values; the form is not included."""
+    """Return everything that affects the prompt, as JSON values; the form is not included."""
     return {key: value for key, value in _plain(template).items() if key != "form"}
 
 
 def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
     if plain["form"]:
-        del plain["form"]["stop"]  # the template's own, which stands beside it
+        del plain["form"]["stop"]  # the template has its own stop texts
         del plain["form"]["scale"]  # the task's
         del plain["form"]["reasoning_tags"]  # the run's
     return plain
@@ -145,7 +145,7 @@ def load_template(name_or_path: str | Path) -> TemplateSet:
 def _built_in_tasks() -> dict[str, PromptTemplate]:
     return {
         name: task.prompt.completed(task.output, task.metric)
-        for name in DECATHLON.tasks  # the set's digest must not change with tasks that are added
+        for name in DECATHLON.tasks  # the set's digest must not change when tasks are added
         if (task := TASKS[name]).prompt is not None
     }
 
@@ -217,7 +217,7 @@ def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
 
 def _line(key: str, value: Any, shared: Any = None) -> Iterator[str]:
     if value != shared:
-        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values read the same in JSON and in TOML
+        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values look the same in JSON and TOML
 
 
 def _escaped(text: str) -> str:
@@ -225,7 +225,7 @@ def _escaped(text: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Break long lines as a multi-line string of TOML may: with a backslash, which drops the line's end."""
+    """Break long lines of a multi-line TOML string with a backslash, which drops the line's end."""
     return "\n".join(
         " \\\n".join(textwrap.wrap(line, 117, break_long_words=False, break_on_hyphens=False))
         for line in text.split("\n")

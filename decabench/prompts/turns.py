@@ -61,7 +61,7 @@ _NAMED = (
 )
 """`<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`: the name of most tags says what they mark."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""The beginning of closing tags that count only if they close reasoning: they also occur in ordinary texts."""
+"""The beginning of closing tags that only count after reasoning, because ordinary texts contain them too."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
 """An opening tag of gpt-oss, Gemma 4 or HyperCLOVA X without its special tokens."""
@@ -97,7 +97,7 @@ def _marks(tags: ReasoningTags) -> re.Pattern[str]:
 def _literal(tag: str, is_opening: bool = False) -> str:
     """Match a tag in any case and with spaces between its parts; `<name>` may have attributes.
 
-    Words alone open reasoning only where a text begins.
+    Plain words open reasoning only at the beginning of a text.
     """
     space = r"\s{0,3}"
     if re.fullmatch(r"<[\w:.-]+>", tag):
@@ -151,8 +151,8 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
     """Return the parts of a text outside reasoning, the last first.
 
-    There are none if it ends within reasoning. Text before a closing tag is reasoning that the prompt opened, or that
-    quotes another tag.
+    The list is empty if the text ends inside reasoning. Text before a closing tag is reasoning that the prompt opened,
+    or that quotes another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -192,7 +192,7 @@ _MODEL = frozenset({"assistant", "model", "bot", "ai", "gpt", "chatbot_token", "
 
 
 def _own_turn(text: str) -> str:
-    """Return the first turn that is the model's and not empty: the text may repeat the prompt, or invent more turns."""
+    """Return the model's first turn that is not empty: the text may repeat the prompt, or invent more turns."""
     start, is_own = 0, True
     for match in _TURN.finditer(text):
         if is_own and (turn := text[start : match.start()]).strip():
@@ -260,8 +260,7 @@ class Turn:
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> Turn:
     """Return a model's first turn, or the text after its last block of reasoning.
 
-    Reasoning that never ends leaves no text. `tags` are
-    pairs besides the known ones; a text that is not finished was cut off.
+    Reasoning that never ends leaves no text. `tags` are pairs besides the known ones; an unfinished text was cut off.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)
@@ -292,7 +291,7 @@ class RoleHeader:
     word: str
     """The word for the model's role."""
     rest: str
-    """What follows it."""
+    """The text after it."""
 
 
 _ROLE_HEADER = re.compile(
