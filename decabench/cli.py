@@ -46,13 +46,13 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""Each is a function in a file of that name in `commands/`; `import`, a keyword, is `import_` there."""
+"""The commands. Each is a function in `commands/NAME.py`; `import`, a keyword, is `import_` there."""
 
 _PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
 _PIPE_CLOSED = 141
-"""As the shell has it for a program that the signal of a closed pipe ended."""
+"""The shell's exit code for a program that SIGPIPE ended."""
 _OUTPUT = "standard output"
 _EPILOG = (
     "Exit codes: 0 done; 1 faults found; 2 wrong usage; 3 data missing or damaged, or no disk or "
@@ -129,9 +129,9 @@ def _set(context: click.Context, parameter: click.Parameter, value: bool) -> Non
 
 
 def _set_json(context: click.Context) -> None:
-    """Keep standard output for the JSON, and send all else that is printed there to standard error.
+    """Keep standard output for the JSON, and send all other output to standard error.
 
-    What programs and libraries write past Python is included, where standard output is a file of the system.
+    This includes output that programs and libraries write past Python, if standard output is a real file.
     """
     if "decabench.stdout" in context.meta:
         return
@@ -150,7 +150,7 @@ def _set_json(context: click.Context) -> None:
 
 @contextmanager
 def _own_streams() -> Iterator[None]:
-    """Afterwards, standard output is what it was: only tests go on in the same process."""
+    """Restore standard output afterwards, because tests continue in the same process."""
     streams = sys.stdout, sys.stderr
     try:
         yield
@@ -159,7 +159,7 @@ def _own_streams() -> Iterator[None]:
 
 
 def _color_of_environment() -> bool | None:
-    """Return what NO_COLOR and FORCE_COLOR ask for; NO_COLOR wins."""
+    """Return the setting of NO_COLOR and FORCE_COLOR; NO_COLOR wins."""
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
@@ -177,7 +177,7 @@ class _Cli(click.Group):
         self, info_name: str | None, args: list[str], *given: Any, **settings: Any
     ) -> click.Context:
         """Read the options before the command's name."""
-        # A wrong option before --json keeps click from reading it, but errors should be JSON all the same.
+        # A wrong option before --json keeps click from reading it, but errors should still be JSON.
         before = args[: args.index("--")] if "--" in args else args
         meta = {"decabench.json_errors": "--json" in before, "decabench.color": _color_of_environment()}
         try:
@@ -243,7 +243,7 @@ _LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or a machin
 
 @contextmanager
 def _described(context: click.Context) -> Iterator[None]:
-    """With `--verbose`, say what a command took, and which settings it had from elsewhere."""
+    """With `--verbose`, show a command's time and memory, and its settings from the environment."""
     begun = time.monotonic()
     try:
         yield
@@ -264,7 +264,7 @@ _WIDEST_ERROR = 80
 
 
 class _CliError(click.ClickException):
-    """An error as it is shown: a sentence on standard error, and with `--json` an object on standard output, too."""
+    """The display of an error: a sentence on standard error, and with `--json` an object on standard output, too."""
 
     def __init__(
         self, sentence: str, exit_code: int, meta: Mapping[str, Any], error: BaseException | None
@@ -294,13 +294,13 @@ class _CliError(click.ClickException):
             error = {"kind": kind, "message": self.message, "exit_code": self.exit_code}
             content = {"format": "decabench.error/1", "error": error}
             stream = self.meta.get("decabench.stdout") or sys.stdout
-            with suppress(OSError):  # a full disk, say; the sentence on standard error has said so
+            with suppress(OSError):  # for example a full disk, which standard error has already reported
                 stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
                 stream.flush()
 
 
 def _wrapped(text: str) -> str:
-    """Break a text's long lines between words on a terminal; in a pipe or a file, leave them as they are."""
+    """Break a text's long lines between words on a terminal; in a pipe or a file, leave them unchanged."""
     if not sys.stderr.isatty():
         return text
     import shutil
@@ -317,7 +317,7 @@ def _fail(
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
-    """Fail with an error of click's own."""
+    """Fail with one of click's errors."""
     if isinstance(error, _CliError):
         raise error
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -325,13 +325,13 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
             raise error
         raise _CliError("Missing command.", error.exit_code, meta, error) from None
     message = error.format_message()
-    if isinstance(error, click.MissingParameter):  # click lists the choices in lines of their own, after tabs
+    if isinstance(error, click.MissingParameter):  # click lists the choices on separate lines, after tabs
         message = " ".join(message.split())
     raise _CliError(f"{message}{_advice(error)}", error.exit_code, meta, error) from None
 
 
 def _advice(error: click.ClickException) -> str:
-    """Say what to write where many trip: `decabench tasks sst`, `decabench prepare --tasks sst`."""
+    """Suggest the right form for common mistakes: `decabench tasks sst`, `decabench prepare --tasks sst`."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""
@@ -360,7 +360,7 @@ def _advice(error: click.ClickException) -> str:
 
 
 def _with_place(error: click.ClickException, group: click.Group, args: Sequence[str]) -> click.ClickException:
-    """Say that an option belongs after the name of the command that has it."""
+    """Explain that an option belongs after its command's name."""
     name = next((each for each in args if each in _COMMANDS), "")
     if not name or not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error
@@ -377,7 +377,7 @@ _LISTING = ("list", "ls", "all")
 
 
 def _advise_unknown(path: str, group: click.Group, name: str) -> str:
-    """Say how to see what the commands of a group show, for what is none of its commands."""
+    """Suggest `show` and the list for a word that is not a command of the group."""
     if "show" not in group.commands:
         return ""
     if name in _LISTING:
@@ -473,5 +473,5 @@ def main() -> None:
     _open_streams()
     os.environ.pop("DECABENCH_DEBUG", None)
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
-        faulthandler.enable()  # where a library crashed, hours into a run, is otherwise not known
-    cli(obj="console")  # a process of its own, which commands may fork
+        faulthandler.enable()  # shows where a library crashed hours into a run
+    cli(obj="console")  # this process belongs to decabench, so commands may fork it

@@ -1,4 +1,4 @@
-"""The errors of decabench, one class for each thing that a caller may want to tell apart."""
+"""The errors of decabench, one class for each case that a caller may want to distinguish."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ class LostDeviceError(ModelError):
 
 
 def install_hint(extra: str) -> str:
-    """Say how to install an extra, for a message about a package that is missing."""
+    """Return the command to install an extra, for messages about a missing package."""
     return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"

@@ -1,4 +1,4 @@
-"""Atomic writes, temporary files and locks, refusals of the system in words, digests of files, canonical JSON.
+"""Atomic writes, temporary files and locks, messages for system errors, digests of files, canonical JSON.
 
 Temporary files and folders are called `.decabench-<name>.<8 characters>.tmp`. Their writer keeps them locked. A process
 that can lock one knows that its writer was killed, and may remove it. Without locks, its age decides.
@@ -71,7 +71,7 @@ Compression = Literal["gz", "zst"] | None
 """How a file is compressed."""
 
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
-"""What each compression adds to a file's name."""
+"""The suffix of each compression."""
 
 
 class Writable(Protocol):
@@ -81,7 +81,7 @@ class Writable(Protocol):
 
 
 def as_paths(given: Paths) -> list[Path]:
-    """Return paths as a list; one alone, which Python would read letter by letter, is a list of one."""
+    """Return paths as a list; a single path becomes a list of one."""
     return [Path(path) for path in ([given] if isinstance(given, (str, Path)) else given)]
 
 
@@ -117,12 +117,12 @@ _REFUSALS = {
 
 
 def is_refused_write(error: BaseException) -> bool:
-    """Tell whether the operating system refused to write: no space, or no permission."""
+    """Return whether the operating system refused to write: no space, or no permission."""
     return isinstance(error, OSError) and error.errno in (*_NO_SPACE, *_NO_PERMISSION)
 
 
 def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
-    """Say in a sentence which file the operating system refused, why, and what to do.
+    """Explain in a sentence which file the operating system refused, why, and what to do.
 
     `path` is the file in use, unless the error names another. `elsewhere` is the advice for refusals that a different
     folder would avoid.
@@ -209,7 +209,7 @@ def require_within(folder: Path, *paths: Path) -> None:
         if not is_within(folder, path):
             raise StorageError(
                 f"{path} is behind a link that leads out of {folder}, and is not written: remove the link, or give "
-                f"the folder that is meant with --output."
+                f"the link's target with --output."
             )
 
 
@@ -274,7 +274,7 @@ _LONGEST_NAME = 200
 """Bytes of a file's name that its temporary file's name keeps; a name can have 255."""
 
 _OLD_SECONDS = 24 * 3600
-"""Where files cannot be locked, a temporary file of this age belongs to nobody."""
+"""The age from which a temporary file is abandoned if files cannot be locked."""
 
 
 def is_temporary(name: str) -> bool:
@@ -288,7 +288,7 @@ def _prefix_of(name: str) -> str:
 
 
 def _make_temporary(path: Path) -> tuple[int, str]:
-    """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
+    """Create a temporary file next to `path` that is locked for as long as it is open, and return its descriptor."""
     import tempfile
 
     while True:
@@ -452,11 +452,11 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
     wait of several seconds logs `message` as a warning. Raises StorageError if locking fails. `option` is as in
     `storage_errors`.
     """
-    if os.name != "posix":  # where files cannot be locked, nobody waits
+    if os.name != "posix":  # without file locks, do not wait
         yield
         return
     make_folder(path.parent, option)
-    lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # as a sweep knows them
+    lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # so that a sweep recognizes it
     require_within(path.parent, lock)
     if lock.is_dir():
         raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
@@ -517,7 +517,9 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
         start = file.tell()
         with zstd.ZstdFile(file, "w", options=options) as writer:
             yield cast(IO[bytes], writer)
-        if file.tell() == start:  # some versions write no frame for no content: an unreadable file
+        if (
+            file.tell() == start
+        ):  # some versions write no frame for empty content, which gives an unreadable file
             file.write(zstd.compress(b"", options=options))
 
 
@@ -537,7 +539,7 @@ def _umask() -> int:
 
 
 def _sync(descriptor: int) -> None:
-    """Write a file or folder to the disk, where the file system can do that at once."""
+    """Flush a file or folder to the disk, if the file system supports it."""
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -18,7 +18,7 @@ __all__ = ["TRUSTED", "load_entry_point", "load_file", "load_named", "load_objec
 TRUSTED = "DECABENCH_MODELS"
 """The environment variable with references that files may name."""
 _FAILURES = (Exception, SystemExit)
-"""What running a module may raise; a script that exits must not end decabench as if it had succeeded."""
+"""Errors of running a module; a script that exits must not end decabench as if it had succeeded."""
 
 
 def load_object(reference: str) -> Any:
@@ -86,7 +86,7 @@ def load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UnknownNameError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # as an import does: dataclasses look for their module there
+    sys.modules[name] = module  # like an import, because dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
     except _FAILURES as error:

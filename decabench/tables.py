@@ -98,7 +98,7 @@ class TomlTable:
         return [type(self)(each, f"[[{key}]] {at}", self.faults) for at, each in enumerate(value, 1)]
 
     def raise_faults(self, place: str, error: type[DecabenchError] = DataError) -> None:
-        """Raise `error` with every fault noted so far, if there is any."""
+        """Raise `error` with all noted faults, if there are any."""
         if len(self.faults) == 1:
             raise error(f"{place}: {self.faults[0]}")
         if self.faults:
@@ -146,7 +146,7 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
 
 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
-    """Return the key and the value of `KEY=VALUE`: the value as TOML, or as it stands if it is not valid TOML.
+    """Return the key and the value of `KEY=VALUE`: the value as TOML, or as text if it is not valid TOML.
 
     Raises DecabenchError, which shows the example.
     """

@@ -1,4 +1,4 @@
-"""Text of unknown origin, made fit for a message, a terminal or a file."""
+"""Untrusted text, made safe for a message, a terminal or a file."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def short_list(names: Sequence[str], most: int = 6) -> str:
 def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
     """Break each line of a text between words, at `width` columns or at 40 if that is less.
 
-    `first` stands before the beginning of each line, and `rest` before what goes on below it. A word that is too long,
+    `first` precedes each line, and `rest` its continuations. A word that is too long,
     such as a path, stays whole, so that it can be copied.
     """
-    import textwrap  # what is not read by the shortest commands
+    import textwrap  # imported here because short commands do not need it
 
     return "\n".join(
         textwrap.fill(

@@ -105,7 +105,7 @@ def _parse_int(digits: str) -> int:
 
 
 def _parse_float(text: str) -> float:
-    """Parse a float; `inf` and `nan`, which TOML has, are left to those who know what the number is for."""
+    """Parse a float; callers decide about TOML's `inf` and `nan`."""
     value = float(text) if len(text) <= _DIGITS else math.inf
     if math.isinf(value) and "inf" not in text:
         shown = text if len(text) <= 20 else f"{text[:20]}…"
@@ -122,7 +122,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(value: Any) -> None:
-    """Check how deeply a value is nested, level by level: recursion is what would fail."""
+    """Check how deeply a value is nested, level by level, because recursion could overflow."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [inner for outer in level for inner in _values_in(outer)]
@@ -155,7 +155,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML, after a look at what tomllib has no limits for: long keys, long numbers, deep brackets."""
+    """Parse TOML after checking for long keys, long numbers and deep brackets, which tomllib does not limit."""
     if len(text) > TOML_LIMIT:
         raise ValueError(f"it is longer than {TOML_LIMIT:,} characters")
     _check_toml(text)
@@ -182,7 +182,7 @@ _TOML_TOKEN = re.compile(
 
 
 def _check_toml(text: str) -> None:
-    """Refuse what tomllib would take minutes or gigabytes for; what is not TOML at all is left to tomllib."""
+    """Reject text that would cost tomllib minutes or gigabytes; tomllib reports invalid TOML."""
     dots = depth = line = 0
     for found in _TOML_TOKEN.finditer(text):
         token = found[0]
@@ -203,7 +203,7 @@ def _check_toml(text: str) -> None:
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
-"""What ends a key, and by how much each changes the depth."""
+"""Tokens that end a key, with their change of the depth."""
 
 
 # Files
@@ -251,14 +251,14 @@ class BrokenCsvError(ValueError):
 def csv_rows(
     file: TextIO, delimiter: str = ",", cell_limit: int = CELL_LIMIT
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the rows of a CSV file, as RFC 4180 has them, each with the numbers of its first and last line.
+    """Yield the rows of a CSV file as in RFC 4180, each with the numbers of its first and last line.
 
     The file is one opened with `newline=""`; an empty line is a row without cells. Raises BrokenCsvError.
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     last = 0
     while True:
-        before = csv.field_size_limit(cell_limit)  # that of the process, in which others read, too
+        before = csv.field_size_limit(cell_limit)  # a setting of the whole process, where others read too
         try:
             cells = next(reader, None)
         except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Other processes: pools that leave Ctrl-C to their parent, and a watcher for the code of others."""
+"""Other processes: pools that leave Ctrl-C to their parent, and a watcher for other people's code."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _end_when_told() -> None:
     """Make this worker end on SIGTERM, and soon after its parent, which may have been killed."""
 
     def exit_once(signum: int, frame: FrameType | None) -> None:
-        if not _in_function:  # an exception would be a result for the pool, which goes on
+        if not _in_function:  # the pool would treat an exception as a result and continue
             os._exit(_TERMINATED)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may interrupt the cleaning up
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may interrupt the cleanup
         sys.exit(_TERMINATED)
 
     signal.signal(signal.SIGTERM, exit_once)
@@ -97,7 +97,7 @@ def _end_after_parent() -> None:
 
 @contextmanager
 def _own_code_only() -> Iterator[None]:
-    """Keep the current folder, which may be somebody's submission, off the module path of processes started here.
+    """Keep the current folder, which may be an untrusted submission, off the module path of processes started here.
 
     They are started as `python -c`, which would otherwise look there first, even for modules of Python itself.
     """
@@ -140,7 +140,7 @@ _CRASHES = {
 
 @contextmanager
 def watched_process() -> Iterator[None]:
-    """Go on in a child process while this one waits, so that even a sudden end is told in a sentence.
+    """Continue in a child process while this one waits, so that even a crash is reported in a sentence.
 
     A predictor may crash, or call `os._exit`, and its own process can say nothing then. The parent never enters the
     block: it exits as the child does, or raises ModelError if the child did not leave the block. Only on Linux, and
@@ -169,7 +169,7 @@ def watched_process() -> Iterator[None]:
 
 
 def _interrupt_once() -> Callable[[int, FrameType | None], None]:
-    """Make a handler that takes a Ctrl-C which arrives twice, from the terminal and from the parent, for one."""
+    """Make a handler that counts a Ctrl-C from both the terminal and the parent once."""
     last = float("-inf")
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
@@ -188,11 +188,11 @@ def _end_with_parent(life: int) -> None:
 
 
 def _wait_for(child: int, end: int) -> NoReturn:
-    """Wait until the child is gone and exit as it did. Raises ModelError for a sudden end."""
+    """Wait for the child and exit with its status. Raises ModelError for a crash."""
     while True:
         got = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
         if got.si_signo in _PASSED_ON:
-            if got.si_code <= 0:  # sent by a process to this one; what a terminal sends, the child gets too
+            if got.si_code <= 0:  # from another process; the child gets signals from the terminal itself
                 os.kill(child, got.si_signo)
             continue
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -102,7 +102,7 @@ class Entry:
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
-    """What the submission was trained on, according to its authors."""
+    """The submission's training data, according to its authors."""
     date: str = ""
     """The date, as given."""
     predictor: str = ""
@@ -176,7 +176,7 @@ _BLANKS = frozenset(
 """Characters that are not seen, though Unicode has them as letters, marks or symbols."""
 
 _MOST_ITEMS = 60
-"""How many scores, signatures and the like are kept of one task."""
+"""The maximum number of scores or signatures to keep for a task."""
 
 
 def clean(value: Any) -> Any:

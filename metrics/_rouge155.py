@@ -241,7 +241,7 @@ def count(candidate: str, references: Sequence[str], separator: str) -> list[tup
 def count_in_python(
     candidate: str, references: Sequence[str], separator: str
 ) -> list[tuple[Counts, Counts, Counts]]:
-    """Do what `count` does without compiled code."""
+    """The same as `count`, without compiled code."""
     left, found = sentence_tokens(candidate, separator), []
     for reference in references:
         right = sentence_tokens(reference, separator)

@@ -315,7 +315,7 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
 
 
 def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
-    """List the strings of an array, a Series, a generator or the like. Raises MetricError for anything else."""
+    """List the strings of an array, a Series, a generator or a similar object. Raises MetricError for anything else."""
     wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
     if not _is_ordered(predictions):
         raise MetricError(f"{wanted} {_name_type(predictions)}.")

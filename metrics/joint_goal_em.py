@@ -141,7 +141,7 @@ class _Turn(NamedTuple):
     change: _Change
     """The change."""
     state: _Goal
-    """All slots of the goal so far."""
+    """All slots of the current goal."""
 
 
 def _read_turns(

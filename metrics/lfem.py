@@ -477,5 +477,5 @@ def _gold_item(reference: Any) -> Item:
         raise MetricError(
             f"Without tables= a reference must be [{{sql, header, answer}}]; given {show_value(reference)}."
         )
-    # In WikiSQL's own files the table has rows and types beside the header.
+    # In WikiSQL's own files the table has rows and types next to the header.
     return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

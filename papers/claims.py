@@ -1,4 +1,4 @@
-"""Papers' claims and what became of them: the file of a plan's findings, and the page that sums up all plans."""
+"""Papers' claims and their outcomes: the file of a plan's findings, and the page that sums up all plans."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     seeds: dict[str, int] = {}
     """Row that is trained to the number of its seeds."""
     verdict: str = ""
-    """What became of the paper's claim; empty if it has none, or there are no runs."""
+    """The outcome of the paper's claim; empty without a claim or without runs."""
 
     @property
     def title(self) -> str:
@@ -81,7 +81,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page leaves next to it: `NAME.json`."""
+    """The findings file of a page: `NAME.json`."""
 
     schema: Literal["decabench.findings/1"]
     title: str
@@ -100,7 +100,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_findings(plan: Plan, findings: Findings, place: Place) -> None:
-    """Write what became of a plan's contrasts to `OUTPUT/findings`; those without overlap are on the page alone."""
+    """Write the outcomes of a plan's contrasts to `OUTPUT/findings`; those without overlap are on the page alone."""
     contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
     content = FindingsFile(
         schema="decabench.findings/1", title=plan.title, paper=plan.paper, contrasts=tuple(contrasts)
@@ -208,7 +208,7 @@ def picture_name(name: str) -> str:
 
 
 def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
-    """Count what became of claims: verdict, with or without a reservation, to number."""
+    """Count the outcomes of claims: verdict, with or without a reservation, to number."""
     counts = Counter[str]()
     for one in claims:
         parts = one.verdict.split(", ") if one.verdict else ["no runs"]
@@ -218,7 +218,7 @@ def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
 
 
 def _count(counts: Mapping[str, int], kind: str) -> str:
-    """Format how often claims became what they did, and in brackets how often with a reservation."""
+    """Format the counts of outcomes, with reservations in brackets."""
     reserved = counts.get(kind + RESERVATION, 0)
     return f"{counts.get(kind, 0)} (+{reserved})" if reserved else str(counts.get(kind, 0))
 

@@ -1,4 +1,5 @@
-"""What became of a plan's contrasts: each tested, corrected for all of them, and set next to the paper's difference."""
+"""The outcomes of a plan's contrasts: each tested, corrected for all of them, and set next to the paper's
+difference."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ if zero is within it. [Columns and words](contrasts.md) are explained."""
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a contrast on one measure."""
+    """The outcome of a contrast on one measure."""
 
     contrast: Contrast
     measure: str
@@ -57,13 +58,13 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """What became of the paper's claim; empty if it has none, or there are no runs."""
+        """The outcome of the paper's claim; empty without a claim or without runs."""
         return judge(self.claim, self.tested, self.adjusted) if self.tested else ""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What became of all contrasts of a plan."""
+    """The outcomes of all contrasts of a plan."""
 
     found: Sequence[Finding]
     """One for each contrast and measure and, where they were asked for, one without overlap after it."""

@@ -1,4 +1,4 @@
-"""What a way of sharing brings and costs: scores next to weights and minutes of training, as table and plot."""
+"""The gain and cost of a kind of sharing: scores next to weights and minutes of training, as table and plot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS = (*(f"C{at}" for at in range(10)), "black", "navy", "darkgreen", "maroo
 
 @dataclass(frozen=True)
 class Cost:
-    """A row's score and what it took."""
+    """A row's score and effort."""
 
     row: str
     figures: Mapping[int, float]

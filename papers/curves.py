@@ -33,9 +33,9 @@ class Panel:
     """A panel of the plot."""
 
     title: str
-    """What is validated."""
+    """The validated task or suite."""
     unit: str
-    """What the horizontal axis counts."""
+    """The unit of the horizontal axis."""
     curves: Mapping[str, Sequence[Curve]]
     """Row to a curve for each seed."""
     colours: Mapping[str, int]
@@ -79,7 +79,7 @@ def _learns_validation(one: SeededRun) -> bool:
 
 
 def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
-    """Yield the panels of a table: for each task or suite, as many as its rows need; none of a transposed table."""
+    """Yield the panels of a table: for each task or suite, enough for all its rows; none for a transposed table."""
     seen = set()
     colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
@@ -125,7 +125,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                 color=f"C{number % COLOURS}",
                 linewidth=1.3,
                 label=fill(row, LABEL),
-                zorder=3 - len(steps) / 1000,  # a run that goes on where another ends does not hide it
+                zorder=3 - len(steps) / 1000,  # a run that continues another does not hide it
             )
             if len(curves) > 1:
                 axes.fill_between(

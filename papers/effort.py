@@ -1,4 +1,5 @@
-"""What training took: the notes of a run, the weights, steps and minutes of a row, worked examples of parameters."""
+"""The effort of training: the notes of a run, the weights, steps and minutes of a row, worked examples of
+parameters."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Training:
     kept: int | None = None
     """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)
-    """What a model logs at each step, such as a term of its loss, to its mean over the last ones."""
+    """A value that the model logs at each step, such as a term of its loss, to its mean over the last steps."""
     versions: dict[str, str] = field(default_factory=dict)
     """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
 
@@ -158,7 +159,7 @@ def count_parameters(count: Count) -> int:
 
 @dataclass(frozen=True)
 class Effort:
-    """What the runs of a row took, for those that are done."""
+    """The effort of a row's completed runs."""
 
     done: Mapping[int, int]
     """Seed to the number of runs that are done."""
@@ -179,7 +180,7 @@ class Effort:
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
-    """Read what the runs of a row took from their logs or records."""
+    """Read the effort of a row's runs from their logs or records."""
     runs = plan.runs_of(row)
     seeded = sorted(seeded_runs(plan, place, runs), key=lambda one: one.seed)
     found: dict[int, list[Training]] = {one.seed: [] for one in seeded}

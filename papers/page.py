@@ -322,7 +322,7 @@ def _indent(text: str) -> str:
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> str:
-    """Return the page of what is done so far, and write its plots, and what became of its contrasts, next to it."""
+    """Return the page of completed runs, and write its plots and the outcomes of its contrasts next to it."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)

@@ -146,7 +146,7 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A number of parameters that the paper works out, and the modules that have it here."""
 
     name: str
-    """What is counted."""
+    """The counted parameters."""
     printed: int
     """The paper's number."""
     modules: dict[str, tuple[int, ...]]
@@ -181,7 +181,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters_remark: str = ""
     """What to know about these numbers, in a word: `recalled`."""
     contrasts: tuple[Contrast, ...] = ()
-    """What is tested."""
+    """The contrasts to test."""
     counts: tuple[Count, ...] = ()
     """Worked examples of numbers of parameters."""
     costs: str = ""
@@ -199,11 +199,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: tuple[str, ...] = ()
     """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
     overlap_by: Literal["exact", "normalised"] = "exact"
-    """Whether they stand there word for word (`exact`), or but for case, spaces and punctuation (`normalised`)."""
+    """How texts are compared: word for word (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
-    """What the runs say so far, a finding each, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
+    """The findings of the runs, one per entry, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
     notes: tuple[str, ...] = ()
-    """What a reader of the page has to know, a paragraph each."""
+    """Notes for readers of the page, one paragraph each."""
     link: str = ""
     """Where the paper is."""
     before: tuple[str, ...] = ()
@@ -284,7 +284,7 @@ class Place:
         return Records(self.records, self.plan.parent.name)
 
     def lock(self, name: str) -> Path:
-        """Return the file that whoever writes what is so named locks, in a folder that is there."""
+        """Return the lock file for writing files with this name; create its folder."""
         lock = self.output / LOCKS / name
         lock.parent.mkdir(parents=True, exist_ok=True)
         return lock
@@ -325,7 +325,7 @@ class SeededRun:
 
     @property
     def lock(self) -> Path:
-        """The file that whoever trains it locks."""
+        """The lock file for training it."""
         return self.place.lock(self.name)
 
     @property

@@ -80,7 +80,7 @@ CONFIDENCE = 0.95
 
 
 class NotTestedError(Exception):
-    """Why there is no test of a score."""
+    """The reason why a score has no test."""
 
 
 def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
@@ -332,7 +332,7 @@ def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
 
 @dataclass(frozen=True)
 class SeedTest:
-    """What other texts and other seeds would give."""
+    """The test over other texts and other seeds."""
 
     low: float
     """The lower end of the 95 % interval of the difference."""
@@ -359,9 +359,9 @@ class Tested:
     examples: int
     """The number of texts, each counted once."""
     units: int
-    """The number of what was sampled: texts, or what several of them stand together in."""
+    """The number of sampling units: texts, or groups of texts."""
     effective: float
-    """The number of equally large ones that would be as good."""
+    """The effective number of equally large units."""
     spreads: Mapping[str, Spread]
     """Row to how much its figure varies from seed to seed, if that is known."""
     remark: str = ""

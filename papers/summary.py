@@ -1,4 +1,4 @@
-"""What the runs say: a plan's sentences, with figures that are filled in from the runs and so are never out of date."""
+"""A plan's summary sentences, whose figures are filled in from the runs and so are never out of date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ known of other seeds."""
 
 
 def count_shown(findings: Findings) -> str:
-    """Say how many of the planned differences are shown."""
+    """Return a sentence with the number of significant differences."""
     tested = [one for one in findings.found if not one.is_part and one.tested is not None]
     shown = sum(_conclude(one) == ["shown"] for one in tested)
     if not shown:

@@ -48,7 +48,7 @@ class Record:
 
     @property
     def number(self) -> int:
-        """The number of its line, row or the like, from 1."""
+        """The number of its line or row, from 1."""
         return self._number
 
     @property

@@ -55,7 +55,7 @@ class AnswerForm:
     labels_from_question: bool = False
     """label: whether the question names its own (`Bob or Charlie?`); `labels` are used if it names none."""
     markers: tuple[str, ...] = ()
-    """What may introduce an answer, besides `Answer:` and the like: `Summary:`."""
+    """Other words that may introduce an answer, besides `Answer:`, such as `Summary:`."""
     unquote: bool = False
     """span, line, text: whether quotation marks around the answer are removed."""
     stop: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Builds wheel and source archive, looks at what is in them, and tries the wheel on every Python at hand.
+"""Builds wheel and source archive, checks their contents, and tries the wheel on every available Python.
 
 python tools/release_check.py [--python PATH]… [--only PATH] [--output dist]
 

@@ -1,4 +1,4 @@
-"""Generated tasks: what they have in common is what was asked for, and who knows the tables scores the ceiling."""
+"""Generated tasks have the requested relatedness, and a model that knows the tables scores the ceiling."""
 
 import json
 

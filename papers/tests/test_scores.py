@@ -471,7 +471,7 @@ def test_what_stands_in_training_data_is_left_out(tmp_path):
 @pytest.mark.parametrize("luck", [0.0, 0.01, 0.03])
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
-    """Texts and models are drawn anew: each text has its own chance with each model and seed, each model its luck.
+    """Texts and models are drawn again: each text has its own chance with each model and seed, each model its luck.
 
     The two rows that are compared have some seeds, four other rows have three: what seeds do is learned from all.
     """

@@ -1,1 +1,1 @@
-"""The datasets: one file for each dataset or family, with everything that is known of its tasks."""
+"""The datasets: one file for each dataset or family, with all facts about its tasks."""
