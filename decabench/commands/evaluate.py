@@ -215,7 +215,7 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
 
 
 def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield which tasks of one's own were scored on data whose files were changed since they were prepared."""
+    """Yield custom tasks that were scored on data whose files changed after their preparation."""
     from decabench.errors import DataError
     from decabench.tasks import Store, home_folder, known_tasks
 
@@ -369,7 +369,7 @@ def _print_variants(results: Results) -> None:
 
 
 _MOST_IN_A_TABLE = 8
-"""More classes than this do not fit beside each other; their commonest confusions are listed."""
+"""The maximum number of classes in a matrix; for more, only the commonest confusions are listed."""
 
 _MATRIX_COLUMNS = 80
 """A matrix that is wider is listed as well: a narrow terminal would cut its counts."""
@@ -412,7 +412,7 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
 
 
 _NO_TAG = "_"
-"""What stands for a missing tag."""
+"""The placeholder for a missing tag."""
 
 
 def _count_confusions(
@@ -541,7 +541,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
 
 
 _LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case")}
-"""A strict headline, the score beside it that is less strict, and what that one overlooks."""
+"""A strict headline, a more lenient score next to it, and the differences that the lenient score ignores."""
 
 
 def _lenient(task: TaskResult) -> Iterator[str]:

@@ -203,7 +203,7 @@ def _run(given: dict[str, Any]) -> Run:
 
 
 def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
-    """Say which tasks a set of templates names that nobody knows: they may be misspelled."""
+    """Warn about unknown tasks in a set of templates, which may be misspelled."""
     from decabench.prompts import load_template
     from decabench.tasks import known_tasks
 
@@ -288,7 +288,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
 
 
 def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> None:
-    """Write times, tokens and memory to `run.json` beside the submission."""
+    """Write times, tokens and memory to `run.json` next to the submission."""
     prompts = {task.name: task.prompting.describe() for task in plan.tasks if task.prompting}
     tasks = [
         {
@@ -306,7 +306,7 @@ _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
 """Columns that are shown only if some task fills them."""
 _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
-"""Which of them a narrow window does without."""
+"""The columns that a narrow window hides."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:

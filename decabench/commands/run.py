@@ -273,7 +273,7 @@ def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
     yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
     if _is_limited(done):
         limits = " and ".join(f"predict.{name}" for name in ("limit", "ids") if name in experiment.predict)
-        yield f"Compare it: run this again without {limits}, which keeps what was answered."
+        yield f"Compare it: run this again without {limits}, which keeps earlier answers."
     elif not done.comparisons:
         yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
     if board:

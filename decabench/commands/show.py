@@ -133,7 +133,7 @@ def show(
 ) -> None:
     """Show what a submission got right and wrong, example by example.
 
-    Reads the examples that `decabench evaluate` wrote beside the results; if there are none of these answers, the task
+    Reads the examples that `decabench evaluate` wrote next to the results; if there are none of these answers, the task
     is scored for them. Differences from the nearest reference are coloured.
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
@@ -251,7 +251,7 @@ _NAMES = 13
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:
-    """Print a text beside its name, wrapped to the width of the terminal."""
+    """Print a text next to its name, wrapped to the width of the terminal."""
     from rich.text import Text
 
     text = Text(terminal_safe(value)) if isinstance(value, str) else value

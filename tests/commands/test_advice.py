@@ -311,7 +311,7 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
     for words in (["evaluate"], ["check", "--submission"], ["show"], ["compare", tmp_path / "half"]):
         done = command(*words, tmp_path / "half", "--home", home)
         assert done.exit_code == 1
-        assert "run the same command again" in (done.stdout + done.stderr).replace("\n", " "), words
+        assert "Run the same command again" in (done.stdout + done.stderr).replace("\n", " "), words
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,6 @@ def test_a_limited_run_says_why_it_is_not_compared(command, file):
     assert done.exit_code == 0
     assert "Not compared with random: limited runs are compared with nothing." in done.stdout
     assert "decabench compare" not in done.stdout
-    assert "Compare it: run this again without predict.limit, which keeps what was answered." in done.stdout
+    assert "Compare it: run this again without predict.limit, which keeps earlier answers." in done.stdout
     done = command("run", str(file))
     assert done.exit_code == 0 and "majority against random" in done.stdout
