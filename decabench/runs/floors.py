@@ -51,12 +51,11 @@ def make_baselines(
     `report` gets a line for each baseline that must be run.
     """
     store, known = Store(home), known_tasks(include)
+    usable = [
+        known[task] for task in suite.tasks if task in known and _is_usable(known[task], split, store, report)
+    ]
     for name, outputs in _MADE_FOR.items():
-        tasks = [
-            known[task]
-            for task in suite.tasks
-            if task in known and _can_answer(name, known[task], split, store)
-        ]
+        tasks = [task for task in usable if _can_answer(name, task, split, store.records(task.name))]
         if not any(isinstance(task.output, outputs) for task in tasks):
             continue
         folder = store.home / _HOME / suite.name / split / name
@@ -68,11 +67,20 @@ def make_baselines(
         yield folder
 
 
-def _can_answer(name: str, task: Task, split: str, store: Store) -> bool:
+def _is_usable(task: Task, split: str, store: Store, report: Callable[[str], object]) -> bool:
+    """Whether a task has data for baselines; a line says so if the data is damaged or out of date."""
     try:
-        records = store.records(task.name)
-    except DecabenchError:
+        if split not in store.records(task.name):
+            return False
+        store.require_content(task.name, split)
+        store.require_current(task, split)
+    except DecabenchError as error:
+        report(f"No baselines for {task.name}: {error}")
         return False
+    return True
+
+
+def _can_answer(name: str, task: Task, split: str, records: Mapping[str, SplitRecord]) -> bool:
     record, is_structured = records.get(split), isinstance(task.output, Tags | Tree)
     if record is None or not record.labelled:
         return False
