@@ -413,7 +413,7 @@ HEAVY = {
 @pytest.mark.parametrize(
     ("arguments", "allowed", "rooms"),
     [
-        (["--help"], set(), {"commands"}),
+        (["--help"], set(), {"commands", "models"}),  # the names of models
         (["--version"], set(), set()),
         (["evaluate", "--help"], set(), {"commands"}),
         (["metrics"], set(), None),

@@ -121,6 +121,7 @@ def test_it_holds_the_package_and_nothing_else(built):
         "scoring",
         "submission",
         "tasks",
+        "vectors",
     }
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name or "/tools/" in name]
 

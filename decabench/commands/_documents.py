@@ -283,6 +283,11 @@ class PreparedSplit(Part, frozen=True):
     verified: bool  #: Whether every file has its published digest.
     note: str  #: A remark that readers of a score need.
 
+    @classmethod
+    def of(cls, record: object) -> PreparedSplit:
+        """Describe the record of a prepared split."""
+        return cls(**{name: getattr(record, name) for name in cls.__struct_fields__})
+
 
 class PreparedTask(Part, frozen=True):
     """A task, as `prepare` left it."""

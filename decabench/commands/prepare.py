@@ -22,10 +22,10 @@ from decabench.commands._options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from decabench.commands._documents import PreparedSplit, PreparedTask
+    from decabench.commands._documents import PreparedTask
     from decabench.tasks import Preparation, Request, SplitRecord, Task
 
-__all__ = ["describe_split", "prepare"]
+__all__ = ["prepare"]
 
 
 @click.command()
@@ -144,12 +144,12 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
 
 
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
-    from decabench.commands._documents import PreparedTask
+    from decabench.commands._documents import PreparedSplit, PreparedTask
 
     return PreparedTask(
         task=found.task,
         state=_state(found),
-        splits={split: describe_split(record) for split, record in found.records.items()},
+        splits={split: PreparedSplit.of(record) for split, record in found.records.items()},
         missing=[split for split in requested if split not in found.records],
         altered=list(found.altered),
         error=found.error,
@@ -237,14 +237,6 @@ def _print_table(
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for note in notes:
         out.print(folded(note), style="dim")
-
-
-def describe_split(record: SplitRecord) -> PreparedSplit:
-    """Return a prepared split as `--json` prints it."""
-    from decabench.commands._documents import PreparedSplit
-
-    names = ("rows", "fingerprint", "origin", "source", "verified", "note")
-    return PreparedSplit(**{name: getattr(record, name) for name in names})
 
 
 def _describe_data(record: SplitRecord) -> str:

@@ -62,8 +62,7 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
 
 def _describe(task: Task, store: Store) -> TaskDescription:
     """Return a task as `--json` prints it."""
-    from decabench.commands._documents import TaskDescription
-    from decabench.commands.prepare import describe_split
+    from decabench.commands._documents import PreparedSplit, TaskDescription
     from decabench.errors import DataError
 
     state: Literal["prepared", "not prepared", "damaged"] = "damaged"
@@ -80,7 +79,7 @@ def _describe(task: Task, store: Store) -> TaskDescription:
         licence=task.licence,
         origin=task.origin,
         state=state,
-        prepared={split: describe_split(record) for split, record in records.items()},
+        prepared={split: PreparedSplit.of(record) for split, record in records.items()},
     )
 
 

@@ -81,7 +81,7 @@ def test_the_run_is_continued(tmp_path: Path, home: Path) -> None:
 def test_errors_and_exits_stay_as_they_are(tmp_path: Path, home: Path) -> None:
     with start(tmp_path, home, "sys.exit(3)") as process:
         _, said = process.communicate(timeout=60)
-    assert "The predictor ended the program on sst" in said
+    assert "The predictor failed on sst after 8 answers (SystemExit: 3)" in said
     assert process.returncode in (2, 4)
 
 

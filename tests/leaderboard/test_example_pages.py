@@ -31,7 +31,7 @@ def test_every_example_is_in_one_piece(home: Path, submit: Submit, tmp_path: Pat
     pieces = [read(tmp_path / f"page/data/piece-{number}.js") for number in range(len(content["sizes"]))]
     assert [len(piece) for piece in pieces] == content["sizes"]
     texts = [one["question"] for piece in pieces for one in piece]
-    assert texts == [shown.texts[row.id]["question"] for row in shown.rows]
+    assert texts == [text["question"] for text in shown.texts]
     assert index == tmp_path / "page/index.html"
 
 
