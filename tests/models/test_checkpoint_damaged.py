@@ -291,7 +291,7 @@ def test_a_digest_of_a_file_elsewhere(saved: Path) -> None:
     change_record(
         saved, lambda record: record["files"].update({f"../{saved.name}/checkpoint.json": "sha256:0"})
     )
-    with pytest.raises(DataError, match="which is not in its folder"):
+    with pytest.raises(DataError, match="that is not in its folder"):
         Checkpoint.open(saved).check_files()
 
 

@@ -134,7 +134,7 @@ def test_tasks_that_it_cannot_answer_are_refused(make_run, family):
 
 def test_it_has_no_analyses(make_run, family):
     run_training(make_run(model=family, tasks=("sst",), steps=1))
-    with pytest.raises(UnknownNameError, match="the model bag_of_words:FAMILY has none"):
+    with pytest.raises(UnknownNameError, match="the model bag_of_words:FAMILY has no analyses"):
         find_analysis(Checkpoint.open(make_run().output), "pointers")
 
 
