@@ -41,7 +41,7 @@ class Inspected:
     task: Task
     """The task."""
     head: ExamplesHead
-    """What the examples are of."""
+    """The task, split, metric and data of the examples."""
     rows: Sequence[ScoredExample]
     """The rows of the dataset's own wording, in the order of the data."""
     wordings: Mapping[int, Sequence[ScoredExample]]
@@ -65,7 +65,7 @@ def find_examples(
     """Return the scored examples of a task.
 
     Raises the errors of `evaluate`, DataError if the task's answers have faults, and for hidden labels unless `hidden`
-    says that nobody else will see them.
+    says that the output stays private.
     """
     with open_submission(submission) as opened:
         known = known_to(opened, replace(options, tasks=[task]))

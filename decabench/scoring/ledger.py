@@ -54,7 +54,7 @@ class Deferred(Sequence[Value]):
 
     @property
     def values(self) -> Sequence[Value]:
-        """What was read."""
+        """The values; the first use reads them."""
         if self._known is None:
             self._known = self._read()
         return self._known
@@ -86,7 +86,7 @@ class Scored:
     files: Mapping[str, str]
     """The files of its answers: path in the submission to sha256."""
     marks: Sequence[Marks]
-    """What submission.toml says of each file: whether it is a limited or an incomplete run."""
+    """Whether each file is a limited or an incomplete run, as submission.toml states."""
     answers: AnswerKind
     """Which text of a line is scored."""
     without: Sequence[str] = ()
