@@ -19,6 +19,7 @@ __all__ = [
     "install_hint",
     "near_matches",
     "require_name",
+    "require_torch",
 ]
 
 
@@ -55,3 +56,12 @@ class LostDeviceError(ModelError):
 def install_hint(extra: str) -> str:
     """Return the command to install an extra, for messages about a missing package."""
     return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"
+
+
+def require_torch() -> None:
+    """Raise DecabenchError if the training extra is not installed."""
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
+        verb = "is" if len(missing) == 1 else "are"
+        raise DecabenchError(f"{' and '.join(missing)} {verb} not installed: {install_hint('train')}.")

@@ -245,7 +245,7 @@ MSE = replace(
 RELATEDNESS = replace(
     PEARSON,
     name="relatedness",
-    definition="Mean squared difference of predicted and gold numbers, with both correlations beside it.",
+    definition="Mean squared difference of predicted and gold numbers, with both correlations next to it.",
     signature=("relatedness|scale:100|centre:median|ties:mean|unreadable:farthest|refs:first|v:1"),
     columns=("n", "squares", "unreadable", *_MOMENTS, *(f"rank_{name}" for name in _MOMENTS)),
     headline="mse",

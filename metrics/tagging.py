@@ -274,8 +274,7 @@ def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
     tags = tags.split() if isinstance(tags, str) else list(tags)
     if len(tags) != len(relations):
         raise MetricError(
-            f"An example's tags must be as many as its tokens; {reference.id or 'one'} has {len(tags)} tags and "
-            f"{len(relations)} tokens."
+            f"Every token needs a tag: {reference.id or 'an example'} has {len(tags)} tags and {len(relations)} tokens."
         )
     return [tag in _PUNCTUATION_TAGS for tag in tags]
 

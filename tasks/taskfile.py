@@ -405,7 +405,7 @@ def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: in
         )
     if rows_in_quotes(cells, separator):
         return (
-            f"A cell that begins with a quotation mark goes on to line {last:,}, over what looks like rows: double the "
-            "quotation marks in it and put one before and after it."
+            f"A cell that begins with a quotation mark continues to line {last:,}, across text that looks like rows: "
+            "double the quotation marks in it and put one before and after it."
         )
     return ""

@@ -50,10 +50,10 @@ def test_from_data_to_a_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     decabench.write_submission("c", "always positive", {("sst", "validation"): answers})
     for name in "abc":
         results = decabench.evaluate(name)
-        Path(name, "results.json").write_text(results.to_json())
+        assert results.write() == Path(name, "results", "validation", "results.json")
     assert results.tasks["sst"].n == 32
     assert decabench.compare("a", "b").tasks["sst"].gain > 0
-    assert decabench.verify("a", "a/results.json") == []
+    assert decabench.verify("a", "a/results/validation/results.json") == []
     table = decabench.read_results(".")
     assert set(table["submission"]) == {"majority", "oracle", "always positive"}
     page = decabench.write_leaderboard(".", "site")

@@ -18,6 +18,7 @@ from decabench.errors import DecabenchError
 from decabench.metrics import MetricError, rouge_score
 from decabench.scoring import ExamplesHead, examples_frame, read_results
 from decabench.tasks import load
+from decabench.training import train
 from tests.sources import ROOT, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -92,6 +93,7 @@ def test_the_base_install_does_without_what_extras_bring(tmp_path: Path) -> None
     decabench compare submissions/majority submissions/lead-3
     decabench leaderboard --submissions submissions --output site
     decabench metrics selftest
+    "$PYTHON" -c "from decabench import *"
     """
     environment = {
         **os.environ,
@@ -149,6 +151,12 @@ def test_what_needs_an_extra_says_how_to_install_it(
     assert str(caught.value) == (
         f"{message}: run pip install 'decabench[{package}]', or in a clone pip install -e '.[{package}]'."
     )
+
+
+def test_training_says_how_to_install_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DecabenchError, match=r"^torch and safetensors are not installed: run pip install"):
+        train(tmp_path)
 
 
 def test_the_metric_of_rouge_score_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ constant = Constant()
 
 @dataclass(frozen=True)
 class Walk:
-    """What a command entered."""
+    """The files and functions that a command entered."""
 
     name: str
     """The command."""

@@ -36,7 +36,6 @@ __all__ = [
     "options_of",
     "output_option",
     "processes",
-    "require_torch",
     "section",
     "size_option",
     "split_option",
@@ -401,14 +400,3 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
             "choose from these, or leave out --suite."
         )
     return chosen
-
-
-def require_torch() -> None:
-    """Raise DecabenchError if the training extra is not installed."""
-    from importlib.util import find_spec
-
-    from decabench.errors import DecabenchError, install_hint
-
-    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        verb = "is" if len(missing) == 1 else "are"
-        raise DecabenchError(f"{' and '.join(missing)} {verb} not installed: {install_hint('train')}.")

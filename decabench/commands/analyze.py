@@ -9,11 +9,11 @@ import click
 
 from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import (
+    chosen_tasks,
     complete_task,
     home_option,
     include_option,
     output_option,
-    require_torch,
     split_option,
     tasks_option,
 )
@@ -73,9 +73,9 @@ def analyze(
     decabench analyze fusion run --task sst --output figures
     decabench analyze routes run --output figures
     """
+    from decabench.errors import DataError, require_torch
+
     require_torch()
-    from decabench.commands._options import chosen_tasks
-    from decabench.errors import DataError
     from decabench.models import Checkpoint, find_analysis
     from decabench.tasks import Store, get_task, home_folder, known_tasks
 

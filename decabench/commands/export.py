@@ -11,7 +11,6 @@ from decabench.commands._options import (
     home_option,
     include_option,
     output_option,
-    require_torch,
     size_option,
     split_option,
     suite_option,
@@ -53,6 +52,8 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files, unless
     --named-vectors is given: use it with decabench predict --predictor trained:DIR.
     """
+    from decabench.errors import require_torch
+
     require_torch()
     from decabench.models import Checkpoint, export_checkpoint
 

@@ -165,7 +165,7 @@ def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "fa
 def _report(preparation: Preparation) -> None:
     from decabench.commands._console import console, note
 
-    for split in preparation.altered:  # with --quiet too: data were there that nobody made
+    for split in preparation.altered:  # with --quiet too, because the data was changed by hand
         record = preparation.records.get(split)
         origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
         outcome = f", and is prepared again (from {origin})" if origin else ""

@@ -9,11 +9,11 @@ import click
 from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
 from decabench.commands._options import (
     FiniteRange,
+    chosen_tasks,
     home_option,
     include_option,
     log_option,
     output_option,
-    require_torch,
     tasks_option,
 )
 from decabench.models import MODELS
@@ -99,8 +99,9 @@ def train(
     from dataclasses import replace
     from shlex import quote
 
+    from decabench.errors import require_torch
+
     require_torch()
-    from decabench.commands._options import chosen_tasks
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from decabench.commands._console import echo, is_chatty, is_set, note, print_json
-from decabench.commands._options import FiniteRange, home_option, include_option, require_torch, tasks_option
+from decabench.commands._options import FiniteRange, chosen_tasks, home_option, include_option, tasks_option
 
 __all__ = ["vectors"]
 
@@ -102,8 +102,9 @@ def ngrams(
     """
     import time
 
+    from decabench.errors import require_torch
+
     require_torch()
-    from decabench.commands._options import chosen_tasks
     from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, home_folder, known_tasks
     from decabench.vectors import NgramTraining, read_corpus, train_ngrams, write_ngram_vectors
 

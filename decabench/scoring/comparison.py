@@ -95,7 +95,7 @@ class Compared:
     examples_for_one_point: int | None
     """The number needed to show a difference of one point with 80 % power; None if `same`, or for a single unit."""
     a_wins: int | None = 0
-    """Examples on which A is better; None for a suite, and for ranks and the like if there are too many to swap."""
+    """Examples on which A is better; None for a suite, and for ranks if there are too many to swap."""
     b_wins: int | None = 0
     """Examples on which B is better, or None likewise."""
     worst: tuple[Flip, ...] = ()
@@ -103,7 +103,7 @@ class Compared:
     higher_is_better: bool = True
     """False for error measures such as MSE."""
     units: SampledUnits | None = None
-    """What was resampled, as `TaskResult.units` has it; None for a suite."""
+    """The resampled units, as in `TaskResult.units`; None for a suite."""
     same: bool = False
     """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
     digits: int = 2
@@ -328,7 +328,7 @@ def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
     """Return (examples,): the points by which A's score would improve with B's answer to that example alone.
 
     This is defined for corpus metrics too, in which an example has no score of its own. Where an answer changes the
-    rows of other examples, as it does their ranks, every swap is scored anew; None if that would be too many.
+    rows of other examples, as it does their ranks, every swap is scored again; None if that would be too many.
     """
     import numpy as np
 

@@ -142,11 +142,9 @@ def evaluate(
 
     A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
     of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
-    of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
+    of tasks; the score of the others is `TaskResult.without`, next to that of all. Ids that are not in the data are
     ignored, unless none of them is.
-    `Results.examples` has the answers and their scores.
-    Nothing is written to the submission: the command `decabench evaluate` does that, and `Results.to_json` gives the
-    text of `results.json`.
+    `Results.examples` has the answers and their scores. Nothing is written: `Results.write` does that.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for or
@@ -158,7 +156,22 @@ def evaluate(
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     results, scored = score_submission(submission, options)
     require_left_out(options, scored)
-    return replace(results, source=partial(_examples_of, submission, options, scored))
+    return replace(
+        results,
+        source=partial(_examples_of, submission, options, scored),
+        writer=partial(_write, submission, options, scored),
+    )
+
+
+def _write(
+    submission: str | Path,
+    options: ScoringOptions,
+    scored: Mapping[str, ScoredTask],
+    results: Results,
+    folder: Path | None,
+) -> Path:
+    folder = folder or results_folder(Path(submission), results)
+    return write_results(submission, folder, results, scored, options).path
 
 
 def _examples_of(

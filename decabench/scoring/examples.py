@@ -67,7 +67,7 @@ class ScoredExample:
     id: str
     """The example's id."""
     statistics: tuple[float, ...]
-    """What the metric adds up, in the order of `ExamplesHead.columns`."""
+    """The metric's statistics, in the order of `ExamplesHead.columns`."""
     prediction: str | None = None
     """The answer that was scored; None if it was left out."""
     raw: str | None = None
@@ -126,7 +126,7 @@ def describe_parting(id: str, gold: str, answer: str) -> str:
 
 @dataclass(frozen=True)
 class ExamplesHead:
-    """What a file of scored examples says about itself in its first line."""
+    """The first line of a file of scored examples, which describes the file."""
 
     task: str
     """The task's name."""
@@ -195,11 +195,11 @@ def examples_path(folder: Path, task: str) -> Path:
     return folder / EXAMPLES / f"{task}.jsonl.gz"
 
 
-# Making rows of what was scored
+# Making rows of scored examples
 
 
 class ScoredAnswers(Protocol):
-    """What is needed of `ScoredTask`, which is made further up."""
+    """The fields of `ScoredTask` that rows need; the class itself is defined further up."""
 
     @property
     def result(self) -> Any: ...
@@ -218,7 +218,7 @@ class ScoredAnswers(Protocol):
 
 
 class Options(Protocol):
-    """What is needed of `ScoringOptions`."""
+    """The fields of `ScoringOptions` that rows need."""
 
     @property
     def split(self) -> str: ...

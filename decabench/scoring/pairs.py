@@ -259,7 +259,7 @@ def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
 class PairTests:
     """The differences between all pairs of some systems on one task, or in a suite's total, and what they are worth.
 
-    Arrays are (systems, systems): row a and column b hold what is said of b minus a. NaN stands for pairs that cannot
+    Arrays are (systems, systems): row a and column b hold the figures for b minus a. NaN stands for pairs that cannot
     be tested, because one has no statistics or was scored on other units.
     """
 
@@ -362,7 +362,7 @@ def compare_pairs(
         return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
 
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
-        """Fill in what is said of some pairs; return the highest of them in each resample, if they are a family."""
+        """Fill in the figures for some pairs; return the highest of them in each resample, if they are a family."""
         a, ours = pair
         powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
@@ -629,8 +629,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
     """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
 
-    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least as many as
-    make one point out of six units that differ: the sign test shows nothing with five. The examples must come in as
+    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least enough
+    to make one point out of six units that differ: the sign test shows nothing with five. The examples must come in as
     many more units: more questions about the same paragraphs say less. None if no unit differs, or no number would do.
     """
     normal = NormalDist()

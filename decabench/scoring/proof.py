@@ -239,7 +239,7 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
 
 
 def _renders(examples: Sequence[Example]) -> ProofStep:
-    """Check that every part has text; a task may do without contexts, but not without some of them."""
+    """Check that every part has text; either all of a task's examples have a context, or none."""
     wanted = any(example.context.strip() for example in examples)
     broken = [
         example.id

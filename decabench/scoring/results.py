@@ -92,7 +92,7 @@ class DataUsed:
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """What a run on only some of the examples answered."""
+    """The examples that a limited run answered."""
 
     answered: int
     """The number of examples that it answered."""
@@ -187,18 +187,18 @@ class TaskResult:
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
     `truncated` or `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`
-    than the question offers; 0 is left out. Of tags and trees, how many items there are `missing_items`,
+    than the question offers; 0 is left out. For tags and trees, the numbers of items that are `missing_items`,
     `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: LimitedRun | None = None
-    """What was answered, if it is a limited run."""
+    """The answered examples, if the run is limited."""
     variants: VariantScores | None = None
     """The scores for other wordings, if the questions were also asked in those."""
     units: SampledUnits | None = None
-    """What was sampled, and so what the interval rests on."""
+    """The sampled units that the interval resamples."""
     without: ScoresWithout | None = None
-    """The scores without some examples, if that was asked for: shown beside the score of all, and never ranked."""
+    """The scores without some examples, if requested: shown next to the score of all, and never ranked."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +243,8 @@ class Results:
     """The tasks that are reported together, and how their scores combine."""
     source: Source | None = field(default=None, compare=False)
     """Where the scored examples of a task come from; None if the results are a text alone."""
+    writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
+    """Writes results that were just computed, with the files next to them."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
     """Names of tasks in the submission's files of this split that no known task has; not in `results.json`."""
 
@@ -290,7 +292,7 @@ class Results:
 
     @property
     def total_digits(self) -> int:
-        """How many decimals to print of the total: as many as of the finest of its tasks."""
+        """The number of decimals of the total in print: that of its finest task."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
         return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
 
@@ -322,10 +324,23 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from JSON without the examples beside it: read the file with "
+                "These results were read from JSON without the examples next to it: read the file with "
                 "decabench.scoring.read_results_file, or evaluate again."
             )
         return examples_frame(*self.source(task))
+
+    def write(self, folder: str | Path | None = None) -> Path:
+        """Write `results.json`, its statistics and its scored examples, as `decabench evaluate` does.
+
+        Without a folder, they go into the submission, or next to an archive. Results that were read from a file have
+        only the `results.json` to write, and need a folder. Returns its path. Raises MissingDataError, StorageError.
+        """
+        place = None if folder is None else Path(folder)
+        if self.writer is not None:
+            return self.writer(self, place)
+        if place is None:
+            raise MissingDataError("These results were read, not computed: name the folder to write them to.")
+        return write_results_file(place, self)
 
     def __repr__(self) -> str:
         return show_lines(self._title, [(row[0], row[1], row[2]) for row in self._rows()])
@@ -432,7 +447,7 @@ def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
-"""What is said wherever scores on the sample are shown."""
+"""The caveat that goes with every score on the sample."""
 
 
 def describe_partial(run: LimitedRun) -> str:
@@ -480,13 +495,13 @@ class InvalidResultsError(DataError):
     def __init__(self, name: str, reason: str, kind: str = "") -> None:
         super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")
         self.reason = reason
-        """What is wrong, without the name of the file."""
+        """The fault, without the name of the file."""
         self.kind = kind
         """The format that the file states, if it is not a results file: `decabench.run/1`."""
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json`, with the scored examples beside it on request. Raises InvalidResultsError."""
+    """Read a `results.json`, with the scored examples next to it on request. Raises InvalidResultsError."""
     results = Results.from_json(read_bounded(path), str(path))
     return replace(results, source=partial(_examples_beside, path.parent))
 
@@ -658,8 +673,7 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
             yield "it is scored without some examples, but does not name them"
         elif not 0 < rest.n == task.n - len(set(rest.ids)):
             yield (
-                f"it is scored without {len(rest.ids):,} of {task.n:,} examples, which leave another number than "
-                f"{rest.n!r:.20}"
+                f"it is scored without {len(rest.ids):,} of {task.n:,} examples, which don't leave {rest.n!r:.20}"
             )
         if not all(map(math.isfinite, (rest.score, *(rest.interval or ())))):
             yield "its score or interval without some examples is not a number"
@@ -684,8 +698,8 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore first.
 
     A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
-    run has status `partial` and is left out of totals. Scores are as the files state them, held against neither their
-    statistics nor their manifests: `verify` scores a submission's answers again.
+    run has status `partial` and is left out of totals. Scores are as the files state them, and are not checked:
+    `verify` scores a submission's answers again.
 
     Raises MissingDataError if there is no results file, InvalidResultsError if one is damaged, DecabenchError if pandas
     is not installed, which the extra `pandas` brings.

@@ -1,9 +1,9 @@
 """Samples and intervals: statistics summed by the units that were sampled, and how far a score may be from the truth.
 
-What was sampled is what varies. A sample is cut into the outermost units of which there are at least ten: SQuAD's
-articles rather than their paragraphs. If an outer level has fewer, the inner units vary within these, as strata: the
-interval then holds for these six relations and no others. The spread of a score comes from the jackknife over units,
-and its interval from Student's t on the log-odds of the metric's range (docs/statistics.md).
+The sampled units vary, so they are resampled. A sample is cut into the outermost units of which there are at least
+ten: SQuAD's articles rather than their paragraphs. If an outer level has fewer, such as six relations, the inner units
+vary within these, as strata, and the interval holds for these only. The spread of a score comes from the jackknife over
+units, and its interval from Student's t on the log-odds of the metric's range (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _effective(sizes: Array) -> float:
 
 @dataclass(frozen=True)
 class SampledUnits:
-    """What was sampled, and so what an interval rests on."""
+    """The sampled units, which intervals resample."""
 
     number: int
     """The number of units."""
@@ -297,7 +297,7 @@ class Spread:
     """How much a score varies from sample to sample."""
 
     variance: float
-    """The variance of the score; infinite if it is beyond the largest float, so that nothing is known of it."""
+    """The variance of the score; infinite if it is beyond the largest float, and so unknown."""
     freedom: float
     """Degrees of freedom of the variance: how well it is known."""
 
@@ -341,7 +341,7 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score; None if a single unit, or no range, leaves nothing to tell it by.
+    """Return the interval of a sample's score; None for a single unit, or a metric without a range.
 
     None also if an end would be beyond the largest float, as after an answer such as 1e99 to a task of squared errors.
     """

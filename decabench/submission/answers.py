@@ -113,7 +113,7 @@ class BrokenFileError(SubmissionError):
         self.line = line
         """The line at which reading stopped."""
         self.reason = reason
-        """What was wrong there."""
+        """The fault."""
 
 
 def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
@@ -666,7 +666,7 @@ def _repeated(place: str, id_: str) -> str:
 
 
 _NOTHING_MORE = AnswerLine(0, None, None)[4:]
-"""What a line has beyond its id and its answer if it has nothing beyond them."""
+"""The extras of a line that has only an id and an answer."""
 _MOST_SHARED = 10_000
 """So many texts are looked up before they are kept; tasks with more have answers that rarely repeat."""
 

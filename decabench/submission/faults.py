@@ -80,7 +80,7 @@ class Fault:
     code: str
     """A key of `CODES`."""
     message: str
-    """What is wrong, what was given and what to do."""
+    """The message: the fault, the given value and the fix."""
     file: str = ""
     """Its path in the submission; empty if the fault is not in a file."""
     line: int | None = None
@@ -122,7 +122,7 @@ class CheckReport:
     faults: tuple[Fault, ...]
     """What makes the submission invalid."""
     warnings: tuple[Fault, ...]
-    """What is odd but leaves it valid."""
+    """Oddities that leave the submission valid."""
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]

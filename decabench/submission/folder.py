@@ -416,7 +416,7 @@ def changed_answers(
 
 
 def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return what a submission.toml says of a split's answers, other wordings included."""
+    """Return the entries of a submission.toml for a split's answers, including other wordings."""
     marks = (*info.partial.items(), *info.incomplete.items())
     name = f"{task}.{split}"
     return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]

@@ -56,7 +56,7 @@ class SubmissionInfo:
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
-    """What the model was trained on."""
+    """The data that the model was trained on."""
     date: str = ""
     """When the answers were made: an ISO date."""
     predictor: Mapping[str, Any] = field(default_factory=dict)

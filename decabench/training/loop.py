@@ -10,19 +10,19 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError
-from decabench.files import Paths, atomic_file, make_folder, sweep_temporary
+from decabench.files import atomic_file, make_folder, sweep_temporary
 from decabench.models import (
     FAMILIES,
     Checkpoint,
@@ -52,7 +52,7 @@ from decabench.training.optimizers import (
     make_optimizer,
     optimizer_state,
 )
-from decabench.training.planning import TrainingRequest, TrainingRun, check_run, plan_training
+from decabench.training.planning import TrainingRun, check_run
 from decabench.training.resume import (
     TRACKED,
     RunState,
@@ -75,10 +75,7 @@ from decabench.training.validator import (
 )
 from decabench.vectors import WordTable, join_vectors
 
-if TYPE_CHECKING:
-    from decabench.exchange import Trackers
-
-__all__ = ["FinishedRun", "TrainingInterrupted", "run_training", "train"]
+__all__ = ["FinishedRun", "TrainingInterrupted", "run_training"]
 
 _RELEASE_EVERY = 20
 """The number of steps between returns of freed memory to the system: about 40 ms, below 1 % of these steps."""
@@ -111,40 +108,6 @@ class TrainingInterrupted(KeyboardInterrupt):
             "and --resume."
         )
         self.exit_code = 128 + number
-
-
-def train(
-    output: str | Path,
-    tasks: str | Iterable[str] | None = None,
-    model: str = "",
-    settings: Mapping[str, Any] | Sequence[str] = (),
-    *,
-    config: str | Path | None = None,
-    init: str | Path = "",
-    home: str | Path | None = None,
-    device: str = "auto",
-    resume: bool = False,
-    include: Paths = (),
-    report: Callable[[str], None] = print,
-    trackers: Trackers | None = None,
-) -> FinishedRun:
-    """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
-
-    Args:
-        model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
-        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override `config`, a TOML file.
-        init: A checkpoint, or a run's folder, whose weights to start from.
-        resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
-        include: Files that define tasks.
-        report: Called with each progress message.
-        trackers: Trackers to send losses and scores to, as `decabench.exchange.make_trackers(["wandb"])` makes them.
-
-    Raises DecabenchError; errors in the configuration are raised before any data is read.
-    """
-    request = TrainingRequest(
-        output, tasks, model, settings, config, init, home, device, resume, include, report
-    )
-    return run_training(replace(plan_training(request), trackers=trackers))
 
 
 def run_training(run: TrainingRun) -> FinishedRun:

@@ -132,7 +132,7 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
             raise DataError(f"{names} have different numbers of lines: talk {talk}, {place}, is in only one.")
         if source[:2] != target[:2]:
             raise DataError(
-                f"{names} are not aligned: talk {source[0]}, {source[1]}, of one stands beside talk {target[0]}, "
+                f"{names} are not aligned: talk {source[0]}, {source[1]}, of one is next to talk {target[0]}, "
                 f"{target[1]}, of the other."
             )
         yield source[0], source[2], target[2]

@@ -111,7 +111,7 @@ def _sources(read: Reader) -> tuple[Source, ...]:
 _COUNTS = {"train": 75_187, "validation": 9_603, "test": 9_479}
 _SHARED = {
     "dataset": "OntoNotes 5, English",
-    "licence": "Linguistic Data Consortium (LDC2013T19), not to be passed on: for whoever has it",
+    "licence": "Linguistic Data Consortium (LDC2013T19), not to be passed on: for people who have it",
     "citation": "Pradhan et al. 2013, Towards Robust Linguistic Analysis using OntoNotes",
     "homepage": "https://catalog.ldc.upenn.edu/LDC2013T19",
     "withhold_texts": True,

@@ -141,7 +141,7 @@ def _source(
 
 _SHARED = {
     "dataset": "Penn Treebank, Wall Street Journal",
-    "licence": "Linguistic Data Consortium (LDC99T42), not to be passed on: for whoever has it",
+    "licence": "Linguistic Data Consortium (LDC99T42), not to be passed on: for people who have it",
     "citation": "Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn Treebank",
     "homepage": "https://catalog.ldc.upenn.edu/LDC99T42",
     "unit_names": ("section", "sentence"),

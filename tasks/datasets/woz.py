@@ -71,7 +71,7 @@ def _as_said(example: Example, earlier: Sequence[Example]) -> str:
     A model that sees one turn cannot always tell which values are new. Joint goal EM compares states that are built up
     from changes: there repeating a value that the state holds does no harm, and leaving out a new one does. A value
     matches where a word begins with it (`moderate` in *moderately*); `dontcare` is left out, as users express it in
-    many ways. Of the 144 values that this adds to English train, in 120 turns, 85 are among the 92 that upstream's own
+    many ways. This adds 144 values to English train, in 120 turns; 85 of them are among the 92 that upstream's own
     `turn_label` repeats there.
     """
     answer = example.answers[0]

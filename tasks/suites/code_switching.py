@@ -31,7 +31,7 @@ CODESWITCH = Suite(
     ),
     notes=(
         "Each word's most frequent tag in the training posts scores above every row of the paper; a simple tagger does "
-        "too. Whoever compares must know that the printed accuracies are low.",
+        "too. Keep in mind that the printed accuracies are low when you compare.",
         "The paper trains on all 2,102 training posts, and GIRNet's code chooses its epoch on the test posts; here the "
         "last tenth of the training posts is validation.",
         "The paper also prints F1 (62.6 for GIRNet + MT-RMN), apparently macro-averaged in some rows and weighted in "

@@ -76,7 +76,7 @@ DECATHLON = Suite(
     notes=(
         "Single-task rows are ten models, one for each task; the paper gives them no decaScore.",
         "Table 3 of the paper has “SQuAD first” at 571.7 and the curriculum at 499.6; the row here is that of Table 2.",
-        "The authors' leaderboard prints 609.0 and 599.9; the scores beside them add up to 608.9 and 600.1.",
+        "The authors' leaderboard prints 609.0 and 599.9; the scores next to them add up to 608.9 and 600.1.",
         "The numbers are copied as printed; the predictions behind them are not published.",
     ),
 )

@@ -367,8 +367,8 @@ def test_the_parts_of_a_result_are_of_their_kinds(part: str, key: str, values: l
     ("key", "value", "reason"),
     [
         ("ids", [], "it is scored without some examples, but does not name them"),
-        ("n", 0, "it is scored without 2 of 10 examples, which leave another number than 0"),
-        ("ids", ["a", "a"], "it is scored without 2 of 10 examples, which leave another number than 8"),
+        ("n", 0, "it is scored without 2 of 10 examples, which don't leave 0"),
+        ("ids", ["a", "a"], "it is scored without 2 of 10 examples, which don't leave 8"),
     ],
 )
 def test_a_score_without_some_examples_says_which(key: str, value: object, reason: str) -> None:

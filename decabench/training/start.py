@@ -1,0 +1,55 @@
+"""`train` for Python, which loads torch only when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decabench.errors import require_torch
+from decabench.files import Paths
+
+if TYPE_CHECKING:
+    from decabench.exchange import Trackers
+    from decabench.training.loop import FinishedRun
+
+__all__ = ["train"]
+
+
+def train(
+    output: str | Path,
+    tasks: str | Iterable[str] | None = None,
+    model: str = "",
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    config: str | Path | None = None,
+    init: str | Path = "",
+    home: str | Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    include: Paths = (),
+    report: Callable[[str], None] = print,
+    trackers: Trackers | None = None,
+) -> FinishedRun:
+    """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
+
+    Args:
+        model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
+        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override `config`, a TOML file.
+        init: A checkpoint, or a run's folder, whose weights to start from.
+        resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
+        include: Files that define tasks.
+        report: Called with each progress message.
+        trackers: Trackers to send losses and scores to, as `decabench.exchange.make_trackers(["wandb"])` makes them.
+
+    Raises DecabenchError, also without torch; errors in the configuration are raised before any data is read.
+    """
+    require_torch()
+    from decabench.training.loop import run_training
+    from decabench.training.planning import TrainingRequest, plan_training
+
+    request = TrainingRequest(
+        output, tasks, model, settings, config, init, home, device, resume, include, report
+    )
+    return run_training(replace(plan_training(request), trackers=trackers))
