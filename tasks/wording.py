@@ -120,7 +120,9 @@ class PromptTemplate:
     def layout(self, question: str, context: str) -> str:
         """Return an example as text. Lines with only the context are left out if there is none."""
         layout = self.input if context else _without_context(self.input)
-        values = {"question": question, "context": context, "words": numbered(context.split())}
+        values = {"question": question, "context": context}
+        if "{words}" in layout:
+            values["words"] = numbered(context.split())
         text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], layout)
         return f"{text}\n{self.answer}" if self.answer else text
 

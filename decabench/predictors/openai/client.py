@@ -1,6 +1,6 @@
 """Send requests to a server that speaks the OpenAI API, and retry where that can help.
 
-Uses plain HTTP rather than the openai package, which costs 2 ms more CPU per request and 0.6 s on import, and lacks
+Uses plain HTTP rather than the openai package, which costs 3 ms more CPU per request and 0.6 s on import, and lacks
 features needed over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
 minutes, retries within the rate limit, one time limit for the whole reply, a cap on its size, and a key that appears
 in no error or answer.
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
-import httpx2
+import h11
 
 from decabench.errors import ModelError
 from decabench.predictors.openai.choices import (
@@ -34,6 +34,7 @@ from decabench.predictors.openai.choices import (
     is_same_model,
     parse_answer,
 )
+from decabench.predictors.openai.connections import Connections, UnreachableError
 from decabench.predictors.openai.keys import OPENAI_VARIABLE, VARIABLE, ApiKey, is_overheard
 from decabench.predictors.openai.replies import Overflow, ServerReply
 from decabench.predictors.protocol import OMITTED
@@ -226,18 +227,12 @@ class Client:
                 url,
                 key.given,
             )
-        # Below this level it logs the headers of replies, where a server may echo the key.
-        logging.getLogger("httpcore2").setLevel(logging.INFO)
-        self._http = httpx2.AsyncClient(
-            headers={"Content-Type": "application/json", "User-Agent": "decabench", **key.headers},
-            timeout=None,  # a limit for the whole request is set around it
-            limits=httpx2.Limits(max_connections=limits.concurrency),
-            follow_redirects=False,  # the key is for this host
-        )
+        headers = {"Content-Type": "application/json", "User-Agent": "decabench", **key.headers}
+        self._connections = Connections(url, headers, LARGEST_REPLY)
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        self._connections.close()
 
     def redact(self, answer: str) -> str:
         """Remove the key from an answer, which a server that echoes its input would put on record."""
@@ -331,6 +326,8 @@ class Client:
         name = self._limit_name
         sent = dict(body) if max_tokens is None else {**body, name: max_tokens}
         reply = await self._send("POST", path, sent)
+        if 200 <= reply.status < 300 and reply.content and reply.content.get("choices") and not reply.error:
+            return reply.content
         if "max_completion_tokens" in reply.message and reply.find_refused([name]) == "max_tokens":
             self._limit_name = "max_completion_tokens"
             sent = {**body, self._limit_name: max_tokens}
@@ -364,31 +361,24 @@ class Client:
                 raise ModelError(self._stopped)
             try:
                 async with asyncio.timeout(self._limits.timeout):
-                    return await self._exchange(method, self.url + path, content)
+                    status, headers, received = await self._connections.exchange(method, path, content)
             except TimeoutError:
                 raise _RetryableError(f"sent no complete reply within {self._limits.timeout:g} s") from None
-            except httpx2.RequestError as error:
-                said = self._key.redact(str(error))
-                raise _RetryableError(
-                    f"could not be reached, or closed the connection ({type(error).__name__}: {excerpt(said)})",
-                    unreachable=isinstance(error, httpx2.ConnectError),
-                ) from None
-
-    async def _exchange(self, method: str, url: str, content: bytes | None) -> ServerReply:
-        async with self._http.stream(method, url, content=content) as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > LARGEST_REPLY:
-                    raise _RetryableError(f"sent more than {LARGEST_REPLY >> 20} MiB")
+            except (OSError, h11.RemoteProtocolError) as error:
+                unreachable = isinstance(error, UnreachableError)
+                happened = "could not be reached" if unreachable else "broke the connection off"
+                said = excerpt(self._key.redact(str(error)) or type(error).__name__)
+                raise _RetryableError(f"{happened} ({said})", unreachable=unreachable) from None
+            except OverflowError:
+                raise _RetryableError(f"sent more than {LARGEST_REPLY >> 20} MiB") from None
             self._has_replied = True
             try:
-                text = body.decode("utf-8-sig")
+                text = received.decode("utf-8-sig")
             except UnicodeDecodeError:
-                if response.is_success:  # replacement characters would change the answer that is scored
+                if 200 <= status < 300:  # replacement characters would change the answer that is scored
                     raise _RetryableError("sent a reply that is not UTF-8") from None
-                text = body.decode("utf-8", "replace")
-            return ServerReply(response.status_code, text, response.headers)
+                text = received.decode("utf-8", "replace")
+            return ServerReply(status, text, headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
         """Explain why every other question would fail too; empty if another might succeed."""
