@@ -220,8 +220,6 @@ def _show_prompt(given: dict[str, Any]) -> None:
 
     plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
     _note_unused_templates(given["template"], given["include"])
-    backend = plan.predictor["backend"]
-    is_chat = backend.get("chat", backend.get("api") != "completions" and given["chat"] is not False)
     shown = []
     for task in plan.tasks:
         if task.prompting is None:
@@ -229,7 +227,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        shown.append((task.name, question.id, show(task.prompting, question, chat=is_chat)))
+        shown.append((task.name, question.id, show(task.prompting, question, chat=task.is_chat)))
     if is_set("json"):
         from decabench.commands._documents import PromptDocument, ShownPrompt
 

@@ -1,6 +1,13 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
-from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract, settle_form, silent_rule
+from decabench.prompts.extraction import (
+    EXTRACTION_VERSION,
+    Extracted,
+    Protocol,
+    extract,
+    settle_form,
+    silent_rule,
+)
 from decabench.prompts.formats import describe_format
 from decabench.prompts.forms import AnswerForms, LabelForms, forms_of, takes_for
 from decabench.prompts.given import GivenAnswers
@@ -16,6 +23,7 @@ from decabench.prompts.messages import (
     show,
 )
 from decabench.prompts.shots import Shot, select_shots
+from decabench.prompts.tagged import is_in_context
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
 from decabench.prompts.turns import ReasoningTags, check_reasoning_tags
 
@@ -30,6 +38,7 @@ __all__ = [
     "Message",
     "PromptTooLongError",
     "Prompting",
+    "Protocol",
     "ReasoningTags",
     "Role",
     "Shot",
@@ -41,6 +50,7 @@ __all__ = [
     "extract",
     "fit",
     "forms_of",
+    "is_in_context",
     "is_other_label",
     "load_template",
     "make_prompting",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from decabench.prompts.clutter import (
     BULLET,
@@ -22,11 +23,12 @@ from decabench.prompts.labels import find_label, labels_for, match_label
 from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
+from decabench.prompts.tagged import read_tagged
 from decabench.prompts.turns import before_next_turn, find_role_header, read_turn
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
 from decabench.text import bare, well_formed
 
-__all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "settle_form", "silent_rule"]
+__all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
 
 EXTRACTION_VERSION = 6
 """Incremented whenever the same raw text would give a different answer.
@@ -42,6 +44,14 @@ raw texts too.
 their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
 6: tags between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
 that has numbers, and labels after `but` or `thus` are unparseable.
+"""
+
+
+Protocol = Literal["tag", "choices", "json", "prose"]
+"""How a language model is asked for an answer, and how its text is read.
+
+tag: the prompt asks for `<answer>…</answer>`. choices: the label with the highest likelihood. json: the server enforces
+a schema. prose: the answer is searched for in the text.
 """
 
 
@@ -71,12 +81,19 @@ def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | Non
 
 
 def extract(
-    raw: str, form: AnswerForm, question: str = "", finish: str = "stop", context: str = ""
+    raw: str,
+    form: AnswerForm,
+    question: str = "",
+    finish: str = "stop",
+    context: str = "",
+    protocol: Protocol = "prose",
+    is_opened: bool = False,
 ) -> Extracted:
     """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
 
     `finish` says how the answer ended. A `refused` answer is empty, because a filter may stop a text after a word that
-    would be right. Tags and heads are aligned with the words of the context.
+    would be right. Tags and heads are aligned with the words of the context. `is_opened` says that the prompt ended in
+    the opening tag of the protocol `tag`.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -84,7 +101,7 @@ def extract(
     if not text:
         return Extracted("", "empty")
     reading = _Reading(form, question, finish != "length", context)
-    turn = read_turn(text, form.reasoning_tags, reading.finished)
+    turn = read_turn(text, form.reasoning_tags, reading.finished, unwraps=protocol == "prose")
     rules = list(turn.rules)
     if turn.calls_tool and form.kind != "raw":
         return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
@@ -92,6 +109,11 @@ def extract(
         if "reasoning" not in rules:  # only tokens that end a turn
             return Extracted("", "template+empty")
         return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
+    if protocol != "prose":
+        answer, rule = read_tagged(turn.text, form, question, context, reading.finished, is_opened)
+        return Extracted(
+            well_formed(answer), "+".join([*rules, *([rule] if rule != "as-is" else [])]) or "as-is"
+        )
     said = reading.without_header(turn.text)
     if said is None:
         return Extracted(_first_line(turn.text, form)[0], "+".join([*rules, "unparseable"]))

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from decabench.errors import DecabenchError
+from decabench.prompts.extraction import Protocol
 from decabench.prompts.shots import Shot
+from decabench.prompts.tagged import CLOSING, OPENING, TAG_REQUEST
 from decabench.prompts.templates import TemplateSet, describe_template, sha256_of
 from decabench.tasks import AnswerForm, PromptTemplate, Question, Task, Text
 
@@ -55,16 +57,33 @@ class Prompting:
     """The system message; if empty, none is sent."""
     shots: tuple[Shot, ...] = ()
     """Worked examples of the training split, in the order in which they are shown."""
+    protocol: Protocol = "prose"
+    """How the prompt asks for the answer."""
 
     @property
     def max_new_tokens(self) -> int:
         """The maximum number of tokens in an answer."""
-        return self.template.max_new_tokens or Text().max_tokens
+        return (self.template.max_new_tokens or Text().max_tokens) + (_TAG_TOKENS if self._is_tagged else 0)
 
     @property
     def stop(self) -> tuple[str, ...]:
         """Texts that end an answer in plain text."""
-        return self.template.stop
+        return (CLOSING, *self.template.stop) if self._is_tagged else self.template.stop
+
+    @property
+    def _is_tagged(self) -> bool:
+        return self.protocol == "tag"
+
+    @property
+    def _instruction(self) -> str:
+        """The text before the first example, with the request for the tag."""
+        request = TAG_REQUEST if self._is_tagged else ""
+        return " ".join(filter(None, (self.template.instruction, request)))
+
+    def _shown(self, shot: Shot) -> str:
+        """Return the answer of a worked example as a model is to write it."""
+        shown = self.template.shown(shot.context, shot.answer)
+        return f"{OPENING}{shown}{CLOSING}" if self._is_tagged else shown
 
     @property
     def chat_stop(self) -> tuple[str, ...]:
@@ -92,27 +111,25 @@ class Prompting:
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
         """Return the turns of a chat; `context` replaces the question's own if it was cut."""
         messages = [Message("system", self.system)] if self.system else []
-        start = f"{self.template.instruction}\n\n" if self.template.instruction else ""
+        start = f"{self._instruction}\n\n" if self._instruction else ""
         for shot in self.shots:
             shown = self.template.layout(shot.question, shot.context)
             messages += [
                 Message("user", start + shown),
-                Message("assistant", self.template.shown(shot.context, shot.answer)),
+                Message("assistant", self._shown(shot)),
             ]
             start = ""  # only once, because the following turns illustrate it
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
-        """Return one plain text, for models without a chat template; the answer continues it."""
+        """Return one plain text, for models without a chat template; the answer continues it, in an open tag."""
         space = " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
         shots = [
-            self.template.layout(shot.question, shot.context)
-            + space
-            + self.template.shown(shot.context, shot.answer)
+            self.template.layout(shot.question, shot.context) + space + self._shown(shot)
             for shot in self.shots
         ]
-        parts = [self.system, self.template.instruction, *shots, self._layout(question, context)]
-        return "\n\n".join(part for part in parts if part)
+        last = self._layout(question, context) + (f"{space}{OPENING}" if self._is_tagged else "")
+        return "\n\n".join(part for part in (self.system, self._instruction, *shots, last) if part)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that affects the prompt, as JSON values."""
@@ -123,19 +140,27 @@ class Prompting:
             "system": self.system,
             "shots": [shot.id for shot in self.shots],
             "shots_sha256": sha256_of([asdict(shot) for shot in self.shots]),
+            # Journals from before there were protocols lack this key, and `prose` continues them.
+            **({} if self.protocol == "prose" else {"protocol": self.protocol}),
         }
 
     def _layout(self, question: Question, context: str | None) -> str:
         return self.template.layout(question.question, question.context if context is None else context)
 
 
+_TAG_TOKENS = 16
+"""Tokens that the tags around an answer may take."""
 _HEADING = re.compile(
     r"^[ \t]*([^\W\d_][^{}\n:]{0,40}:)[ \t]*\n?[ \t]*\{(?:question|context)\}", re.MULTILINE
 )
 
 
 def make_prompting(
-    task: Task, templates: TemplateSet, system: str | None = None, shots: tuple[Shot, ...] = ()
+    task: Task,
+    templates: TemplateSet,
+    system: str | None = None,
+    shots: tuple[Shot, ...] = (),
+    protocol: Protocol = "prose",
 ) -> Prompting:
     """Return the prompting of a task with a set of templates.
 
@@ -143,9 +168,8 @@ def make_prompting(
     UnknownNameError if the set has no template for the task.
     """
     template = templates.for_task(task)
-    return Prompting(
-        task.name, template, templates.name, template.system if system is None else system, shots
-    )
+    system = template.system if system is None else system
+    return Prompting(task.name, template, templates.name, system, shots, protocol)
 
 
 def show(prompting: Prompting, question: Question, chat: bool = True) -> str:

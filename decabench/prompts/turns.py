@@ -257,10 +257,11 @@ class Turn:
     """Whether the model calls a tool, which is not an answer, since no tool was offered."""
 
 
-def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> Turn:
+def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unwraps: bool = True) -> Turn:
     """Return a model's first turn, or the text after its last block of reasoning.
 
     Reasoning that never ends leaves no text. `tags` are pairs besides the known ones; an unfinished text was cut off.
+    With `unwraps`, tags around everything after the reasoning are removed.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)
@@ -276,7 +277,7 @@ def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True) -> 
     else:
         said = "" if marks else said
         is_call = bool(marks) and bool(_CALL_IN_CHANNEL.search(turn))
-    for wrapper in (_RESPONSE, _BOXED) if marks else (_BOXED,):
+    for wrapper in (_RESPONSE, _BOXED) if marks and unwraps else (_BOXED,):
         if wrapped := wrapper.match(said):
             said = _without_tokens(bare(wrapped["inner"]))
     return Turn(said, ("template",) * is_cleaned + ("reasoning",) * bool(marks), is_call)

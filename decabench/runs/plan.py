@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import decabench
 from decabench.errors import DecabenchError, MissingDataError
@@ -27,6 +27,7 @@ from decabench.prompts import (
     EXTRACTION_VERSION,
     PROMPT_VERSION,
     Prompting,
+    Protocol,
     Shot,
     check_reasoning_tags,
     load_template,
@@ -63,6 +64,7 @@ __all__ = [
 QUESTIONS = "Questions"
 PROMPTS = "Prompts (language models)"
 RUN = "Run"
+AUTO = "auto"
 
 
 def read_ids(path: str | Path) -> frozenset[str]:
@@ -172,6 +174,13 @@ class Prompts:
         section=PROMPTS,
         metavar="N",
         at_least=0,
+    )
+    protocol: str = option(
+        AUTO,
+        "How to ask for an answer: tag asks for <answer>…</answer>; prose searches the text for the answer.",
+        section=PROMPTS,
+        choices=(AUTO, *get_args(Protocol)),
+        unset="tag",
     )
 
     def __post_init__(self) -> None:
@@ -330,6 +339,10 @@ class PlannedTask:
     """How a question becomes a prompt, for language models."""
     form: AnswerForm | None
     """The form of an answer, if answers are extracted from texts."""
+    protocol: Protocol
+    """How the answer is asked for and read."""
+    is_chat: bool
+    """Whether the prompt is the turns of a chat; otherwise it is a text that the answer continues."""
     key: JournalKey
     """Identifies its journal."""
     setting: Setting
@@ -416,8 +429,8 @@ def _check(run: Run, backend: Backend) -> None:
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
-            f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf:, "
-            "openai:)."
+            f"{run.predictor} takes no prompts: --template, --system, --shots and --protocol are for language models "
+            "(hf:, openai:)."
         )
 
 
@@ -455,10 +468,19 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
         }
     if _extracts(run, backend):
         content["extraction"] = EXTRACTION_VERSION
+        if (protocol := _protocol(run, backend)) != "prose":
+            content["protocol"] = protocol
         if run.reasoning_tags:
             content["reasoning_tags"] = [list(pair) for pair in check_reasoning_tags(run.reasoning_tags)]
     content = {key: value for key, value in content.items() if value != {}}
     return {**content, "fingerprint": fingerprint(content)}
+
+
+def _protocol(run: Run, backend: Backend) -> Protocol:
+    """Return the protocol of a run: `tag`, unless another is named or the predictor gets no prompts."""
+    if not backend.prompted:
+        return "prose"
+    return "tag" if run.prompts.protocol == AUTO else cast(Protocol, run.prompts.protocol)
 
 
 def _extracts(run: Run, backend: Backend) -> bool:
@@ -470,12 +492,14 @@ def _plan_task(
 ) -> PlannedTask:
     """Plan a task in one wording."""
     wording = task.variants[number - 1] if number else None
-    prompting = build_prompting(run, task, wording) if backend.prompted else None
+    protocol = _protocol(run, backend)
+    prompting = build_prompting(run, task, wording, protocol) if backend.prompted else None
     form = None
     if _extracts(run, backend):
         own = prompting.form if prompting else task.answer_form
         form = settle_form(own, task.output, wording.words if wording else {})
         form = replace(form, reasoning_tags=check_reasoning_tags(run.reasoning_tags))
+    described = identity["backend"]
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records
     content = {
@@ -502,13 +526,15 @@ def _plan_task(
         wording=wording,
         prompting=prompting,
         form=form,
+        protocol=protocol,
+        is_chat=bool(described.get("chat", described.get("api") == "chat")),
         key=JournalKey(task.name, run.split, number, fingerprint(content), content),
         setting=setting,
         questions=partial(run.selection.questions, run.store, task.name, run.split, rewrite),
     )
 
 
-def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
+def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Protocol = "prose") -> Prompting:
     """Build the prompts of a task in one wording; shots and labels use the same wording.
 
     Raises DecabenchError.
@@ -522,7 +548,8 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
         )
         training = store.examples(task.name, "train")
         shots = select_shots(task, training, evaluated, count, run.options.seed)
-    prompting = make_prompting(task, load_template(run.prompts.template), run.prompts.system, shots)
+    templates = load_template(run.prompts.template)
+    prompting = make_prompting(task, templates, run.prompts.system, shots, protocol)
     if wording is None:
         return prompting
     words = wording.words

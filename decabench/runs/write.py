@@ -28,6 +28,7 @@ from decabench.metrics import METRICS
 from decabench.predictors import Answer
 from decabench.prompts import (
     GivenAnswers,
+    Protocol,
     describe_format,
     extract,
     is_other_label,
@@ -339,7 +340,9 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
     for question in done.planned.questions():
         outcome = done.journal.outcomes.get(question.id)
         if isinstance(outcome, Answer):
-            line = make_line(question, outcome, done.planned.form, done.planned.wording)
+            planned = done.planned
+            is_opened = planned.protocol == "tag" and not planned.is_chat
+            line = make_line(question, outcome, planned.form, planned.wording, planned.protocol, is_opened)
             _count_form(done, question, outcome, line)
             answers[question.id] = line["answer"]
             yield line
@@ -355,24 +358,26 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     is_empty = not line["answer"].strip()
+    is_silent = bool({"reasoning-only", "cut-in-reasoning"}.intersection(rules))
+    is_unparseable = rules[-1] == "unparseable" and not is_silent
     if answer.finish == "refused" or rules[-1] == "refused":
         tally.refused += 1
     elif "tool-call" in rules:
         tally.tool_calls += 1
+    elif is_unparseable:
+        tally.unparseable += 1
     elif is_empty:
         tally.empty += 1
         has_reasoned = bool(answer.reasoning) or "reasoning" in rules
         is_cut = answer.finish == "length"  # a server may not return the stop text
         tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
         tally.only_reasoning += has_reasoned and not is_cut
-    elif rules[-1] == "unparseable":
-        tally.unparseable += 1
     if (served := answer.served_by) and served not in tally.served_by and len(tally.served_by) < _MOST_SERVED:
         tally.served_by.append(served)
     output = done.planned.task.output
     if is_other_label(line["answer"], output, question.question):
         tally.other_label += 1
-        if not is_empty:
+        if is_unparseable or not is_empty:
             tally.other_label_example = tally.other_label_example or _explain_label(done, question, answer)
 
 
@@ -391,7 +396,12 @@ def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
 
 
 def make_line(
-    question: Question, answer: Answer, form: AnswerForm | None = None, wording: Variant | None = None
+    question: Question,
+    answer: Answer,
+    form: AnswerForm | None = None,
+    wording: Variant | None = None,
+    protocol: Protocol = "prose",
+    is_opened: bool = False,
 ) -> dict[str, Any]:
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
@@ -404,7 +414,9 @@ def make_line(
     elif form is not None and answer.reasoning and not answer.text.strip():
         rules = [silent_rule(answer.finish)]
     elif form is not None:
-        extracted = extract(answer.text, form, question.question, answer.finish, question.context)
+        extracted = extract(
+            answer.text, form, question.question, answer.finish, question.context, protocol, is_opened
+        )
         text, rules = extracted.answer, [extracted.rule]
     if wording is not None and wording.labels:
         relabelled = wording.relabel(text)

@@ -9,7 +9,7 @@ import pytest
 
 from decabench.predictors.protocol import ModelOptions
 from decabench.runs import plan as planning
-from decabench.runs.plan import Run, plan_run
+from decabench.runs.plan import Prompts, Run, plan_run
 from decabench.runs.write import occupied_by, run_plan
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -22,7 +22,13 @@ def test_texts_of_an_earlier_version_are_extracted_again(
     with serving(lambda seen: chat("positive\n\nReview: A bore.\nAnswer: negative")) as server:
         options = ModelOptions(model="m", retries=0)
         run = Run(
-            f"openai:{server.url}", [TASKS["sst"]], "validation", tmp_path / "s", Store(home), options=options
+            f"openai:{server.url}",
+            [TASKS["sst"]],
+            "validation",
+            tmp_path / "s",
+            Store(home),
+            options=options,
+            prompts=Prompts(protocol="prose"),
         )
         monkeypatch.setattr(planning, "EXTRACTION_VERSION", 1)
         run_plan(plan_run(run))
