@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .base import (
     Item,
@@ -50,8 +49,7 @@ _Condition = tuple[Any, ...]
 """(column, operator, value); shorter or longer only if a text was misread."""
 
 
-@dataclass(frozen=True)
-class LogicalForm:
+class LogicalForm(NamedTuple):
     """A WikiSQL query."""
 
     select: int | None
@@ -107,16 +105,16 @@ def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | N
 
 def _find_column(name: str, names: Sequence[str]) -> int | None:
     """Return the index of the column of that name, the last of several."""
-    return max((index for index, other in enumerate(names) if other == name), default=None)
+    return len(names) - 1 - names[::-1].index(name) if name in names else None
 
 
 def _read_conditions(text: str, names: Sequence[str]) -> tuple[_Condition, ...]:
     marked = f" {text} "
     longest_first = sorted(enumerate(names), key=lambda column: len(column[1]), reverse=True)
     for index, name in longest_first:
-        marked = marked.replace(f" {name} ", f" Col{index} ")
-    for index, operator in enumerate(OPERATORS):
-        marked = " ".join(f"Cond{index}" if word == operator else word for word in marked.split())
+        if name in marked:
+            marked = marked.replace(f" {name} ", f" Col{index} ")
+    marked = " ".join([_MARKS.get(word, word) for word in marked.split()])
     pieces = [piece for piece in _COLUMN_AND_OPERATOR.split(marked) if piece.strip()]
     read = []
     for heads, values in zip_longest(pieces[::2], pieces[1::2]):
@@ -126,12 +124,17 @@ def _read_conditions(text: str, names: Sequence[str]) -> tuple[_Condition, ...]:
     return tuple(read)
 
 
+_MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
+
+
 def _read_value(text: str, names: Sequence[str]) -> str:
     """Read a value: without the `and` that ends it, marks turned back into the text that they replaced."""
     words = text.split()
     if words[-1] == "and":
         words.pop()
-    value = " ".join(_unmark(word, "Col", names) for word in words)
+    if "Col" in text:
+        words = [_unmark(word, "Col", names) for word in words]
+    value = " ".join(words)
     if "Cond" not in value:
         return value
     return " ".join(_unmark(word, "Cond", OPERATORS) for word in value.split())
@@ -210,13 +213,33 @@ _SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 
 
 def _row(prediction: str, reference: Reference) -> Row:
-    gold = LogicalForm.from_sql(_require(reference, "sql"))
-    predicted = parse_query(prediction, _require(reference, "header"))
+    gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
+    is_possible = reference.meta.get("rows") or _has_parts(prediction, header, gold)
+    predicted = parse_query(prediction, header) if is_possible else None
     same = predicted == gold
-    unordered = predicted is not None and predicted.equals_unordered(gold)
-    same_text = prediction.lower().split() == reference.answers[0].lower().split()
+    unordered = same or (predicted is not None and predicted.equals_unordered(gold))
+    corrected = same or _is_same_text(prediction, reference)
     executed, right = _execute(predicted, gold, reference.meta)
-    return tuple(map(float, (1, same, unordered, same or same_text, executed, right)))
+    return (1.0, float(same), float(unordered), float(corrected), float(executed), float(right))
+
+
+def _has_parts(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
+    """Return whether a query has the columns and values of the gold form. Reading it takes far longer."""
+    line = _on_one_line(text)
+    return _has_columns(line, header, gold) and all(
+        _on_one_line(value) in line for _, _, value in gold.conditions
+    )
+
+
+def _has_columns(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
+    columns = (gold.select, *(column for column, _, _ in gold.conditions))
+    return all(
+        _on_one_line(header[at]) in line for at in columns if isinstance(at, int) and 0 <= at < len(header)
+    )
+
+
+def _is_same_text(prediction: str, reference: Reference) -> bool:
+    return _on_one_line(prediction) == _on_one_line(reference.answers[0])
 
 
 def _require(reference: Reference, key: str) -> Any:
@@ -275,6 +298,7 @@ _LONGEST_QUERY = 10_000
 """Characters; queries of WikiSQL have a few hundred at most."""
 _OPENING, _CLOSING = tuple("\"'`["), tuple("\"'`]")
 _QUOTE_PAIRS = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"))
+_QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
 
 
 def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
@@ -396,6 +420,8 @@ def _starts_condition(text: str, start: int, names: Sequence[str]) -> bool:
 def _bare(value: str) -> str:
     """Return a value on one line, without the quotation marks around it."""
     text = _on_one_line(value)
+    if not text.startswith(_QUOTES):
+        return text
     for start, end in _QUOTE_PAIRS:
         inner = text[len(start) : len(text) - len(end)].strip()
         if inner and text.startswith(start) and text.endswith(end):
@@ -406,25 +432,19 @@ def _bare(value: str) -> str:
 def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
     """Return whether a query reads as the gold form. One that lacks a gold column or value is not parsed."""
     line = _on_one_line(text)
+    if not _has_columns(line, header, gold):
+        return False
+    if _has_parts(text, header, gold) and parse_query(text, header) == gold:
+        return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
-    columns = (gold.select, *(column for column, _, _ in bare))
-    parts = [_on_one_line(header[at]) for at in columns if isinstance(at, int) and 0 <= at < len(header)]
-    if "''" not in line:  # which stands for one quotation mark of a value
-        parts += (value for _, _, value in bare)
-    return all(part in line for part in parts) and read_normalised(text, header) == replace(
-        gold, conditions=bare
-    )
+    if "''" not in line and not all(value in line for _, _, value in bare):  # two stand for one of a value
+        return False
+    return read_normalised(text, header) == gold._replace(conditions=bare)
 
 
 def _normalised_row(prediction: str, reference: Reference) -> Row:
-    gold = LogicalForm.from_sql(_require(reference, "sql"))
-    header = _require(reference, "header")
-    same = (
-        prediction.lower().split() == reference.answers[0].lower().split()
-        or parse_query(prediction, header) == gold
-        or _is_same_normalised(prediction, header, gold)
-    )
-    return (1.0, float(same))
+    gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
+    return (1.0, float(_is_same_text(prediction, reference) or _is_same_normalised(prediction, header, gold)))
 
 
 def _find_normalised_fault(reference: Reference) -> str:

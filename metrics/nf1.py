@@ -62,9 +62,10 @@ def _row(prediction: str, reference: Reference) -> Row:
     lowered, normalized = prediction.lower(), normalize(prediction)
     answers = dict.fromkeys(reference.answers)  # those of several persons are often the same
     gold = [normalize(answer) for answer in answers]
-    best = max([token_f1(normalized, answer) for answer in gold])
-    same = float(lowered in [answer.lower() for answer in answers])
     normalized_same = float(normalized in gold)
+    is_best = normalized_same and normalized
+    best = 1.0 if is_best else max([token_f1(normalized, answer) for answer in gold])
+    same = float(lowered in [answer.lower() for answer in answers])
     empty_match = normalized_same if normalized == "" else best
     return (1.0, best, empty_match, same, normalized_same)
 

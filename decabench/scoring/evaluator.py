@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -59,6 +60,7 @@ from decabench.scoring.significance import Sample, score_interval, total_interva
 from decabench.scoring.task_results import (
     Job,
     ScoringOptions,
+    collector_paused,
     find_metric,
     ids_of,
     score_job,
@@ -231,7 +233,11 @@ def score_submission(
         ledger = Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
-        with worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool:
+        is_ours = all(job.scored.key for job in jobs)  # metrics of other packages may make cycles
+        with (
+            worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool,
+            collector_paused() if is_ours else nullcontext(),
+        ):
             found |= {job.task.name: score_job(job, pool, ledger) for job in jobs}
         scored = {name: each for name, each in found.items() if each is not None}
         description = opened.info.described()
@@ -498,11 +504,12 @@ def write_results(
         earlier = _set_aside(folder / "results.json", results, answered)
         write_statistics(folder, scored)
         known = known_to(opened, options)
-        for name, found in scored.items():
-            if found.sample is not None and not found.hidden:
-                save_examples(folder, *make_examples(opened, known[name], found, options))
-            else:
-                remove_file(examples_path(folder, name))
+        with collector_paused():
+            for name, found in scored.items():
+                if found.sample is not None and not found.hidden:
+                    save_examples(folder, *make_examples(opened, known[name], found, options))
+                else:
+                    remove_file(examples_path(folder, name))
     return WrittenResults(write_results_file(folder, results), earlier)
 
 

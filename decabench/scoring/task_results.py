@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import time
@@ -59,6 +60,7 @@ __all__ = [
     "Job",
     "ScoringOptions",
     "TaskScores",
+    "collector_paused",
     "context_ceiling",
     "count_answers",
     "count_other_forms",
@@ -542,6 +544,18 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         return
     with process_pool(jobs) as pool:
         yield pool
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector, which would look at every example many times and find no garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def ids_of(references: Sequence[Item]) -> list[str]:
