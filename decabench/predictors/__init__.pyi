@@ -2,8 +2,10 @@ from .baselines import OracleSetting as OracleSetting
 from .baselines import majority as majority
 from .baselines import most_frequent_tag as most_frequent_tag
 from .baselines import oracle as oracle
+from .protocol import CHOICES_BY as CHOICES_BY
 from .protocol import Answer as Answer
 from .protocol import Backend as Backend
+from .protocol import Choice as Choice
 from .protocol import Failure as Failure
 from .protocol import Header as Header
 from .protocol import ModelOptions as ModelOptions
@@ -14,6 +16,7 @@ from .protocol import PredictorFactory as PredictorFactory
 from .protocol import Setting as Setting
 from .protocol import StreamingPredictor as StreamingPredictor
 from .protocol import answer_from as answer_from
+from .protocol import best_choice as best_choice
 from .protocol import check_ranges as check_ranges
 from .protocol import option as option
 from .protocol import storable_outcome as storable_outcome

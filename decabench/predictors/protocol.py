@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
 __all__ = [
+    "CHOICES_BY",
     "OMITTED",
     "Answer",
     "Backend",
+    "Choice",
     "Failure",
     "Finish",
     "Header",
@@ -40,6 +42,7 @@ __all__ = [
     "StreamingPredictor",
     "answer_from",
     "before_stops",
+    "best_choice",
     "check_ranges",
     "chosen_device",
     "gpus_for",
@@ -52,6 +55,41 @@ __all__ = [
 
 Finish = Literal["stop", "length", "refused"]
 """Why an answer ended: normally, at the limit of new tokens, or because the model or its server declined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A label and its likelihood as an answer."""
+
+    label: str
+    """The label."""
+    total: float
+    """The log-likelihood of its tokens after the prompt."""
+    tokens: int
+    """The number of its tokens."""
+    alone: float | None = None
+    """Its log-likelihood without the prompt; None if it is not known."""
+
+    def score(self, by: str = "sum") -> float:
+        """Return the sum, or the sum per character, per token, or beyond that of the label alone."""
+        match by:
+            case "characters":
+                return self.total / max(1, len(self.label))
+            case "tokens":
+                return self.total / max(1, self.tokens)
+            case "unconditional":
+                return self.total - (self.alone or 0.0)
+            case _:
+                return self.total
+
+
+CHOICES_BY = ("sum", "characters", "tokens", "unconditional")
+"""The scores that can decide between labels."""
+
+
+def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
+    """Return the label with the highest score, the first of several."""
+    return max(choices, key=lambda choice: choice.score(by)).label
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +110,8 @@ class Answer:
     """The model's reasoning, if it arrived separately from the text; shortened when it is stored."""
     served_by: str | None = None
     """The model that answered, according to the server, and its system fingerprint."""
+    choices: tuple[Choice, ...] = ()
+    """The labels with their likelihoods, of which the text is the likeliest; empty if the text was generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +250,25 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     details, faults = read_details(given)
     if faults:
         raise ValueError(faults[0])
+    details["choices"] = _read_choices(record.get("choices", ()))
     reasoning, served_by = record.get("reasoning"), record.get("served_by")
     if isinstance(reasoning, str) and reasoning.strip():
         details["reasoning"] = well_formed(_middle_cut(reasoning))
     if isinstance(served_by, str) and served_by.strip():
         details["served_by"] = excerpt(well_formed(served_by), _SERVED_LENGTH)
     return Answer(text, **details)
+
+
+def _read_choices(value: Any) -> tuple[Choice, ...]:
+    """Read the choices of an answer or, as a journal has them, lists of a choice's fields. Raises ValueError."""
+    found = []
+    for each in value:
+        choice = each if isinstance(each, Choice) else Choice(*each)
+        numbers = (choice.total, choice.alone if choice.alone is not None else 0.0)
+        if not isinstance(choice.label, str) or not all(map(math.isfinite, numbers)):
+            raise ValueError(f"the likelihood of a choice must be a finite number, not {_shown(each)}")
+        found.append(choice)
+    return tuple(found)
 
 
 def _middle_cut(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from decabench.errors import DecabenchError
 from decabench.prompts.extraction import Protocol
+from decabench.prompts.labels import labels_for
 from decabench.prompts.shots import Shot
 from decabench.prompts.tagged import CLOSING, OPENING, TAG_REQUEST
 from decabench.prompts.templates import TemplateSet, describe_template, sha256_of
@@ -80,6 +81,15 @@ class Prompting:
         request = TAG_REQUEST if self._is_tagged else ""
         return " ".join(filter(None, (self.template.instruction, request)))
 
+    @property
+    def gap(self) -> str:
+        """The space between a prompt as plain text and its answer."""
+        return " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
+
+    def labels(self, question: Question) -> tuple[str, ...]:
+        """Return the labels that may answer a question."""
+        return labels_for(self.form, question.question)
+
     def _shown(self, shot: Shot) -> str:
         """Return the answer of a worked example as a model is to write it."""
         shown = self.template.shown(shot.context, shot.answer)
@@ -123,7 +133,7 @@ class Prompting:
 
     def text(self, question: Question, context: str | None = None) -> str:
         """Return one plain text, for models without a chat template; the answer continues it, in an open tag."""
-        space = " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
+        space = self.gap
         shots = [
             self.template.layout(shot.question, shot.context) + space + self._shown(shot)
             for shot in self.shots

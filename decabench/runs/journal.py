@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -206,6 +206,8 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
         record["reasoning"] = outcome.reasoning
     if outcome.served_by is not None:
         record["served_by"] = outcome.served_by
+    if outcome.choices:
+        record["choices"] = [astuple(choice) for choice in outcome.choices]
     return record
 
 

@@ -14,6 +14,7 @@ import decabench
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import fingerprint, read_errors
 from decabench.predictors import (
+    CHOICES_BY,
     Backend,
     ModelOptions,
     OptionInfo,
@@ -40,6 +41,7 @@ from decabench.runs.journal import JournalKey
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import (
     AnswerForm,
+    Label,
     Question,
     Store,
     Task,
@@ -177,10 +179,17 @@ class Prompts:
     )
     protocol: str = option(
         AUTO,
-        "How to ask for an answer: tag asks for <answer>…</answer>; prose searches the text for the answer.",
+        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; prose searches "
+        "the text. auto is tag, which other tasks than labels fall back to.",
         section=PROMPTS,
         choices=(AUTO, *get_args(Protocol)),
-        unset="tag",
+    )
+    choices_by: str = option(
+        "sum",
+        "Score that decides with --protocol choices: the label's log-likelihood, per character, per token, or beyond "
+        "that of the label alone.",
+        section=PROMPTS,
+        choices=CHOICES_BY,
     )
 
     def __post_init__(self) -> None:
@@ -470,6 +479,8 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
         content["extraction"] = EXTRACTION_VERSION
         if (protocol := _protocol(run, backend)) != "prose":
             content["protocol"] = protocol
+            if protocol == "choices":
+                content["choices_by"] = run.prompts.choices_by
         if run.reasoning_tags:
             content["reasoning_tags"] = [list(pair) for pair in check_reasoning_tags(run.reasoning_tags)]
     content = {key: value for key, value in content.items() if value != {}}
@@ -480,7 +491,12 @@ def _protocol(run: Run, backend: Backend) -> Protocol:
     """Return the protocol of a run: `tag`, unless another is named or the predictor gets no prompts."""
     if not backend.prompted:
         return "prose"
-    return "tag" if run.prompts.protocol == AUTO else cast(Protocol, run.prompts.protocol)
+    asked = "tag" if run.prompts.protocol == AUTO else run.prompts.protocol
+    if asked not in ("tag", "prose") and asked not in getattr(backend, "protocols", ()):
+        raise DecabenchError(
+            f"{run.predictor} cannot use the protocol {asked}: see docs/prompts.md for what it needs, or use tag."
+        )
+    return cast(Protocol, asked)
 
 
 def _extracts(run: Run, backend: Backend) -> bool:
@@ -493,12 +509,17 @@ def _plan_task(
     """Plan a task in one wording."""
     wording = task.variants[number - 1] if number else None
     protocol = _protocol(run, backend)
+    if protocol == "choices" and not isinstance(task.output, Label):
+        protocol = "tag"
     prompting = build_prompting(run, task, wording, protocol) if backend.prompted else None
     form = None
     if _extracts(run, backend):
         own = prompting.form if prompting else task.answer_form
         form = settle_form(own, task.output, wording.words if wording else {})
         form = replace(form, reasoning_tags=check_reasoning_tags(run.reasoning_tags))
+    if prompting and protocol == "choices":  # the labels in this wording
+        labels = settle_form(prompting.form, task.output, wording.words if wording else {})
+        prompting = replace(prompting, template=replace(prompting.template, form=labels))
     described = identity["backend"]
     records = run.store.records(task.name)
     learns = getattr(backend, "learns", False) and "train" in records

@@ -5,6 +5,7 @@ So a submission is never half-written, and an interrupted run gives the same sub
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import warnings
@@ -25,7 +26,7 @@ from decabench.files import (
     sweep_temporary,
 )
 from decabench.metrics import METRICS
-from decabench.predictors import Answer
+from decabench.predictors import CHOICES_BY, Answer, Choice, best_choice
 from decabench.prompts import (
     GivenAnswers,
     Protocol,
@@ -295,7 +296,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
         for done in answered:
             number = _folder_number(run, done.planned)
             folder = half / VARIANTS / str(number) if number else half
-            lines = {(done.planned.task.name, run.split): _lines(done)}
+            lines = {(done.planned.task.name, run.split): _lines(done, run.prompts.choices_by)}
             write_predictions(folder, lines, compress=run.compress)
         info = _info(plan, answered, kept)
         with atomic_file(half / METADATA_NAME) as file:
@@ -334,7 +335,7 @@ def _folder_number(run: Run, planned: PlannedTask) -> int:
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
-def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
+def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each example with an answer, in the order of the data. A failure has no line."""
     answers: dict[str, str] = {}
     for question in done.planned.questions():
@@ -342,7 +343,15 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
         if isinstance(outcome, Answer):
             planned = done.planned
             is_opened = planned.protocol == "tag" and not planned.is_chat
-            line = make_line(question, outcome, planned.form, planned.wording, planned.protocol, is_opened)
+            line = make_line(
+                question,
+                outcome,
+                planned.form,
+                planned.wording,
+                planned.protocol,
+                is_opened,
+                choices_by,
+            )
             _count_form(done, question, outcome, line)
             answers[question.id] = line["answer"]
             yield line
@@ -402,6 +411,7 @@ def make_line(
     wording: Variant | None = None,
     protocol: Protocol = "prose",
     is_opened: bool = False,
+    choices_by: str = "sum",
 ) -> dict[str, Any]:
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
@@ -409,7 +419,9 @@ def make_line(
     A refused answer is empty, because a filter may stop a text after a word that would be right.
     """
     text, rules = answer.text, []
-    if answer.finish == "refused":
+    if answer.choices:
+        text, rules = best_choice(answer.choices, choices_by), ["choices"]
+    elif answer.finish == "refused":
         text, rules = "", ["refused"]
     elif form is not None and answer.reasoning and not answer.text.strip():
         rules = [silent_rule(answer.finish)]
@@ -432,9 +444,25 @@ def make_line(
         line["finish"] = answer.finish
     if answer.context_kept is not None:
         line["context_kept"] = list(answer.context_kept)
+    if answer.choices:
+        line["choices"] = _scored(answer.choices, choices_by, wording)
     if answer.reasoning is not None:
         line["reasoning"] = answer.reasoning
     return line
+
+
+def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict[str, dict[str, float]]:
+    """Return each label's probability by the score that decides, and its scores, in the dataset's words."""
+    top = max(choice.score(by) for choice in choices)
+    weights = [math.exp(choice.score(by) - top) for choice in choices]
+    return {
+        wording.relabel(choice.label) if wording else choice.label: {
+            "probability": round(weight / sum(weights), 9),
+            **{name: round(choice.score(name), 6) for name in CHOICES_BY if name != "unconditional"},
+            **({} if choice.alone is None else {"unconditional": round(choice.score("unconditional"), 6)}),
+        }
+        for choice, weight in zip(choices, weights, strict=True)
+    }
 
 
 def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None) -> SubmissionInfo:

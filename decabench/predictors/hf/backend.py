@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
 from decabench.models import check_name, require_device
+from decabench.predictors.hf.choices import ChoiceScorer
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -137,7 +138,7 @@ class HfPredictor:
 
     prompter: Prompter
     """Makes the prompts."""
-    generator: Generator
+    generator: Generator | ChoiceScorer
     """Makes the answers."""
     size: BatchSize
     """The size of the next batch; shared by the tasks of one model."""
@@ -294,6 +295,11 @@ class HfBackend:
 
     prompted = True
 
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols besides `tag` and `prose`: an encoder-decoder has no prompt to continue."""
+        return () if self.facts.is_encoder_decoder else ("choices",)
+
     def describe(self) -> dict[str, Any]:
         """Record the model, its weights, prompting and decoding, but no path."""
         options, facts = self.options, self.facts
@@ -386,6 +392,8 @@ class HfBackend:
         taken = 0 if loaded.is_encoder_decoder else decoding.max_new_tokens
         budget = room(facts.positions, facts.advised, options.max_prompt_tokens, taken)
         prompter = Prompter(loaded.tokenizer, prompting, chat, budget)
+        if prompting.protocol == "choices":
+            return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
         return HfPredictor(prompter, Generator(loaded, decoding, self._watchful), size)
 
 

@@ -115,8 +115,13 @@ class Prompter:
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
         """Make one prompt for each question, or a Failure if it would not fit even without its context."""
         # Tokenizing all texts together is several times faster.
-        all_ids = self._tokenize([self._text(question, None) for question in questions])
+        all_ids = self.tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
+
+    def text_of(self, prompt: Prompt) -> str:
+        """Return the text of a prompt."""
+        context = None if prompt.kept is None else prompt.question.context[slice(*prompt.kept)]
+        return self._text(prompt.question, context)
 
     def count(self, question: Question) -> int:
         """Count the tokens of the whole prompt."""
@@ -135,9 +140,10 @@ class Prompter:
         return Prompt(question, self._ids(question, shown), kept)
 
     def _ids(self, question: Question, context: str | None) -> Sequence[int]:
-        return self._tokenize([self._text(question, context)])[0]
+        return self.tokenize([self._text(question, context)])[0]
 
-    def _tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+    def tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return the tokens of each text, with the special tokens that a prompt begins with."""
         # A chat template writes the special tokens into the text; a second beginning would be wrong. Truncation is
         # off, whatever the tokenizer was saved with: only `fit` cuts, and records it.
         found: Sequence[Sequence[int]] = self.tokenizer(
