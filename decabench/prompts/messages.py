@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from decabench.errors import DecabenchError
+from decabench.prompts.enforced import answer_schema, json_request, write_json
 from decabench.prompts.extraction import Protocol
 from decabench.prompts.labels import labels_for
 from decabench.prompts.shots import Shot
@@ -64,7 +65,9 @@ class Prompting:
     @property
     def max_new_tokens(self) -> int:
         """The maximum number of tokens in an answer."""
-        return (self.template.max_new_tokens or Text().max_tokens) + (_TAG_TOKENS if self._is_tagged else 0)
+        return (self.template.max_new_tokens or Text().max_tokens) + (
+            _TAG_TOKENS if self.protocol in ("tag", "json") else 0
+        )
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -76,9 +79,17 @@ class Prompting:
         return self.protocol == "tag"
 
     @property
+    def _is_json(self) -> bool:
+        return self.protocol == "json"
+
+    def schema(self, question: Question, context: str) -> dict[str, Any]:
+        """Return the JSON schema of the answer to a question."""
+        return answer_schema(self.form, self.labels(question), context)
+
+    @property
     def _instruction(self) -> str:
         """The text before the first example, with the request for the tag."""
-        request = TAG_REQUEST if self._is_tagged else ""
+        request = TAG_REQUEST if self._is_tagged else json_request(self.form.kind) if self._is_json else ""
         return " ".join(filter(None, (self.template.instruction, request)))
 
     @property
@@ -88,10 +99,12 @@ class Prompting:
 
     def labels(self, question: Question) -> tuple[str, ...]:
         """Return the labels that may answer a question."""
-        return labels_for(self.form, question.question)
+        return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:
         """Return the answer of a worked example as a model is to write it."""
+        if self._is_json:
+            return write_json(shot.answer, self.form.kind)
         shown = self.template.shown(shot.context, shot.answer)
         return f"{OPENING}{shown}{CLOSING}" if self._is_tagged else shown
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from decabench.prompts.clutter import is_refusal, lines_of, unwrapped
+from decabench.prompts.enforced import read_json
 from decabench.prompts.labels import labels_for, match_label
 from decabench.prompts.sequences import find_items
 from decabench.tasks import AnswerForm
@@ -31,9 +32,13 @@ def read_tagged(
 ) -> tuple[str, str]:
     """Return the answer in a text without reasoning, and the rule that found it.
 
-    The last complete tag counts. A tag that a finished text leaves open ends with the text. If the prompt
-    ended in an opening tag (`is_opened`), the text continues it.
+    JSON in the task's schema counts as such. The last complete tag counts. A tag that a finished text leaves open ends
+    with the text. If the prompt ended in an opening tag (`is_opened`), the text continues it.
     """
+    if (value := read_json(text, form.kind)) is not None:
+        is_list = form.kind in ("tags", "tree", "state")
+        answer = value if is_list else _answer_in(bare(value), form, question, context, is_tagged=True)
+        return (answer, "json") if answer else ("", "json+unparseable")
     if is_opened and OPENING not in text.casefold():
         text = f"{OPENING}{text}"
     found = [inner for inner in _COMPLETE.findall(text) if not _PLACEHOLDER.fullmatch(inner)]

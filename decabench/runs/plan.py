@@ -179,8 +179,8 @@ class Prompts:
     )
     protocol: str = option(
         AUTO,
-        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; prose searches "
-        "the text. auto is tag, which other tasks than labels fall back to.",
+        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; json has the "
+        "server enforce a schema; prose searches the text. auto is tag, which other tasks than labels fall back to.",
         section=PROMPTS,
         choices=(AUTO, *get_args(Protocol)),
     )
@@ -517,7 +517,7 @@ def _plan_task(
         own = prompting.form if prompting else task.answer_form
         form = settle_form(own, task.output, wording.words if wording else {})
         form = replace(form, reasoning_tags=check_reasoning_tags(run.reasoning_tags))
-    if prompting and protocol == "choices":  # the labels in this wording
+    if prompting and protocol in ("choices", "json"):  # the labels in this wording
         labels = settle_form(prompting.form, task.output, wording.words if wording else {})
         prompting = replace(prompting, template=replace(prompting.template, form=labels))
     described = identity["backend"]

@@ -342,7 +342,7 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
         outcome = done.journal.outcomes.get(question.id)
         if isinstance(outcome, Answer):
             planned = done.planned
-            is_opened = planned.protocol == "tag" and not planned.is_chat
+            is_opened = planned.protocol in ("tag", "choices") and not planned.is_chat
             line = make_line(
                 question,
                 outcome,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
 from decabench.models import check_name, require_device
-from decabench.predictors.hf.choices import ChoiceScorer
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -27,6 +26,7 @@ from decabench.predictors.hf.generation import (
     is_no_memory,
     room,
 )
+from decabench.predictors.hf.likelihood import ChoiceScorer
 from decabench.predictors.hf.weights import (
     SANE,
     Loaded,

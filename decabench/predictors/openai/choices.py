@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from decabench.predictors.protocol import Answer, Finish
+from decabench.predictors.protocol import Answer, Choice, Finish, best_choice
 from decabench.text import well_formed
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "first_choice",
     "is_same_model",
     "parse_answer",
+    "parse_likelihoods",
     "read_count",
 ]
 
@@ -117,6 +118,49 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
         served_by=" ".join(filter(None, served)) or None,
     )
     return ServedAnswer(answer, model or "", unknown)
+
+
+def parse_likelihoods(
+    content: Mapping[str, Any], labels: Sequence[str], alone: Mapping[str, float]
+) -> ServedAnswer:
+    """Parse the likelihoods of labels at the ends of prompts, which the server repeats with their log-probabilities.
+
+    Raises UnreadableReplyError if the reply lacks the log-probabilities of the texts.
+    """
+    replies = content.get("choices")
+    given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []
+    ordered = {each.get("index", at): each for at, each in enumerate(given)}
+    found = []
+    for at, label in enumerate(labels):
+        values = _label_values(ordered.get(at, {}).get("logprobs"), label)
+        found.append(Choice(label.strip(), sum(values), len(values), alone.get(label.strip())))
+    usage = content.get("usage")
+    prompt_tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+    model = content.get("model") if isinstance(content.get("model"), str) else ""
+    answer = Answer(
+        best_choice(found), "stop", None, prompt_tokens, 0, served_by=model or None, choices=tuple(found)
+    )
+    return ServedAnswer(answer, model or "", "")
+
+
+def _label_values(logprobs: object, label: str) -> list[float]:
+    """Return the log-probabilities of the tokens that end in a label; a token that was generated after it is left out.
+
+    Raises UnreadableReplyError.
+    """
+    record = logprobs if isinstance(logprobs, dict) else {}
+    tokens, values = record.get("tokens"), record.get("token_logprobs")
+    if isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values):
+        for end in (len(tokens) - 1, len(tokens)):
+            begin = end
+            while begin > 0 and len("".join(map(str, tokens[begin:end]))) < len(label):
+                begin -= 1
+            own = values[begin:end]
+            if "".join(map(str, tokens[begin:end])).endswith(label) and all(
+                isinstance(value, int | float) for value in own
+            ):
+                return [float(value) for value in own]
+    raise UnreadableReplyError("its reply has no log-probabilities of the prompt")
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:

@@ -51,6 +51,7 @@ __all__ = [
     "RefusedError",
     "RequestClock",
     "RequestLimits",
+    "UnsupportedError",
     "draw_back_off",
     "parse_retry_after",
 ]
@@ -155,6 +156,10 @@ class RefusedError(Exception):
     """The server refuses this question; a retry would not help."""
 
 
+class UnsupportedError(Exception):
+    """The server does not take, or does not heed, parameters that a request can do without."""
+
+
 class FilteredError(Exception):
     """A content filter of the server stopped this question."""
 
@@ -238,15 +243,24 @@ class Client:
         """Remove the key from an answer, which a server that echoes its input would put on record."""
         return self._key.redact_answer(answer)
 
-    async def ask(self, path: str, body: Mapping[str, Any], max_tokens: int | None) -> ServedAnswer:
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        max_tokens: int | None,
+        parse: Callable[[Mapping[str, Any]], ServedAnswer] = parse_answer,
+        is_optional: bool = False,
+    ) -> ServedAnswer:
         """POST until the reply is an answer, and return it.
+
+        With `is_optional`, a refusal of the request's parameters is an UnsupportedError.
 
         Raises RefusedError, FilteredError, GaveUpError and PromptOverflowError for this question alone, and ModelError
         if all other questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
-                served = parse_answer(await self._content(path, body, max_tokens))
+                served = parse(await self._content(path, body, max_tokens, is_optional))
                 self._compare(served)
                 return served
             except ToolCallError as error:
@@ -321,7 +335,9 @@ class Client:
         what = "no request is sent for" if fault.for_all else "trying again in"
         _log.warning("The server %s; %s %.0f s%s.", fault, what, seconds, why)
 
-    async def _content(self, path: str, body: Mapping[str, Any], max_tokens: int | None) -> dict[str, Any]:
+    async def _content(
+        self, path: str, body: Mapping[str, Any], max_tokens: int | None, is_optional: bool = False
+    ) -> dict[str, Any]:
         """Return the JSON object of a reply that is not an error."""
         name = self._limit_name
         sent = dict(body) if max_tokens is None else {**body, name: max_tokens}
@@ -344,6 +360,8 @@ class Client:
                 for_all = str(reply.error.get("code")) == "429"
                 raise _RetryableError(f"answered with an error: {said}", for_all=for_all)
             return reply.content
+        if is_optional and reply.status in (400, 422, 501):
+            raise UnsupportedError(said)
         if reason := await self._reason_to_stop(reply, path, said, sent):
             self._stopped = reason
             raise ModelError(reason)

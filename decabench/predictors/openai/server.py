@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
+from decabench.predictors.openai.choices import ServedAnswer, UnreadableReplyError, parse_likelihoods
 from decabench.predictors.openai.client import (
     Client,
     FilteredError,
@@ -22,6 +23,7 @@ from decabench.predictors.openai.client import (
     RefusedError,
     RequestClock,
     RequestLimits,
+    UnsupportedError,
 )
 from decabench.predictors.openai.keys import read_key
 from decabench.predictors.openai.replies import Overflow
@@ -151,6 +153,20 @@ def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
     return is_nothing and any(not end.strip() for end in body.get("stop", ()))
 
 
+_WAYS = {"choices": ("echo",), "json": ("response_format", "structured_outputs", "guided_json")}
+"""The ways to have a protocol enforced. echo: vLLM and llama-cpp-python give the log-probabilities of the prompt.
+response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. structured_outputs: vLLM from 0.12; guided_json: before it.
+"""
+
+
+def _enforcing(way: str, schema: Mapping[str, Any], is_strict: bool) -> dict[str, Any]:
+    """Return the parameters that have a server enforce a JSON schema."""
+    if way == "response_format":
+        named = {"name": "answer", "schema": schema, "strict": is_strict}
+        return {way: {"type": "json_schema", "json_schema": named}}
+    return {way: {"json": schema} if way == "structured_outputs" else schema}
+
+
 def _asks_chat(options: ModelOptions) -> bool:
     """Return whether to use the chat API: always, unless completions are chosen."""
     return options.api != "completions"
@@ -168,6 +184,11 @@ class OpenAIBackend:
     """The clock for waits."""
 
     prompted = True
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols besides `tag` and `prose`: labels are scored as completions."""
+        return ("json",) if _asks_chat(self.options) else ("json", "choices")
 
     def describe(self) -> dict[str, Any]:
         """Record the server, the model and how it decodes."""
@@ -213,7 +234,8 @@ class OpenAIBackend:
         def make(setting: Setting) -> OpenAIPredictor:
             if setting.prompting is None:
                 raise DecabenchError(f"openai: needs a prompt, but {setting.task.name} has none.")
-            return OpenAIPredictor(client, loop, setting.prompting, options, 2 * limits.concurrency)
+            ways = _WAYS.get(setting.prompting.protocol, ())
+            return OpenAIPredictor(client, loop, setting.prompting, options, 2 * limits.concurrency, [*ways])
 
         with LoopThread() as loop:
             try:
@@ -236,6 +258,12 @@ class OpenAIPredictor:
     """The API, how to decode, and the longest prompt as the server counts it."""
     window: int
     """Questions in progress: those in flight, and the same number waiting for a turn or another try."""
+    ways: list[str] = field(default_factory=list)
+    """The ways to enforce an answer that the server has not refused, in the order in which to try them."""
+    heeded: set[str] = field(default_factory=set)
+    """Those that it has heeded."""
+    alone: dict[str, float] = field(default_factory=dict)
+    """The log-likelihood of each label after the template's `Answer:` alone."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it cancels what is in flight."""
@@ -306,6 +334,66 @@ class OpenAIPredictor:
         return answer if kept is None else replace(answer, context_kept=(0, kept))
 
     async def _ask(self, question: Question, kept: int | None) -> Answer:
+        """Ask in the first way that the server heeds, and without enforcement if it heeds none."""
+        while self.ways:
+            way = self.ways[0]
+            try:
+                answer = await (self._ask_choices if way == "echo" else self._ask_text)(question, kept, way)
+            except UnsupportedError as error:
+                if way in self.heeded:
+                    raise RefusedError(f"The server refused the request: {error}.") from None
+                if way in self.ways:
+                    self.ways.remove(way)
+                    self._say_fallback(way, str(error))
+            else:
+                self.heeded.add(way)
+                return answer
+        if self.prompting.protocol in _WAYS:
+            tagged = replace(self.prompting, protocol="tag")
+            return await replace(self, prompting=tagged)._ask_text(question, kept)
+        return await self._ask_text(question, kept)
+
+    def _say_fallback(self, way: str, reason: str) -> None:
+        """Say once that a protocol gives way to the next."""
+        following = f"{self.ways[0]} is tried" if self.ways else "these questions ask for <answer>…</answer>"
+        self.client.say_once(
+            way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
+        )
+
+    async def _ask_choices(self, question: Question, kept: int | None, way: str) -> Answer:
+        """Have the server score each label after the prompt."""
+        labels = self.prompting.labels(question)
+        if not labels:
+            raise RefusedError("The question names no labels to choose from.")
+        gap = self.prompting.gap
+        prompt = self.prompting.text(question, self._context(question, kept))
+        if new := [label for label in labels if label not in self.alone]:
+            before = self.prompting.template.answer or "Answer:"
+            scored = await self._score(before, gap, new, {})
+            self.alone.update({choice.label: choice.total for choice in scored.choices})
+        return self._redacted(await self._score(prompt, gap, labels, self.alone))
+
+    async def _score(
+        self, prompt: str, gap: str, labels: Sequence[str], alone: Mapping[str, float]
+    ) -> Answer:
+        body = {
+            **parse_json(self.options.body or "{}"),
+            "model": self.client.model,
+            "prompt": [f"{prompt}{gap}{label}" for label in labels],
+            "echo": True,
+            "logprobs": 1,
+            "temperature": 0.0,
+        }
+
+        def parse(content: Mapping[str, Any]) -> ServedAnswer:
+            try:
+                return parse_likelihoods(content, [f"{gap}{label}" for label in labels], alone)
+            except UnreadableReplyError as error:
+                raise UnsupportedError(str(error)) from None
+
+        return (await self.client.ask("/completions", body, 1, parse, is_optional=True)).answer
+
+    async def _ask_text(self, question: Question, kept: int | None, way: str = "") -> Answer:
         context = self._context(question, kept)
         body: dict[str, Any] = {
             **parse_json(self.options.body or "{}"),
@@ -324,9 +412,12 @@ class OpenAIPredictor:
             path, stop = "/completions", self.prompting.stop
         if stop:
             body["stop"] = list(stop)
+        if way:
+            schema = self.prompting.schema(question, context)
+            body.update(_enforcing(way, schema, is_strict=self.prompting.form.kind != "state"))
         for name in self.options.omit:
             body.pop(name, None)
-        answer = await self._send(path, body)
+        answer = await self._send(path, body, is_optional=bool(way))
         if _is_cut_at_once(answer, body):
             # This model's answer follows an empty line, which ends the answers of other models.
             self.client.say_once(
@@ -355,14 +446,17 @@ class OpenAIPredictor:
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
-    async def _send(self, path: str, body: dict[str, Any]) -> Answer:
+    async def _send(self, path: str, body: dict[str, Any], is_optional: bool = False) -> Answer:
         """Send a request with this body. The key, which the server may echo, is removed from the reply."""
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
         try:
-            answer = (await self.client.ask(path, body, limit)).answer
+            answer = (await self.client.ask(path, body, limit, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once("filter", f"A filter stopped a prompt, which counts as refused: {error}.")
             return Answer("", "refused")
+        return self._redacted(answer)
+
+    def _redacted(self, answer: Answer) -> Answer:
         return replace(
             answer,
             text=self.client.redact(answer.text),

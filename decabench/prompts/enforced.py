@@ -1,0 +1,96 @@
+"""Answers as JSON whose schema a server or a library enforces: `{"answer": "positive"}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from decabench.tasks import AnswerForm, Kind
+
+__all__ = ["answer_schema", "json_request", "read_json", "write_json"]
+
+_SHAPES: Mapping[Kind, str] = {
+    "tags": '{"answer": ["…", "…"]}, with one tag for each word, in order',
+    "tree": '{"answer": ["…", "…"]}, with one head:relation for each word, in order',
+    "number": '{"answer": number}',
+    "state": '{"answer": {"constraints": {"slot": "value"}, "requests": ["slot"]}}',
+}
+
+
+def json_request(kind: Kind) -> str:
+    """Return the sentence of a prompt that asks for JSON."""
+    shape = _SHAPES.get(kind, '{"answer": "…"}')
+    return f"Write the answer as JSON, and nothing else: {shape}."
+
+
+def answer_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
+    """Return the JSON schema of an answer to one question, whose labels are given."""
+    return _object({"answer": _value_schema(form, labels, len(context.split()))}, ["answer"])
+
+
+def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _value_schema(form: AnswerForm, labels: Sequence[str], words: int) -> dict[str, Any]:
+    text: dict[str, Any] = {"type": "string"}
+    names = {**text, "enum": list(form.labels)} if form.labels else text
+    match form.kind:
+        case "label" if labels:
+            return {**text, "enum": list(labels)}
+        case "number":
+            ends = zip(("minimum", "maximum"), form.scale or (), strict=False)
+            return {"type": "number", **dict(ends)}
+        case "tags" | "tree":
+            item = names if form.kind == "tags" else {**text, "pattern": "^[0-9]+:[A-Za-z:_-]+$"}
+            return {"type": "array", "items": item, "minItems": words, "maxItems": words}
+        case "state":
+            constraints = _object(dict.fromkeys(form.labels, text), ())
+            if not form.labels:
+                constraints = {"type": "object", "additionalProperties": text}
+            parts = {"constraints": constraints, "requests": {"type": "array", "items": names}}
+            return _object(parts, ["constraints", "requests"])
+        case _:
+            return text
+
+
+def write_json(answer: str, kind: Kind) -> str:
+    """Return an answer of a worked example as the model is to write it."""
+    value: Any = answer
+    if kind in ("tags", "tree"):
+        value = answer.split()
+    elif kind == "number":
+        value = json.loads(answer)
+    elif kind == "state":
+        goals, _, requests = ("" if answer == "None" else answer).partition(";")
+        pairs = (item.partition(":") for item in goals.split(",") if item.strip())
+        value = {
+            "constraints": {slot.strip(): text.strip() for slot, _, text in pairs},
+            "requests": [item.strip() for item in requests.split(",") if item.strip()],
+        }
+    return json.dumps({"answer": value}, ensure_ascii=False)
+
+
+def read_json(text: str, kind: Kind) -> str | None:
+    """Return the answer in JSON of the task's schema as a task writes it; None for any other text."""
+    try:
+        value = json.loads(text)["answer"]
+        if kind in ("tags", "tree"):
+            return (
+                " ".join("_".join(str(item).split()) or "_" for item in value)
+                if isinstance(value, list)
+                else None
+            )
+        if kind == "state":
+            goals = ", ".join(f"{slot}: {said}" for slot, said in value["constraints"].items())
+            requests = ", ".join(map(str, value["requests"]))
+            return f"{goals};{' ' * bool(requests)}{requests}" if goals or requests else "None"
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None

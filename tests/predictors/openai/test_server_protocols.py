@@ -1,0 +1,114 @@
+"""Likelihoods and schemas from servers, and the next protocol if a server refuses one."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.predictors.protocol import ModelOptions
+from decabench.runs.plan import Prompts, Run, plan_run
+from decabench.runs.write import run_plan
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+from tests.predictors.openai.openai_server import Say, chat, fault, serving
+
+
+@pytest.fixture
+def run(home, tmp_path):
+    def make(server, protocol, task="sst", **options):
+        given = ModelOptions(model="m", retries=0, concurrency=1, **{"api": "completions", **options})
+        prompts = Prompts(protocol=protocol, choices_by="characters" if protocol == "choices" else "sum")
+        made = Run(
+            f"openai:{server.url}",
+            [TASKS[task]],
+            "validation",
+            tmp_path / "s",
+            Store(home),
+            options=given,
+            prompts=prompts,
+        )
+        run_plan(plan_run(made))
+        lines = (tmp_path / "s" / "predictions" / f"{task}.validation.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines], tomllib.loads(
+            (tmp_path / "s" / "submission.toml").read_text()
+        )
+
+    return make
+
+
+def likelihoods(body):
+    """Echo the prompts as vLLM does: a token a word, -1 for `negative` at the end, and one more token."""
+    made = []
+    for at, prompt in enumerate(body["prompt"]):
+        *words, last = prompt.split(" ")
+        tokens = [words[0], *(f" {word}" for word in words[1:]), f" {last}", " and"]
+        values = [None, *[-2.0] * (len(words) - 1), -1.0 if last == "negative" else -1.5, -9.0]
+        made.append({"index": at, "text": "", "logprobs": {"tokens": tokens, "token_logprobs": values}})
+    return Say({"model": "m", "choices": made[::-1]})
+
+
+def test_the_likeliest_label_is_the_answer_and_all_scores_are_kept(run):
+    with serving(lambda seen: likelihoods(seen.body)) as server:
+        lines, metadata = run(server, "choices")
+    assert {line["answer"] for line in lines} == {"negative"} and {line["rule"] for line in lines} == {
+        "choices"
+    }
+    negative, positive = lines[0]["choices"]["negative"], lines[0]["choices"]["positive"]
+    assert (negative["sum"], positive["sum"], negative["tokens"]) == (-1.0, -1.5, -1.0)
+    assert negative["characters"] == -0.125 and negative["unconditional"] == 0.0
+    assert negative["probability"] + positive["probability"] == pytest.approx(1)
+    predictor = metadata["predictor"]
+    assert (predictor["protocol"], predictor["choices_by"]) == ("choices", "characters")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [fault(400, "Only no echo is supported"), Say({"choices": [{"text": "positive", "logprobs": None}]})],
+)
+def test_a_server_without_likelihoods_is_asked_for_a_tag_and_that_is_said_once(run, refusal, caplog):
+    with serving(
+        lambda seen: (
+            refusal
+            if "echo" in seen.body
+            else Say({"choices": [{"text": "positive</answer>", "finish_reason": "stop"}]})
+        )
+    ) as server:
+        lines, _ = run(server, "choices")
+        asked = [seen.body for seen in server.seen]
+    assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "tag")}
+    assert sum("echo" in body for body in asked) < 4 and asked[-1]["prompt"].endswith("Answer: <answer>")
+    assert sum("does not enforce answers with echo" in text for text in caplog.messages) == 1
+
+
+def test_a_schema_is_sent_and_its_answer_is_read(run):
+    with serving(lambda seen: chat('{"answer": "positive"}')) as server:
+        lines, _ = run(server, "json", api="chat")
+        body = server.seen[0].body
+    assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "json")}
+    schema = body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["answer"]["enum"] == ["negative", "positive"]
+    assert "as JSON" in body["messages"][-1]["content"]
+
+
+def test_a_server_without_schemas_is_asked_in_older_ways_and_then_for_a_tag(run, caplog):
+    refused = fault(400, "Unrecognized request argument supplied")
+    known = ("response_format", "structured_outputs", "guided_json")
+    with serving(
+        lambda seen: (
+            refused if any(name in seen.body for name in known) else chat("<answer>positive</answer>")
+        )
+    ) as server:
+        lines, _ = run(server, "json", api="chat")
+    assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "tag")}
+    assert sum("does not enforce" in text for text in caplog.messages) == 3
+
+
+def test_chats_have_no_likelihoods(run):
+    with (
+        serving(lambda seen: chat("positive")) as server,
+        pytest.raises(DecabenchError, match="protocol choices"),
+    ):
+        run(server, "choices", api="chat")
