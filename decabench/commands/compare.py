@@ -58,6 +58,12 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     metavar="TASK:POINTS",
     help="Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`; may be repeated.",
 )
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="P",
+    help="Let --fail-on-regression ignore a loss whose p-value is P or more, which may be chance.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -73,6 +79,7 @@ def compare(
     flips: int,
     html: Path | None,
     limits: tuple[str, ...],
+    alpha: float | None,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -87,9 +94,11 @@ def compare(
     from decabench.tasks import select_suite
 
     allowed = [_limit(text) for text in limits]
+    if alpha is not None and not allowed:
+        raise click.UsageError("--alpha is for --fail-on-regression TASK:POINTS: give both.")
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
-    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points, alpha))]
     write_json(found.to_json()) if is_set("json") else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
@@ -112,7 +121,7 @@ def _limit(text: str) -> tuple[str, float]:
     return name, limit
 
 
-def _regression(found: Comparison, name: str, points: float) -> str:
+def _regression(found: Comparison, name: str, points: float, alpha: float | None) -> str:
     from decabench.scoring import show_p
 
     totals = {found.suite.total_name.lower(): found.total, "total": found.total} if found.total else {}
@@ -122,7 +131,8 @@ def _regression(found: Comparison, name: str, points: float) -> str:
         raise click.UsageError(
             f"--fail-on-regression names {name!r}, which was not compared: choose from {known}."
         )
-    if compared.gain >= -points:
+    is_chance = alpha is not None and compared.p is not None and compared.p >= alpha
+    if compared.gain >= -points or is_chance:
         return ""
     loss = f"{-compared.gain:.{compared.digits}f} points, more than {points:g} (p {show_p(compared.p)})"
     return f"Regression: on {name}, B is worse by {loss}."
@@ -141,6 +151,8 @@ def _print(found: Comparison) -> None:
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
         out.print(folded(f"Resampled: {'; '.join(units)}."))
+    if sentence := found.describe_subsets():
+        out.print(folded(sentence))
     if (sentence := found.describe_correction()) and not is_set("quiet"):
         out.print(folded(sentence))
     for task, reason in found.not_compared.items():
@@ -182,7 +194,8 @@ def _print_table(out: Console, found: Comparison) -> None:
     rows = [[_name(task, compared), *_cells(compared)] for task, compared in found.tasks.items()]
     if found.total:
         cells = _cells(found.total)
-        rows.append([_name(found.suite.total_name, found.total), *cells[:5], "", "", "", *cells[8:]])
+        name = f"{found.suite.total_name} (partial)" if found.total.of else found.suite.total_name
+        rows.append([_name(name, found.total), *cells[:5], "", "", "", *cells[8:]])
     print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
 
 

@@ -261,6 +261,9 @@ def _total(results: Results) -> str:
     total, suite = results.total, results.suite
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
+    if total.on_subsets is not None:
+        shown = f"{total.on_subsets:.{results.total_digits}f}"
+        return f"{suite.total_name} (partial): {shown} on the answered examples, which is never ranked"
     if not total.tasks:
         return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is completely scored."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"

@@ -243,9 +243,7 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"
         if task.status == "partial":
-            yield f"Partial: {name}: a limited run, left out of totals, rankings and comparisons."
-    if experiment.baselines and _is_limited(done):
-        yield f"Not compared with {', '.join(experiment.baselines)}: limited runs are compared with nothing."
+            yield f"Partial: {name}: a limited run, left out of totals and rankings."
     for fault in done.check.warnings:
         if fault.code == "answer-format":
             yield f"{fault.file}: {fault.message}."
@@ -253,10 +251,6 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
         yield f"The submission has faults: decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):
         yield SAMPLE_NOTE
-
-
-def _is_limited(done: Outcome) -> bool:
-    return any(task.status == "partial" for task in done.results.tasks.values())
 
 
 def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
@@ -271,10 +265,7 @@ def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
     task = next(iter(done.results.tasks))
     yield f"More of these: decabench show {folder} --task {task} --wrong{split}{home}"
     yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
-    if _is_limited(done):
-        limits = " and ".join(f"predict.{name}" for name in ("limit", "ids") if name in experiment.predict)
-        yield f"Compare it: run this again without {limits}, which keeps earlier answers."
-    elif not done.comparisons:
+    if not done.comparisons:
         yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
     if board:
         yield f"Board: {board}"

@@ -468,8 +468,7 @@ def run_experiment(
         track_results(trackers, results, folder)
     comparisons: dict[str, Comparison] = {}
     not_compared: dict[str, str] = {}
-    is_limited = any(task.status == "partial" for task in results.tasks.values())
-    for baseline in () if is_limited else experiment.baselines:
+    for baseline in experiment.baselines:
         say(f"Comparison with {baseline}")
         try:
             comparisons[baseline] = _compare(experiment, baseline, tasks, suite, progress)
@@ -554,7 +553,8 @@ def _plan(
 ) -> Plan:
     """Plan the run of the model, or of a baseline on the same examples."""
     given = {} if predictor else dict(experiment.predict)
-    chosen = {each.name: experiment.predict.get(each.name) for each in fields(Selection)}
+    names = {each.name for each in fields(Selection)}
+    chosen = {name: value for name, value in experiment.predict.items() if name in names}
     parts: dict[str, Any] = {}
     for name, owner in {"prompts": Prompts, "options": ModelOptions}.items():
         own = {each.name for each in fields(owner)} & given.keys()
@@ -568,7 +568,7 @@ def _plan(
             Store(home_folder(experiment.home)),
             selection=Selection(**chosen),
             **parts,
-            **{name: value for name, value in given.items() if name not in chosen},
+            **{name: value for name, value in given.items() if name not in names},
         )
     )
 

@@ -103,9 +103,25 @@ class Selection:
         metavar="FILE",
         parse=read_ids,
     )
+    sample: int | None = option(
+        None,
+        "About N examples of each task, drawn at random in whole units, such as paragraphs or dialogues.",
+        section=QUESTIONS,
+        metavar="N",
+        at_least=1,
+    )
+    sample_seed: int = option(
+        0, "Seed of --sample. The same seed draws the same examples for every model.", section=QUESTIONS
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.sample is None and self.sample_seed:
+            raise DecabenchError("--sample-seed is for --sample N: give both.")
+        if self.sample is not None and self.limit is not None:
+            raise DecabenchError(
+                "--limit takes the first examples and --sample random ones: choose one of the two."
+            )
 
     def __str__(self) -> str:
         """`limit 100`, or the number of ids and a digest of the list, as a submission records it."""
@@ -115,26 +131,49 @@ class Selection:
             parts.append(f"{len(self.ids)} ids, sha256:{digest}")
         if self.limit is not None:
             parts.append(f"limit {self.limit}")
+        if self.sample is not None:
+            parts.append(f"sample {self.sample}, seed {self.sample_seed}")
         return ", ".join(parts)
 
     def describe(self, of_each: bool = False) -> str:
         """Describe the selected examples in words: `the first 100 examples`; `of_each` for those of several tasks."""
         each = " of each task" if of_each else ""
-        if self.ids is None:
-            return "all examples" if self.limit is None else f"the first {_examples(self.limit)}{each}"
-        if self.limit is None:
-            return "the examples in --ids"
-        return f"the first {_examples(self.limit)}{each} in --ids"
+        if self.sample is not None:
+            found = f"{_examples(self.sample)}{each} drawn at random"
+        elif self.limit is not None:
+            found = f"the first {_examples(self.limit)}{each}"
+        else:
+            return "all examples" if self.ids is None else "the examples in --ids"
+        return found if self.ids is None else f"{found} in --ids"
 
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
         """Stream the selected questions in the order of the data, rewritten if a function is given."""
         rows = store.read(task, split, ("id", "question", "context"))
-        selected = (row for row in rows if self.ids is None or row["id"] in self.ids)
+        ids = self.ids if self.sample is None else self._draw(store, task, split, self.sample)
+        selected = (row for row in rows if ids is None or row["id"] in ids)
         for row in islice(selected, self.limit):
             question = row["question"] if rewrite is None else rewrite(row["question"])
             yield Question(row["id"], question, row["context"])
+
+    def _draw(self, store: Store, task: str, split: str, count: int) -> set[str]:
+        """Draw whole units of the innermost level until there are enough examples.
+
+        Units are in the order of a digest of their first id, so that a larger sample contains a smaller one.
+        """
+        units: dict[tuple[str, ...], list[str]] = {}
+        for row in store.read(task, split, ("id", "units")):
+            if self.ids is None or row["id"] in self.ids:
+                units.setdefault(tuple(row["units"]) or (row["id"],), []).append(row["id"])
+        drawn: set[str] = set()
+        for ids in sorted(
+            units.values(), key=lambda ids: _digest(f"{self.sample_seed}\0{task}\0{split}\0{ids[0]}")
+        ):
+            if len(drawn) >= count:
+                break
+            drawn.update(ids)
+        return drawn
 
     def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
         """Return the tasks with a selected example. Raises DecabenchError for unknown ids."""
@@ -151,6 +190,10 @@ class Selection:
                 "prepare --export-ids lists all ids."
             )
         return [task for task in tasks if found[task.name]]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _examples(count: int) -> str:

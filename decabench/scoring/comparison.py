@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.scoring.evaluator import score_submission
+from decabench.scoring.evaluator import score_submission, shown_ids
 from decabench.scoring.ledger import ScoredTask
 from decabench.scoring.pairs import (
     LEVEL,
@@ -22,8 +22,7 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.results import (
-    Results,
-    describe_partial,
+    LimitedRun,
     hidden_decimals,
     plain_record,
     score_digits,
@@ -31,7 +30,7 @@ from decabench.scoring.results import (
     show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
-from decabench.scoring.task_results import ScoringOptions, find_metric
+from decabench.scoring.task_results import ScoringOptions, find_metric, ids_of, select, unit_numbers
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]
@@ -39,7 +38,7 @@ __all__ = ["Compared", "Comparison", "Flip", "compare"]
 FORMAT = "decabench.comparison/1"
 
 _OMITTED: Mapping[str, object] = {
-    **dict.fromkeys(("level", "units", "within")),
+    **dict.fromkeys(("level", "of", "units", "within")),
     "fixed": 0,
     "hidden": False,
     "higher_is_better": True,
@@ -110,6 +109,8 @@ class Compared:
     """How many decimals to print of scores and differences: more than two on short scales and unbounded ones."""
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
+    of: int | None = None
+    """The number of examples in the split, or in those of the suite, if only some were answered."""
 
     @property
     def gain(self) -> float:
@@ -181,6 +182,11 @@ class Comparison:
                 f"{one.examples:,}",
             )
 
+    def describe_subsets(self) -> str:
+        """Say how many examples were compared if these are only some; empty if all were."""
+        parts = [f"{name} {one.examples:,} of {one.of:,}" for name, one in self.tasks.items() if one.of]
+        return f"Only some examples were answered, and compared: {', '.join(parts)}." if parts else ""
+
     def describe_correction(self) -> str:
         """Say why intervals exclude 0 beside a corrected p above 0.05, which looks contradictory; empty if none does.
 
@@ -235,8 +241,8 @@ def compare(
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
-    left_out = _left_out(scored_a, scored_b)
-    common = [task for task in scored_a if task in scored_b and task not in left_out]
+    scored_a, scored_b, left_out = _matched(scored_a, scored_b)
+    common = [task for task in scored_a if task in scored_b]
     if not common:
         why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
         raise SubmissionError(
@@ -255,12 +261,7 @@ def compare(
             )
             for task in common
         },
-        total=_compare_totals(
-            results_a,
-            results_b,
-            flipped,
-            [_sample(scored_a[task]) for task in common if scored_a[task].hidden],
-        ),
+        total=_compare_totals(options.suite, scored_a, scored_b, flipped),
         not_compared=left_out,
         seed=seed,
         suite=options.suite,
@@ -270,17 +271,70 @@ def compare(
     )
 
 
-def _left_out(a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask]) -> dict[str, str]:
-    reasons = {}
-    for task in sorted({*a, *b}):
+def _matched(
+    a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask]
+) -> tuple[dict[str, ScoredTask], dict[str, ScoredTask], dict[str, str]]:
+    """Return the tasks of both on the same examples, and the reason for each task that is left out.
+
+    A run on all examples is scored again on those that a limited run answered.
+    """
+    same_a, same_b, reasons = {}, {}, {}
+    for task in dict.fromkeys((*a, *b)):
         for name, scored in (("A", a), ("B", b)):
             if task not in scored:
                 reasons[task] = f"{name} has no answers"
             elif scored[task].sample is None:
                 reasons[task] = f"{name} failed: {scored[task].result.reason}"
-            elif run := scored[task].result.partial:
-                reasons[task] = f"{name} is a limited run ({describe_partial(run)})"
-    return reasons
+        if task in reasons:
+            continue
+        one, other = a[task], b[task]
+        if one.result.partial or other.result.partial:
+            ids_a, ids_b = ids_of(one.references), ids_of(other.references)
+            both = {*ids_a} & {*ids_b}
+            if len(both) < min(len(ids_a), len(ids_b)):
+                reasons[task] = _different(ids_a, ids_b, both)
+                continue
+            one, other = _restricted(one, ids_a, both), _restricted(other, ids_b, both)
+        same_a[task], same_b[task] = one, other
+    return same_a, same_b, reasons
+
+
+def _different(a: Sequence[str], b: Sequence[str], both: Collection[str]) -> str:
+    """Say which examples only one of the two answered."""
+    only = [[id_ for id_ in ids if id_ not in both] for ids in (a, b)]
+    listed = " and ".join(
+        f"{len(ids):,} only {name} has ({shown_ids(ids)})" for name, ids in zip("AB", only, strict=True)
+    )
+    return f"they answered different examples, {listed}: use the same --sample and --sample-seed, or the same --ids"
+
+
+def _restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
+    """Return a scored task on some of its examples."""
+    import numpy as np
+
+    if len(kept) == len(ids):
+        return scored
+    places = [place for place, id_ in enumerate(ids) if id_ in kept]
+    references = select(scored.references, places)
+    predictions = [scored.predictions[place] for place in places]
+    whole = _sample(scored)
+    if whole.metric.depends_on_others or whole.metric.find_classes:
+        metric = find_metric(scored.result.metric).for_data(references)
+        rows: Any = np.asarray(metric.statistics(predictions, references), dtype=float)
+    else:
+        metric, rows = whole.metric, scored.rows[places]
+    units = unit_numbers(references)
+    part = Sample.of_levels(metric, rows, units, whole.name)
+    run = LimitedRun(len(places), scored.result.data.rows)
+    return replace(
+        scored,
+        result=replace(scored.result, score=part.score, n=len(places), partial=run, units=None),
+        references=references,
+        predictions=predictions,
+        sample=part,
+        rows=rows,
+        units=units,
+    )
 
 
 def _sample(scored: ScoredTask) -> Sample:
@@ -318,9 +372,10 @@ def _compare_task(
             for item in (a.references[index],)
         ),
         higher_is_better=_sample(a).metric.higher_is_better,
-        units=a.result.units,
+        units=a.result.units or b.result.units,
         digits=score_digits(_sample(a).name, a.result.metric, least=2),
         hidden=hidden,
+        of=a.result.data.rows if a.result.partial else None,
     )
 
 
@@ -358,25 +413,24 @@ def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, 
 
 
 def _compare_totals(
-    a: Results, b: Results, flipped: Mapping[str, FlippedTask], hidden: Sequence[Sample]
+    suite: Suite, a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask], flipped: Mapping[str, FlippedTask]
 ) -> Compared | None:
-    suite, total_a, total_b = a.suite, a.total, b.total
-    if total_a.score is None or total_b.score is None or not (total_a.complete and total_b.complete):
+    """Compare the totals; None unless all tasks of the suite are compared."""
+    total_a, total_b = (
+        suite.combine({task: one.result.score for task, one in each.items() if one.result.score is not None})
+        for each in (a, b)
+    )
+    if total_a is None or total_b is None:
         return None
+    ours = [a[task] for task in suite.tasks]
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
-    directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
     return replace(
-        _compared(
-            total_a.score,
-            total_b.score,
-            test,
-            None,
-            [sample for sample in hidden if sample.name in suite.tasks],
-        ),
+        _compared(total_a, total_b, test, None, [_sample(each) for each in ours if each.hidden]),
         a_wins=None,  # an example has a score on its task alone
         b_wins=None,
-        higher_is_better=directions != {False},
-        digits=max(2, a.total_digits),
+        higher_is_better=any(_sample(each).metric.higher_is_better for each in ours),
+        digits=max(2, *(score_digits(task, a[task].result.metric) for task in suite.tasks)),
+        of=sum(each.result.data.rows for each in ours) if any(each.result.partial for each in ours) else None,
     )
 
 

@@ -221,6 +221,8 @@ class SuiteTotal:
     """Tasks of the suite whose file has faults."""
     partial: tuple[str, ...] = ()
     """Tasks of the suite that were scored on a limited run, and so left out of the total."""
+    on_subsets: float | None = None
+    """The total of all tasks, those of limited runs too, if there are any: never ranked."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,12 @@ class Results:
             missing=tuple(by_status["missing"]),
             failed=tuple(by_status["failed"]),
             partial=tuple(by_status["partial"]),
+            on_subsets=suite.combine(self._scores("scored", "partial")) if by_status["partial"] else None,
         )
+
+    def _scores(self, *statuses: str) -> dict[str, float]:
+        found = {name: task.score for name, task in self.tasks.items() if task.status in statuses}
+        return {name: score for name, score in found.items() if score is not None}
 
     @property
     def total_without(self) -> float | None:
@@ -379,7 +386,7 @@ class Results:
             "split": self.split,
             "interval": self.interval,
             "tasks": {name: task_record(task) for name, task in self.tasks.items()},
-            "total": plain_record(self.total, {"partial": ()}),
+            "total": plain_record(self.total, {"partial": (), "on_subsets": None}),
         }
         if self.suite == DECATHLON:
             content["decascore"] = self.decascore

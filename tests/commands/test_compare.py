@@ -8,6 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from decabench.tasks.store import Store
+
 
 @pytest.fixture
 def pair(command, home, tmp_path):
@@ -54,6 +56,21 @@ def test_fail_on_regression(command, home, pair, limits, code):
 def test_an_improvement_is_no_regression(command, home, pair):
     done = command("compare", *reversed(pair), "--home", home, "--fail-on-regression", "sst:0")
     assert done.exit_code == 0
+
+
+def test_a_loss_that_may_be_chance_fails_no_gate(command, home, submit):
+    """A tie in most answers: the loss is 3 points of sst's 32 examples, p is 1."""
+    a, b = submit("majority", ["sst"], "a"), submit("majority", ["sst"], "b")
+    path = b / "predictions" / "sst.validation.jsonl"
+    gold = {row["id"]: row["answers"][0] for row in Store(home).read("sst", "validation", ("id", "answers"))}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    right = next(line for line in lines if line["answer"] == gold[line["id"]])
+    right["answer"] = "neither"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gate = ("compare", a, b, "--home", home, "--fail-on-regression", "sst:0")
+    assert command(*gate).exit_code == 1
+    assert command(*gate, "--alpha", "0.05").exit_code == 0
+    assert "--alpha is for --fail-on-regression" in command("compare", a, b, "--alpha", "0.05").stderr
 
 
 @pytest.mark.parametrize("limit", ["sst", "sst:-1", "sst:x", ":1", "squad:1", "decascore:1"])

@@ -97,12 +97,7 @@ def test_any_option_from_a_variable(command, home, tmp_path, monkeypatch):
     assert len(Path(tmp_path / "v" / "predictions" / "sst.validation.jsonl").read_text().splitlines()) == 3
 
 
-def test_a_limited_run_says_why_it_is_not_compared(command, file):
-    """It advised `decabench compare`, which refuses limited runs."""
+def test_a_limited_run_is_compared_on_its_examples(command, file):
     done = command("run", str(file), "--set", "predict.limit=5")
     assert done.exit_code == 0
-    assert "Not compared with random: limited runs are compared with nothing." in done.stdout
-    assert "decabench compare" not in done.stdout
-    assert "Compare it: run this again without predict.limit, which keeps earlier answers." in done.stdout
-    done = command("run", str(file))
-    assert done.exit_code == 0 and "majority against random" in done.stdout
+    assert "majority against random" in done.stdout and "left out of totals and rankings" in done.stdout

@@ -25,6 +25,29 @@ def test_the_first_few(store):
     assert str(Selection(5)) == "limit 5"
 
 
+def test_a_sample_is_of_whole_units_and_the_same_every_time(store):
+    units = {row["id"]: row["units"] for row in store.read("squad", "validation", ("id", "units"))}
+    drawn = ids(Selection(sample=12), store, "squad")
+    sizes = {tuple(units[id_]): sum(units[other] == units[id_] for other in units) for id_ in drawn}
+    assert len(drawn) == sum(sizes.values()) and len(sizes) > 1
+    assert len(drawn) - max(sizes.values()) < 12 <= len(drawn) < len(units)
+    assert (
+        drawn
+        == ids(Selection(sample=12), store, "squad")
+        != ids(Selection(sample=12, sample_seed=1), store, "squad")
+    )
+    assert {*ids(Selection(sample=5), store)} < {*ids(Selection(sample=9), store)}  # more of the same
+    assert str(Selection(sample=12, sample_seed=1)) == "sample 12, seed 1"
+
+
+def test_a_sample_within_a_list(store):
+    known = frozenset(store.ids("sst", "validation")[:8])
+    assert {*ids(Selection(ids=known, sample=5), store)} < known
+    for wrong in ({"sample_seed": 1}, {"sample": 3, "limit": 3}):
+        with pytest.raises(DecabenchError, match="--sample"):
+            Selection(**wrong)
+
+
 def test_a_list_in_the_order_of_the_data(store):
     known = store.ids("sst", "validation")
     chosen = frozenset([known[7], known[2], known[4]])

@@ -11,7 +11,9 @@ import pytest
 
 from decabench.errors import SubmissionError
 from decabench.metrics import METRICS, Item
+from decabench.runs import Selection
 from decabench.scoring.comparison import Compared, Comparison, compare, example_gains
+from decabench.scoring.evaluator import evaluate
 from decabench.scoring.significance import Sample
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
@@ -133,16 +135,39 @@ def test_nothing_in_common(submit, home):
         compare(submit("majority", ("sst",)), submit("oracle", ("srl",)), home=home)
 
 
-def test_a_limited_run_is_compared_with_nothing(submit, home, tmp_path):
-    a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "schema"))
-    path = b / "predictions" / "sst.validation.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
-    with (b / "submission.toml").open("a") as file:
-        file.write('[partial."sst.validation"]\nanswered = 8\nof = 32\n')
+def limited(submission, first: int, last: int):
+    """Keep some of a submission's answers to sst, as a limited run."""
+    path = submission / "predictions" / "sst.validation.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[first:last]))
+    with (submission / "submission.toml").open("a") as file:
+        file.write(f'[partial."sst.validation"]\nanswered = {last - first}\nof = 32\n')
+    return submission
+
+
+def test_limited_runs_are_compared_on_the_examples_of_both(submit, home):
+    tasks = ("sst", "schema")
+    whole = submit("random", tasks)
+    a, b = limited(submit("random", tasks, "a"), 0, 8), limited(submit("majority", tasks, "b"), 0, 8)
     found = compare(a, b, home=home)
-    assert found.not_compared == {"sst": "B is a limited run (8 of 32 examples)"}
-    with pytest.raises(SubmissionError, match=r"in common\. sst: A is a limited run"):
-        compare(b, a, tasks=["sst"], home=home)
+    assert (found.tasks["sst"].examples, found.tasks["sst"].of) == (8, 32)
+    assert found.describe_subsets() == "Only some examples were answered, and compared: sst 8 of 32."
+    with_all = compare(whole, b, home=home)
+    assert with_all.tasks == found.tasks  # the run on all examples is scored on those of the other
+
+
+def test_different_examples_are_named(submit, home):
+    a, b = limited(submit("random", ("sst",), "a"), 0, 8), limited(submit("majority", ("sst",), "b"), 6, 16)
+    with pytest.raises(SubmissionError, match=r"6 only A has \(.*, .*, .* and 3 more\) and 8 only B has"):
+        compare(a, b, home=home)
+
+
+def test_subsets_of_a_whole_suite_have_a_total(submit, home):
+    drawn = [submit(name, selection=Selection(sample=6)) for name in ("majority", "copy-context")]
+    found = compare(*drawn, home=home)
+    assert found.total and found.total.of and 60 <= found.total.examples < found.total.of
+    totals = [evaluate(folder, home=home).total for folder in drawn]
+    assert [total.on_subsets for total in totals] == [found.total.a, found.total.b]
+    assert not any(total.complete for total in totals)
 
 
 def compared(p: float | None, p_holm: float | None, interval: tuple[float, float] | None) -> Compared:
