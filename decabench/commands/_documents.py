@@ -11,7 +11,16 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from decabench.scoring import Compared, Discrepancy, ProofStep, SuiteTotal, TaskCheck, TaskResult
+from decabench.scoring import (
+    Compared,
+    ComparedPair,
+    Discrepancy,
+    LineupRow,
+    ProofStep,
+    SuiteTotal,
+    TaskCheck,
+    TaskResult,
+)
 from decabench.submission import Fault, FileCount
 
 
@@ -84,6 +93,20 @@ class ComparisonDocument(Document, tag="decabench.comparison/1", frozen=True):
     decascore: Compared | None = None  #: The decathlon's total; null unless both have all ten tasks.
     total: Compared | None = None  #: The total of another suite; null unless both have all of its tasks.
     suite: str = "decathlon"
+
+
+class LineupDocument(Document, tag="decabench.lineup/1", frozen=True):
+    """The comparison of more than two submissions."""
+
+    split: str
+    rows: Sequence[LineupRow]  #: The models, the best first.
+    pairs: Mapping[str, Sequence[ComparedPair]]  #: Task, or the suite's total, to all pairs of rows.
+    examples: Mapping[str, int]  #: Task to the number of examples compared.
+    of: Mapping[str, int]  #: Task to the number of examples in the split, if only some were answered.
+    digits: Mapping[str, int]  #: Task to the number of decimals to print.
+    not_compared: Mapping[str, str]  #: Task to the reason why it was left out.
+    seed: int
+    suite: str
 
 
 class SuiteFields(Part, frozen=True):
@@ -558,6 +581,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "analyze": AnalysisDocument,
     "check": CheckDocument,
     "compare": ComparisonDocument,
+    "compare --each": LineupDocument,
     "evaluate": EvaluationDocument,
     "export results": ExportedResultsDocument,
     "export tasks": ExportedTasksDocument,

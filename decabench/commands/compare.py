@@ -22,7 +22,7 @@ from decabench.commands._options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from decabench.scoring import Compared, Comparison
+    from decabench.scoring import Compared, Comparison, Lineup
 
 __all__ = ["compare"]
 
@@ -33,8 +33,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 
 
 @click.command()
-@click.argument("a", type=_SUBMISSION)
-@click.argument("b", type=_SUBMISSION)
+@click.argument("submissions", type=_SUBMISSION, nargs=-1, required=True)
 @tasks_option
 @split_option("validation", "Split to compare on.", SCORED_SPLITS)
 @click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
@@ -64,14 +63,18 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     metavar="P",
     help="Let --fail-on-regression ignore a loss whose p-value is P or more, which may be chance.",
 )
+@click.option(
+    "--each",
+    is_flag=True,
+    help="Give each submission a row of its own, even if several are of one model.",
+)
 @home_option
 @jobs_option
 @include_option
 @click.pass_context
 def compare(
     context: click.Context,
-    a: Path,
-    b: Path,
+    submissions: tuple[Path, ...],
     tasks: tuple[str, ...],
     suite: str | None,
     split: str,
@@ -80,23 +83,37 @@ def compare(
     html: Path | None,
     limits: tuple[str, ...],
     alpha: float | None,
+    each: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Test whether submission B differs from submission A, task by task.
+    """Test whether submission B differs from submission A, or all pairs of several, task by task.
 
     Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value, which
     agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method.
     Whole units are resampled, such as articles or dialogues. The examples on which B loses most are shown.
+
+    Of more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of one model with other
+    seeds, prompts or wordings are one row, with its mean and spread, unless --each is given.
     """
     from decabench.scoring import compare as run
+    from decabench.scoring import compare_all
     from decabench.tasks import select_suite
 
     allowed = [_limit(text) for text in limits]
     if alpha is not None and not allowed:
         raise click.UsageError("--alpha is for --fail-on-regression TASK:POINTS: give both.")
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
+    if len(submissions) == 1:
+        raise click.UsageError("There is nothing to compare it with: give at least two submissions.")
+    if len(submissions) > 2 or each:
+        if html or allowed:
+            raise click.UsageError("--html and --fail-on-regression are for two submissions, A and B.")
+        lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
+        write_json(lineup.to_json()) if is_set("json") else _print_lineup(lineup)
+        return
+    a, b = submissions
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
     broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points, alpha))]
     write_json(found.to_json()) if is_set("json") else _print(found)
@@ -197,6 +214,53 @@ def _print_table(out: Console, found: Comparison) -> None:
         name = f"{found.suite.total_name} (partial)" if found.total.of else found.suite.total_name
         rows.append([_name(name, found.total), *cells[:5], "", "", "", *cells[8:]])
     print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
+
+
+def _print_lineup(found: Lineup) -> None:
+    from decabench.commands._console import console, format_count
+    from decabench.scoring import show_interval, show_p
+
+    out = console()
+    total = found.suite.total_name
+    names = [*found.examples, *([total] if total in found.pairs else [])]
+    digits = {name: found.digits.get(name, 2) for name in names}
+    labels = [f"{number} {row.name}" for number, row in enumerate(found.rows, 1)]
+    columns = [TableColumn("model", is_text=True), TableColumn("runs", right=True)]
+    rows = []
+    for label, row in zip(labels, found.rows, strict=True):
+        cells = [f"{row.scores[name]:.{digits[name]}f}" for name in names]
+        if row.spread:
+            ends = (show_interval(row.spread[name], digits[name]) for name in names)
+            cells = [f"{cell} ({spread})" for cell, spread in zip(cells, ends, strict=True)]
+        rows.append([label, format_count(len(row.paths)), *cells])
+    out.print(f"{len(found.rows)} models, {found.split}", style="bold")
+    print_table(out, [*columns, *(TableColumn(name, right=True) for name in names)], rows)
+    pairs = [
+        [
+            name,
+            labels[pair.a],
+            labels[pair.b],
+            f"{pair.difference:+.{digits[name]}f}",
+            show_interval(pair.interval, digits[name], sign="+"),
+            show_p(pair.p),
+            show_p(pair.p_holm),
+        ]
+        for name in names
+        for pair in found.pairs[name]
+    ]
+    if pairs:
+        headings = ("B - A", "95 %", "p", "p (Holm)")
+        texts = [TableColumn("task"), TableColumn("A", is_text=True), TableColumn("B", is_text=True)]
+        print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
+    if any(row.spread for row in found.rows):
+        out.print(
+            folded("Several runs of a model: their mean, and in parentheses the lowest and the highest.")
+        )
+    if found.of:
+        parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())
+        out.print(folded(f"Only some examples were answered, and compared: {parts}."))
+    for task, reason in found.not_compared.items():
+        out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
 
 
 def _name(name: str, compared: Compared) -> str:

@@ -37,6 +37,7 @@ from decabench.scoring.examples import (
     open_examples,
 )
 from decabench.scoring.ledger import ScoredTask
+from decabench.scoring.lineup import ComparedPair, Lineup, LineupRow, compare_all
 from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.results import (
@@ -85,6 +86,7 @@ __all__ = [
     "Browsed",
     "Chosen",
     "Compared",
+    "ComparedPair",
     "Comparison",
     "DataUsed",
     "Discrepancy",
@@ -92,6 +94,8 @@ __all__ = [
     "Inspected",
     "InvalidResultsError",
     "LimitedRun",
+    "Lineup",
+    "LineupRow",
     "Order",
     "PairTests",
     "ProofStep",
@@ -110,6 +114,7 @@ __all__ = [
     "WrittenResults",
     "browse_examples",
     "compare",
+    "compare_all",
     "compare_pairs",
     "describe_forms",
     "describe_partial",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from decabench.scoring.significance import Sample, SampledUnits, show_difference
 from decabench.scoring.task_results import ScoringOptions, find_metric, ids_of, select, unit_numbers
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
-__all__ = ["Compared", "Comparison", "Flip", "compare"]
+__all__ = ["Compared", "Comparison", "Flip", "compare", "match_tasks"]
 
 FORMAT = "decabench.comparison/1"
 
@@ -241,7 +242,7 @@ def compare(
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
-    scored_a, scored_b, left_out = _matched(scored_a, scored_b)
+    (scored_a, scored_b), left_out = match_tasks((scored_a, scored_b), "AB")
     common = [task for task in scored_a if task in scored_b]
     if not common:
         why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
@@ -271,41 +272,54 @@ def compare(
     )
 
 
-def _matched(
-    a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask]
-) -> tuple[dict[str, ScoredTask], dict[str, ScoredTask], dict[str, str]]:
-    """Return the tasks of both on the same examples, and the reason for each task that is left out.
+def match_tasks(
+    scored: Sequence[Mapping[str, ScoredTask]], names: Sequence[str]
+) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
+    """Return the tasks of all on the same examples, and the reason for each task that is left out.
 
     A run on all examples is scored again on those that a limited run answered.
     """
-    same_a, same_b, reasons = {}, {}, {}
-    for task in dict.fromkeys((*a, *b)):
-        for name, scored in (("A", a), ("B", b)):
-            if task not in scored:
+    same: list[dict[str, ScoredTask]] = [{} for _ in scored]
+    reasons: dict[str, str] = {}
+    for task in dict.fromkeys(chain.from_iterable(scored)):
+        for name, each in zip(names, scored, strict=True):
+            if task not in each:
                 reasons[task] = f"{name} has no answers"
-            elif scored[task].sample is None:
-                reasons[task] = f"{name} failed: {scored[task].result.reason}"
+            elif each[task].sample is None:
+                reasons[task] = f"{name} failed: {each[task].result.reason}"
         if task in reasons:
             continue
-        one, other = a[task], b[task]
-        if one.result.partial or other.result.partial:
-            ids_a, ids_b = ids_of(one.references), ids_of(other.references)
-            both = {*ids_a} & {*ids_b}
-            if len(both) < min(len(ids_a), len(ids_b)):
-                reasons[task] = _different(ids_a, ids_b, both)
+        found = [each[task] for each in scored]
+        if any(each.result.partial for each in found):
+            ids = [ids_of(each.references) for each in found]
+            common = set(ids[0]).intersection(*ids)
+            fewest = min(range(len(ids)), key=lambda at: len(ids[at]))
+            if len(common) < len(ids[fewest]):
+                other = next(at for at, each in enumerate(ids) if not {*ids[fewest]} <= {*each})
+                pair = sorted((fewest, other))
+                reasons[task] = _different({names[at]: ids[at] for at in pair})
                 continue
-            one, other = _restricted(one, ids_a, both), _restricted(other, ids_b, both)
-        same_a[task], same_b[task] = one, other
-    return same_a, same_b, reasons
+            found = [_restricted(one, own, common) for one, own in zip(found, ids, strict=True)]
+        for kept, one in zip(same, found, strict=True):
+            kept[task] = one
+    return same, reasons
 
 
-def _different(a: Sequence[str], b: Sequence[str], both: Collection[str]) -> str:
-    """Say which examples only one of the two answered."""
-    only = [[id_ for id_ in ids if id_ not in both] for ids in (a, b)]
-    listed = " and ".join(
-        f"{len(ids):,} only {name} has ({shown_ids(ids)})" for name, ids in zip("AB", only, strict=True)
+def _different(ids: Mapping[str, Sequence[str]]) -> str:
+    """Say which examples only one of two answered."""
+    (a, ids_a), (b, ids_b) = ids.items()
+    known_a, known_b = {*ids_a}, {*ids_b}
+    only_a, only_b = (
+        [id_ for id_ in ids_a if id_ not in known_b],
+        [id_ for id_ in ids_b if id_ not in known_a],
     )
-    return f"they answered different examples, {listed}: use the same --sample and --sample-seed, or the same --ids"
+    listed = [
+        f"{len(each):,} only {name} has ({shown_ids(each)})" for name, each in ((a, only_a), (b, only_b))
+    ]
+    return (
+        f"they answered different examples, {' and '.join(listed)}: use the same --sample and --sample-seed, or the "
+        "same --ids"
+    )
 
 
 def _restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:

@@ -82,6 +82,7 @@ def runs(home, submit, place):
     return {
         "check": ["--submission", a, *data],
         "compare": [a, b, *data],
+        "compare --each": [a, b, "--each", *data],
         "compare, all ten": [submit("majority"), submit("random"), *data],
         "compare, a suite": [a, b, *data, *in_suite],
         "evaluate": [a, *data],

@@ -146,3 +146,13 @@ def test_sentences_are_folded_in_a_terminal(command, home, submit, monkeypatch):
     done = command("compare", submit("majority"), submit("lead-3"), "--home", home, "--flips", "0")
     assert "Resampled: squad 8 paragraphs;" in done.stdout and "the intervals" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_several_submissions(command, home, submit):
+    folders = [submit(name, ["sst"]) for name in ("majority", "oracle", "random")]
+    done = command("compare", *folders, "--home", home)
+    assert done.exit_code == 0 and "3 models, validation" in done.stdout and "1 oracle" in done.stdout
+    done = command("compare", *folders, "--home", home, "--json")
+    assert len(json.loads(done.stdout)["pairs"]["sst"]) == 3
+    for wrong in (folders[:1], [*folders, "--fail-on-regression", "sst:1"]):
+        assert command("compare", *wrong, "--home", home).exit_code == 2
