@@ -7,11 +7,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from decabench.errors import DataError
 from decabench.files import atomic_file, by_dotted_key
 from decabench.scoring import DataUsed
-from papers.claims import write_findings
-from papers.contrasts import LEGEND, contrast_table, find_contrasts, lower_is_better
+from papers.claims import picture_name, write_findings
+from papers.contrasts import LEGEND, Findings, contrast_table, find_contrasts, lower_is_better
 from papers.costs import cost_lines, plot_costs, read_costs
 from papers.curves import make_panels, plot_panels
 from papers.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
@@ -220,12 +222,7 @@ def describe_progress(plan: Plan, place: Place) -> str:
         parts.append(f"{done} of {len(runs)} with seed {seed}")
     fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
     count = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
-    return count + (
-        ""
-        if whole
-        else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "
-        "texts and seeds say anything about methods; in these, a row of one seed has the spread of other rows."
-    )
+    return count + ("" if whole else " The others may change these figures.")
 
 
 def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
@@ -261,9 +258,9 @@ def how_to(plan: Plan, place: Place) -> str:
         )
     return "\n".join(
         [
-            "To train one run of those that [the last table](#runs) names, and to check a record of one without "
-            f"training{suites}. On the same processor, with the same version of torch and one thread, a run gives the "
-            "same answers again; elsewhere its figures change as with another seed.",
+            f"These commands train a run that the table below names, and check its record without training{suites}. "
+            "On the same processor, with the same version of torch and one thread, a run gives the same answers again; "
+            "elsewhere its figures change as with another seed.",
             "",
             "```",
             *commands,
@@ -321,30 +318,82 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def make_page(plan: Plan, place: Place, page: Path) -> str:
-    """Return the page of completed runs, and write its plots and the outcomes of its contrasts next to it."""
+def _shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> Iterator[Table]:
+    """Yield the tables of the page itself, of the rows and measures for which the paper has figures.
+
+    A plan without published figures shows its first table.
+    """
+    for table in tables:
+        published = {
+            (row, name)
+            for row in plan.rows_of(table, place.include)
+            for name in table.measures
+            if plan.published_figure(row, name, table.development, place.include) is not None
+        }
+        rows = tuple(
+            row for row in plan.rows_of(table, place.include) if any(row == one for one, _ in published)
+        )
+        measures = tuple(name for name in table.measures if any(name == one for _, one in published))
+        if len(rows) > 1:
+            yield msgspec.structs.replace(table, rows=rows, measures=measures, transposed=False)
+            return
+    yield tables[0]
+
+
+def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
+    """Return the page of completed runs and its details, and write their plots and the outcomes of contrasts."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
     findings = find_contrasts(plan, scored, place, without)
+    if plan.contrasts:
+        write_findings(plan, findings, place)
+    details = page.parent / "details" / page.name
+    details.parent.mkdir(parents=True, exist_ok=True)
+    paper = f"[{plan.paper}]({plan.link})" if plan.link else plan.paper
     parts = [
         f"# {plan.title}",
-        f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split"
-        f"{', unless a column names another' if len(plan.splits) > 1 else ''}: mean ± standard deviation (number of "
-        "seeds).",
+        f"{paper}. Scores are of the {plan.split} split{', unless a column names another' * (len(plan.splits) > 1)}: "
+        "mean ± standard deviation (number of seeds).",
         describe_progress(plan, place),
     ]
     if plan.summary:
         said = fill_summary(plan, scored, findings, place)
-        parts += [
-            "## What the runs say",
-            SUMMARY_LEGEND,
-            count_shown(findings),
-            "\n".join(f"- {_indent(one)}" for one in said),
-        ]
-    parts += ["## To check a run, or train it", how_to(plan, place)]
+        parts += ["## Findings", "\n".join(f"- {_indent(one)}" for one in said), SUMMARY_LEGEND]
+    for table in _shown_tables(plan, tables, place):
+        if figures := results_table(plan, table, scored, place):
+            parts += [f"## {'The paper and here' if plan.published else 'Scores'}", figures]
+    picture = picture_name(page.stem)
+    if page.with_name(picture).exists():
+        parts.append(f"![Differences that the paper prints, and ours with 95 % intervals]({picture})")
+    if plan.differs:
+        parts += ["## Why figures differ", plan.differs]
+    parts += [
+        "## Run it",
+        f"```\npython -m papers reproduce {place.plan.parent.name} --only RUN --seeds 0\n```",
+        f"[Details](details/{page.name}) has every table, contrast and setting, the names of runs, and the commands "
+        "before the first one.",
+    ]
+    return {
+        page: "\n\n".join(parts) + "\n",
+        details: make_details(plan, place, details, scored, findings, without, left_out),
+    }
+
+
+def make_details(
+    plan: Plan,
+    place: Place,
+    page: Path,
+    scored: Scored,
+    findings: Findings,
+    without: Scored | None,
+    left_out: LeftOut,
+) -> str:
+    """Return the appendix of a page: every table and setting."""
+    tables = plan.tables or (Table("", tuple(plan.measures)),)
+    parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) are on a page of their own."]
     if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
-        parts += ["## What to know first", *notes]
+        parts += ["## Notes", *notes]
     for table in tables:
         if figures := results_table(plan, table, scored, place, without):
             parts.append(f"## {table.title or 'Results'}")
@@ -352,13 +401,13 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             parts.append(figures)
     if plan.contrasts:
         lower = lower_is_better(plan, place)
-        write_findings(plan, findings, place)
         parts += [
             "## Contrasts",
             LEGEND
             + (
                 f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
             ),
+            count_shown(findings),
             contrast_table(plan, findings, scored, place),
         ]
     parts += list(describe_costs(plan, scored, place, page))
@@ -373,6 +422,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         parts += ["## Parameters of the paper's example", count_table(plan)]
     parts += [
         "## Runs",
+        how_to(plan, place),
         "Weights are without embeddings; times depend on the machine and its load. Settings that neither the table nor "
         "the lines below name have the defaults of docs/training.md.",
         *base_settings(plan, place),
@@ -384,7 +434,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
 
 
 def write_page(plan: Plan, place: Place, page: Path) -> None:
-    """Write the page, and its plots and findings next to it.
+    """Write the page, its details in `details/`, and their plots and findings.
 
     Ends with DataError if there is a page of more runs, which would be lost.
     """
@@ -394,6 +444,6 @@ def write_page(plan: Plan, place: Place, page: Path) -> None:
         raise DataError(
             f"{page} shows {before} runs, and here are {now}: restore their records, or name another page."
         )
-    text = make_page(plan, place, page)
-    with atomic_file(page) as file:
-        file.write(text.encode())
+    for path, text in make_page(plan, place, page).items():
+        with atomic_file(path) as file:
+            file.write(text.encode())

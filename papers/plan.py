@@ -202,8 +202,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How texts are compared: word for word (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
     """The findings of the runs, one per entry, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
+    differs: str = ""
+    """A paragraph on how data, models and training differ from the paper's."""
     notes: tuple[str, ...] = ()
-    """Notes for readers of the page, one paragraph each."""
+    """Notes for readers of the details, one paragraph each."""
     link: str = ""
     """Where the paper is."""
     before: tuple[str, ...] = ()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from statistics import mean
 
 from papers.contrasts import SIGNIFICANT, SMALLEST, Finding, Findings
 from papers.plan import FIGURE, Place, Plan
-from papers.scores import Scored, values
+from papers.scores import Scored, Tested, values
 from papers.tables import NONE, show_signed
 
-LEGEND = f"""After each difference come its 95 % interval over texts and seeds, what that says, and the paper's
-difference if it prints one. *Shown*: the interval is on one side of zero, each side has several seeds, and
-p is below {SIGNIFICANT} after a correction for all planned contrasts; if not, *one seed* or *not after the
-correction* says which of these it lacks. *Open*: zero is within the interval. *Over texts alone*: nothing is
-known of other seeds."""
+LEGEND = f"""A difference has its 95 % interval over texts and seeds in brackets, and the paper's difference where it
+prints one. Without seeds to tell, the interval is over *texts alone*. ¹ A side has a single seed. ² p is not below
+{SIGNIFICANT} after a correction for all planned contrasts."""
 
 
 def count_shown(findings: Findings) -> str:
     """Return a sentence with the number of significant differences."""
     tested = [one for one in findings.found if not one.is_part and one.tested is not None]
-    shown = sum(_conclude(one) == ["shown"] for one in tested)
-    if not shown:
-        return f"Of the {len(tested)} differences that have runs, none is shown."
-    return f"Of the {len(tested)} differences that have runs, {shown} {'is' if shown == 1 else 'are'} shown."
+    shown = sum(_excludes_zero(one) and not _marks(one) for one in tested)
+    return (
+        f"Of {len(tested)} differences that have runs, {shown or 'none'} {'have' if shown > 1 else 'has'} an interval "
+        f"without zero, several seeds on each side, and p below {SIGNIFICANT} after the correction."
+    )
 
 
 def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
@@ -55,35 +53,33 @@ def _describe(plan: Plan, one: Finding) -> str:
     digits = plan.measures[one.measure].digits
     if one.tested is None:
         return f"{NONE} (no runs as yet)"
-    parts = [", ".join(_say(one, digits))]
-    if one.claim is not None and abs(one.claim) >= SMALLEST:
-        parts.append(f"the paper {show_signed(digits, one.claim)}")
-    return f"{show_signed(digits, one.tested.difference)} ({'; '.join(parts)})"
+    shown = f"{show_signed(digits, one.tested.difference)} {_interval(one.tested, digits)}{_marks(one)}"
+    if one.claim is None or abs(one.claim) < SMALLEST:
+        return shown
+    return f"{shown} (the paper {show_signed(digits, one.claim)})"
 
 
-def _say(one: Finding, digits: int) -> Iterator[str]:
-    """Yield a finding's interval, and what it says."""
-    assert one.tested is not None
-    tested, both = one.tested, one.tested.over_seeds
-    if both is None:
-        texts = tested.over_texts
-        yield "not tested" if texts is None else f"{_show(*texts, digits)} over texts alone"
-        return
-    yield _show(both.low, both.high, digits)
-    yield from _conclude(one)
+def _interval(tested: Tested, digits: int) -> str:
+    """Return the interval over texts and seeds, or else over texts alone, in brackets."""
+    if both := tested.over_seeds:
+        return f"[{both.low:.{digits}f}, {both.high:.{digits}f}]"
+    if texts := tested.over_texts:
+        return f"[{texts[0]:.{digits}f}, {texts[1]:.{digits}f}; texts alone]"
+    return "[not tested]"
 
 
-def _conclude(one: Finding) -> list[str]:
-    """Return what the interval over texts and seeds says; nothing without one."""
-    if one.tested is None or (both := one.tested.over_seeds) is None:
-        return []
-    if both.low <= 0 <= both.high:
-        return ["open"]
-    few = 1 in one.tested.seeds.values()
+def _marks(one: Finding) -> str:
+    """Return the marks of a finding whose interval excludes zero, for what it lacks."""
+    if one.tested is None or not _excludes_zero(one):
+        return ""
     corrected = one.adjusted is not None and one.adjusted < SIGNIFICANT
-    lacks = (("one seed", few), ("not after the correction", not corrected))
-    return [word for word, lacking in lacks if lacking] or ["shown"]
+    return "¹" * (1 in one.tested.seeds.values()) + "²" * (not corrected)
 
 
-def _show(low: float, high: float, digits: int) -> str:
-    return f"{low:.{digits}f} to {high:.{digits}f}"
+def _excludes_zero(one: Finding) -> bool:
+    """Whether the interval over texts and seeds excludes zero."""
+    return (
+        one.tested is not None
+        and (both := one.tested.over_seeds) is not None
+        and not both.low <= 0 <= both.high
+    )

@@ -265,7 +265,7 @@ def test_a_summary_has_the_figures_of_the_runs():
     assert first.adjusted < 0.05
     assert " ".join(said[0].split()) == (
         f"One of {means['b']:.1f} (the paper 82.0), –: {means['b'] - means['a']:+.1f} "
-        f"({both.low:.1f} to {both.high:.1f}, shown; the paper -1.5)."
+        f"[{both.low:.1f}, {both.high:.1f}] (the paper -1.5)."
     )
     assert said[1] == "None: – (no runs as yet)."
 
@@ -277,12 +277,13 @@ def test_a_summary_has_the_figures_of_the_runs():
             msgspec.structs.replace(plan, summary=("{{b over a: mean}}",)), scored, made, PLACE
         )[0]
 
-    few = {"a": 1, "b": 3}
-    assert say(0.01, few) == "+0.5 (0.2 to 0.9, one seed)"
-    assert say(0.07, {"a": 2, "b": 3}) == "+0.5 (0.2 to 0.9, not after the correction)"
-    assert say(0.07, few) == "+0.5 (0.2 to 0.9, one seed, not after the correction)"
-    assert say(0.01, few, (-0.1, 0.9)) == "+0.5 (-0.1 to 0.9, open)"
-    assert say(None, few, None) == "+0.5 (0.3 to 0.7 over texts alone)"
+    few, two = {"a": 1, "b": 3}, {"a": 2, "b": 3}
+    assert say(0.01, two) == "+0.5 [0.2, 0.9]"
+    assert say(0.01, few) == "+0.5 [0.2, 0.9]¹"
+    assert say(0.07, two) == "+0.5 [0.2, 0.9]²"
+    assert say(0.07, few) == "+0.5 [0.2, 0.9]¹²"
+    assert say(0.01, few, (-0.1, 0.9)) == "+0.5 [-0.1, 0.9]"
+    assert say(None, few, None) == "+0.5 [0.3, 0.7; texts alone]"
 
 
 def test_the_page_of_claims(tmp_path):
