@@ -24,23 +24,21 @@ RESERVATION = " with a reservation"
 RESERVATIONS = ("one seed", "one seed each", "not after Holm")
 HEAD = """# What became of the papers' claims
 
-Four papers say that their way to share brings something. The lines of this page are the differences between two of
-their figures that are tested here: the paper's, ours between the same two rows, and how far ours might move with
-other test texts and other seeds (95 %). Each counts as a claim, however small. It is *confirmed* if that interval
-lies on its side of zero, *contradicted* if on the other, and *open* if zero is within it; with *too few seeds*
-there is no such interval, and one over *texts alone* says how far ours might move for these very models. *Larger*
-and *smaller*: ours is, and the paper's difference is outside the interval.
+Each line below is a difference that one of five papers prints, next to ours between the same two rows, with a 95 %
+interval over test texts and seeds.
 
-Numbers in brackets in the first table are findings with a reservation: a row has only one seed, or the finding does
-not outlast a correction for all planned contrasts (Holm). Some lines are about models that the authors compare
-theirs with, and many are of the same runs; of some small differences the authors themselves say that they are none.
-So the counts say nothing of how often papers are right. What the rows are, what weakens a finding, and contrasts
-with controls that the papers lack, are on the pages: a claim may be confirmed, and a control show that something
-else than sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is
-compared with.
+| verdict | meaning |
+| --- | --- |
+| confirmed, contradicted | the interval is on the claim's side of zero, or on the other side |
+| open | zero is in the interval |
+| larger, smaller | our difference is, and the paper's is outside the interval |
+| too few seeds | there is no such interval: *texts alone* is for the models that were trained |
+| (+n) | n more with a reservation: one seed, or p is not below 0.05 after a correction for all planned contrasts |
 
-Behind a paper's figure stands what to know about it: *recalled* from memory, as its table was not available; of
-development data (*dev*); of another corpus (*PTB*, the Penn Treebank)."""
+The counts don't say how often papers are right. Many lines use the same runs, some are about models that the authors
+only compare with, and a control on a paper's page may show that another cause explains a confirmed claim. A remark
+follows some of the papers' figures: *recalled* from memory, because the table was not available; of development data
+(*dev*); of the Penn Treebank (*PTB*)."""
 FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` leaves."
 
 
@@ -99,7 +97,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.claims if one.difference is not None]
 
 
-def write_findings(plan: Plan, findings: Findings, place: Place) -> None:
+def write_findings(plan: Plan, findings: Findings, place: Place) -> FindingsFile:
     """Write the outcomes of a plan's contrasts to `OUTPUT/findings`; those without overlap are on the page alone."""
     contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
     content = FindingsFile(
@@ -108,6 +106,7 @@ def write_findings(plan: Plan, findings: Findings, place: Place) -> None:
     path = place.output / FINDINGS / f"{place.plan.parent.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+    return content
 
 
 def _record(plan: Plan, one: Finding, place: Place) -> Claim:
@@ -139,15 +138,10 @@ def _record(plan: Plan, one: Finding, place: Place) -> Claim:
 
 
 def write_claims(folder: Path, page: Path) -> None:
-    """Write the page of all papers' claims, and its pictures next to it. Raises DataError."""
+    """Write the page of all papers' claims, whose pictures the papers' pages have left next to it. Raises DataError."""
     files = read_findings(folder)
     if not any(own.claims for own in files.values()):
         raise DataError(f"{folder} has no findings: `python -m papers page PLAN` writes them.")
-    for old in page.parent.glob(picture_name("*")):
-        old.unlink()
-    for name, own in files.items():
-        if own.done:
-            plot_claims(own.done, page.with_name(picture_name(name)))
     page.write_text(make_claims(files), encoding="utf-8")
 
 

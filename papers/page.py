@@ -12,7 +12,7 @@ import msgspec
 from decabench.errors import DataError
 from decabench.files import atomic_file, by_dotted_key
 from decabench.scoring import DataUsed
-from papers.claims import picture_name, write_findings
+from papers.claims import picture_name, plot_claims, write_findings
 from papers.contrasts import LEGEND, Findings, contrast_table, find_contrasts, lower_is_better
 from papers.costs import cost_lines, plot_costs, read_costs
 from papers.curves import make_panels, plot_panels
@@ -318,26 +318,23 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> Iterator[Table]:
-    """Yield the tables of the page itself, of the rows and measures for which the paper has figures.
-
-    A plan without published figures shows its first table.
-    """
+def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Table]:
+    """Return the tables of the page itself: up to three, of the rows and measures that the paper has, or the first."""
+    found, seen = list[Table](), set[tuple[str, str]]()
     for table in tables:
         published = {
             (row, name)
             for row in plan.rows_of(table, place.include)
             for name in table.measures
-            if plan.published_figure(row, name, table.development, place.include) is not None
+            if plan.published_figure(row, name, False, place.include) is not None
         }
-        rows = tuple(
-            row for row in plan.rows_of(table, place.include) if any(row == one for one, _ in published)
-        )
-        measures = tuple(name for name in table.measures if any(name == one for _, one in published))
-        if len(rows) > 1:
-            yield msgspec.structs.replace(table, rows=rows, measures=measures, transposed=False)
-            return
-    yield tables[0]
+        rows = tuple(row for row in plan.rows_of(table, place.include) if row in dict(published))
+        names = {name for _, name in published}
+        if not table.development and len(rows) > 1 and 2 * len(published - seen) > len(published):
+            measures = tuple(name for name in table.measures if name in names)
+            found.append(msgspec.structs.replace(table, rows=rows, measures=measures, transposed=False))
+            seen |= published
+    return found[:3] or [tables[0]]
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
@@ -346,8 +343,10 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
     findings = find_contrasts(plan, scored, place, without)
-    if plan.contrasts:
-        write_findings(plan, findings, place)
+    picture = page.with_name(picture_name(page.stem))
+    claims = write_findings(plan, findings, place).done if plan.contrasts else []
+    if claims:
+        plot_claims(claims, picture)
     details = page.parent / "details" / page.name
     details.parent.mkdir(parents=True, exist_ok=True)
     paper = f"[{plan.paper}]({plan.link})" if plan.link else plan.paper
@@ -360,12 +359,13 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     if plan.summary:
         said = fill_summary(plan, scored, findings, place)
         parts += ["## Findings", "\n".join(f"- {_indent(one)}" for one in said), SUMMARY_LEGEND]
-    for table in _shown_tables(plan, tables, place):
+    parts.append(f"## {'The paper and here' if plan.published else 'Scores'}")
+    shown = shown_tables(plan, tables, place)
+    for table in shown:
         if figures := results_table(plan, table, scored, place):
-            parts += [f"## {'The paper and here' if plan.published else 'Scores'}", figures]
-    picture = picture_name(page.stem)
-    if page.with_name(picture).exists():
-        parts.append(f"![Differences that the paper prints, and ours with 95 % intervals]({picture})")
+            parts += [f"### {table.title}", figures] if len(shown) > 1 else [figures]
+    if claims:
+        parts.append(f"![Differences that the paper prints, and ours with 95 % intervals]({picture.name})")
     if plan.differs:
         parts += ["## Why figures differ", plan.differs]
     parts += [

@@ -45,7 +45,7 @@ def _describe_row(plan: Plan, row: str, name: str, scored: Scored, place: Place)
     figures = values(scored, row, measure, place)
     published = plan.published_figure(row, name, False, place.include)
     shown = f"{mean(figures.values()):.{measure.digits}f}" if figures else NONE
-    return shown if published is None else f"{shown} (the paper {published:.{measure.digits}f})"
+    return shown if published is None else f"{shown} (paper {published:.{measure.digits}f})"
 
 
 def _describe(plan: Plan, one: Finding) -> str:
@@ -56,7 +56,7 @@ def _describe(plan: Plan, one: Finding) -> str:
     shown = f"{show_signed(digits, one.tested.difference)} {_interval(one.tested, digits)}{_marks(one)}"
     if one.claim is None or abs(one.claim) < SMALLEST:
         return shown
-    return f"{shown} (the paper {show_signed(digits, one.claim)})"
+    return f"{shown} (paper {show_signed(digits, one.claim)})"
 
 
 def _interval(tested: Tested, digits: int) -> str:

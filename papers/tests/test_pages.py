@@ -264,8 +264,8 @@ def test_a_summary_has_the_figures_of_the_runs():
     said = fill_summary(plan, scored, findings, PLACE)
     assert first.adjusted < 0.05
     assert " ".join(said[0].split()) == (
-        f"One of {means['b']:.1f} (the paper 82.0), –: {means['b'] - means['a']:+.1f} "
-        f"[{both.low:.1f}, {both.high:.1f}] (the paper -1.5)."
+        f"One of {means['b']:.1f} (paper 82.0), –: {means['b'] - means['a']:+.1f} "
+        f"[{both.low:.1f}, {both.high:.1f}] (paper -1.5)."
     )
     assert said[1] == "None: – (no runs as yet)."
 

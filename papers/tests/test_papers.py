@@ -186,7 +186,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     assert low <= texts[0] < np.mean(by_seed) < texts[1] <= high and 0 < float(line[7]) <= float(line[8]) <= 1
     assert "p (Holm, 2)" in text, "both contrasts of the plan"
     said = " ".join(summary.split())
-    assert f"- Jointly {np.mean(sst['joint']):.1f} (the paper 88.5): {line[4][:-1]}" in said
+    assert f"- Jointly {np.mean(sst['joint']):.1f} (paper 88.5): {line[4][:-1]}" in said
     (pooled,) = [
         line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
     ]

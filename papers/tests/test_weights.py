@@ -34,6 +34,8 @@ def test_they_answer(name, home):
 
 
 def test_the_experiments_have_the_means_of_the_page():
-    text, page = ((ROOT / "pages" / f"{name}.md").read_text() for name in ("mqan-experiments", "mqan"))
+    text, page = (
+        (ROOT / "pages" / "details" / f"{name}.md").read_text() for name in ("mqan-experiments", "mqan")
+    )
     quoted = set(re.findall(r"\d\d\.\d ± \d\.\d", text))
     assert len(quoted) > 8 and not {one for one in quoted if one not in page}
