@@ -79,10 +79,7 @@ class Files(Protocol):
     """The verified local files of one source, as a reader sees them. Every method streams."""
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file."""
-
-    def member(self, name: str, member: str) -> Path:
-        """Return the local path of one member of an archive, extracted on first use."""
+        """Return the local path of a file, or of a member of the archive, which is extracted on first use."""
 
     def rows(self, name: str, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a parquet file, with a few thousand in memory at a time."""
@@ -141,7 +138,8 @@ class Source:
     read: Reader
     """Turns the files into examples."""
     members: tuple[str, ...] = ()
-    """Members of archives that the reader asks for, so that one pass can extract them all."""
+    """Members of its archive that the reader opens by their last part: `data/train.txt` as `train.txt`.
+    `outer.tgz!train.txt` is in an archive inside it."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of examples by split where this form has others than the task's published counts."""
 

@@ -66,10 +66,8 @@ def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
     return Example(id, POS_QUESTION, words, (" ".join(words_of(block, 1)),), (id,))
 
 
-def _read_2000(task: str, archive: str, files: Files, split: str) -> Iterator[Example]:
-    """Read a split from the text, or from the archive if one is named."""
-    name = _PARTS[split]
-    path = files.member(archive, f"conll2000/{name}") if archive else files.path(name)
+def _read_2000(task: str, files: Files, split: str) -> Iterator[Example]:
+    path = files.path(_PARTS[split])
     make = _chunk if task == "conll2000" else _part_of_speech
     blocks = column_blocks(path, 3, " ")
     if split != "test":
@@ -99,11 +97,11 @@ def _sources_2000(task: str) -> tuple[Source, ...]:
         756_607,
     )
     return (
-        Source("upstream text", text, partial(_read_2000, task, "")),
+        Source("upstream text", text, partial(_read_2000, task)),
         Source(
             "nltk zip",
             dict.fromkeys(_PARTS, (archive,)),
-            partial(_read_2000, task, _ZIP),
+            partial(_read_2000, task),
             members=("conll2000/train.txt", "conll2000/test.txt"),
         ),
     )

@@ -41,7 +41,7 @@ def _id(pair: str, part: str, number: int) -> str:
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MEMBERS[split]:
         number = 0  # of the rows with a gold label, which both forms have
-        for row in line_records(files.member(_ZIP, f"multinli_1.0/multinli_1.0_{part}.jsonl")):
+        for row in line_records(files.path(f"multinli_1.0_{part}.jsonl")):
             label = row.choice("gold_label", (*_LABELS, "-"))
             if label != "-":  # the annotators did not agree
                 pair = row.text("pairID")

@@ -36,10 +36,7 @@ _SUBJ_QUESTION = "Is this sentence objective or subjective?"
 _SUBJ_LABELS = ("objective", "subjective")
 _SUBJ_SEED = "subj"
 _SUBJ_ZIP = "subjectivity.zip"
-_SUBJ_MEMBERS = {
-    "objective": "subjectivity/plot.tok.gt9.5000",
-    "subjective": "subjectivity/quote.tok.gt9.5000",
-}
+_SUBJ_MEMBERS = {"objective": "plot.tok.gt9.5000", "subjective": "quote.tok.gt9.5000"}
 
 
 def _subj_examples(paths: Mapping[str, Path], split: str) -> Iterator[Example]:
@@ -53,7 +50,7 @@ def _subj_examples(paths: Mapping[str, Path], split: str) -> Iterator[Example]:
 
 
 def _read_subj_zip(files: Files, split: str) -> Iterator[Example]:
-    members = {label: files.member(_SUBJ_ZIP, name) for label, name in _SUBJ_MEMBERS.items()}
+    members = {label: files.path(name) for label, name in _SUBJ_MEMBERS.items()}
     yield from _subj_examples(members, split)
 
 
@@ -90,7 +87,7 @@ SUBJ = Task(
             "nltk zip",
             dict.fromkeys(_SPLITS, (_NLTK_FILE,)),
             _read_subj_zip,
-            members=tuple(_SUBJ_MEMBERS.values()),
+            members=tuple(f"subjectivity/{name}" for name in _SUBJ_MEMBERS.values()),
         ),
         Source("text files", dict.fromkeys(_SPLITS, _TEXT_FILES["subj"]), _read_subj),
     ),

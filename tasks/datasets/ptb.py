@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from decabench.errors import DataError
@@ -19,54 +17,13 @@ from decabench.tasks.datasets.columns import (
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Tree
 from decabench.tasks.readers import open_text
-from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import word_by_word
 
 __all__ = ["PTB_DEP", "PTB_POS"]
 
 _POS_SECTIONS = {"train": range(19), "validation": range(19, 22), "test": range(22, 25)}
 _DEP_SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
-
-_Rows = Iterator[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]
-"""(words, tags, `head:relation` items) of each sentence of a section; no items where a file has none."""
-
-
-def _columns(files: Files, section: int) -> _Rows:
-    for sentence in conllu_sentences(files.path(f"wsj_{section:02}.conllu")):
-        pairs = zip(sentence.heads, sentence.relations, strict=True)
-        yield sentence.forms, sentence.xpos, tuple(f"{head}:{relation}" for head, relation in pairs)
-
-
-_ITEM = re.compile(r"(?:0|[1-9][0-9]{0,5}):\S+")
-
-
-def _check_items(items: Sequence[str], place: str) -> None:
-    """Check that all items are `head:relation`. Raises DataError."""
-    for item in items:
-        if not _ITEM.fullmatch(item) or int(item.partition(":")[0]) > len(items):
-            raise DataError(
-                f"{place}: each item must be head:relation, with a head from 0 to {len(items)}, not {item[:40]!r}."
-            )
-
-
-def _brackets(files: Files, section: int) -> _Rows:
-    for words, tags in _bracketed(files.path(f"wsj_{section:02}.mrg")):
-        yield words, tags, ()
-
-
-def _brackets_and_heads(files: Files, section: int) -> _Rows:
-    name = f"wsj_{section:02}.heads"
-    with open_text(files.path(name)) as file:
-        trees = _bracketed(files.path(f"wsj_{section:02}.mrg"))
-        for number, (tree, line) in enumerate(zip_longest(trees, file), 1):
-            if tree is None or line is None:
-                raise DataError(f"{name} must have one line for each sentence of wsj_{section:02}.mrg.")
-            words, tags = tree
-            items = tuple(line.split())
-            if len(items) != len(words):
-                raise DataError(f"{name}, line {number}: it has {len(items)} heads for {len(words)} words.")
-            yield words, tags, items
-
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
@@ -96,47 +53,42 @@ def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 # The tasks
 
-_Ask = Callable[[tuple[str, ...], tuple[str, ...]], tuple[str, str, dict[str, str]]]
-"""(tags, items) -> question, answer and meta."""
+
+def _read_columns(files: Files, split: str) -> Iterator[Example]:
+    for section in _POS_SECTIONS[split]:
+        for index, sentence in enumerate(conllu_sentences(files.path(f"wsj_{section:02}.conllu"))):
+            yield _tagged(section, index, sentence.forms, sentence.xpos)
 
 
-def _ask_tags(tags: tuple[str, ...], _: tuple[str, ...]) -> tuple[str, str, dict[str, str]]:
-    return POS_QUESTION, " ".join(tags), {}
+def _read_brackets(files: Files, split: str) -> Iterator[Example]:
+    for section in _POS_SECTIONS[split]:
+        for index, (words, tags) in enumerate(_bracketed(files.path(f"wsj_{section:02}.mrg"))):
+            yield _tagged(section, index, words, tags)
 
 
-def _ask_tree(tags: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, str, dict[str, str]]:
-    return TREE_QUESTION, " ".join(items), {"pos": " ".join(tags)}  # which words are punctuation
+def _tagged(section: int, index: int, words: Sequence[str], tags: Sequence[str]) -> Example:
+    id = f"wsj_{section:02}.{index}"
+    return Example(id, POS_QUESTION, " ".join(words), (" ".join(tags),), (f"wsj_{section:02}", id))
 
 
-def _read(
-    rows: Callable[[Files, int], _Rows],
-    sections: Mapping[str, range],
-    ask: _Ask,
-    files: Files,
-    split: str,
-) -> Iterator[Example]:
-    for section in sections[split]:
-        name = f"wsj_{section:02}"
-        for index, (words, tags, items) in enumerate(rows(files, section)):
-            question, answer, meta = ask(tags, items)
-            id = f"{name}.{index}"
-            if ask is _ask_tree:
-                _check_items(items, id)
-            yield Example(id, question, " ".join(words), (answer,), (name, id), meta)
+def _read_trees(files: Files, split: str) -> Iterator[Example]:
+    for section in _DEP_SECTIONS[split]:
+        path = files.path(f"wsj_{section:02}.conllu")
+        for index, sentence in enumerate(conllu_sentences(path, has_heads=True)):
+            id, pairs = f"wsj_{section:02}.{index}", zip(sentence.heads, sentence.relations, strict=True)
+            tree = " ".join(f"{head}:{relation}" for head, relation in pairs)
+            meta = {"pos": " ".join(sentence.xpos)}  # which words are punctuation
+            yield Example(
+                id, TREE_QUESTION, " ".join(sentence.forms), (tree,), (f"wsj_{section:02}", id), meta
+            )
 
 
-def _source(
-    name: str,
-    suffixes: tuple[str, ...],
-    rows: Callable[[Files, int], _Rows],
-    sections: Mapping[str, range],
-    ask: _Ask,
-) -> Source:
+def _source(name: str, suffix: str, sections: Mapping[str, range], read: Reader) -> Source:
     files = {
-        split: tuple(RemoteFile(f"wsj_{section:02}{suffix}") for section in numbers for suffix in suffixes)
+        split: tuple(RemoteFile(f"wsj_{section:02}{suffix}") for section in numbers)
         for split, numbers in sections.items()
     }
-    return Source(name, files, partial(_read, rows, sections, ask))
+    return Source(name, files, read)
 
 
 _SHARED = {
@@ -156,8 +108,8 @@ PTB_POS = Task(
     secondary=(),
     counts={"train": 38_219, "validation": 5_527, "test": 5_462},
     sources=(
-        _source("sections in conllu", (".conllu",), _columns, _POS_SECTIONS, _ask_tags),
-        _source("bracketed sections", (".mrg",), _brackets, _POS_SECTIONS, _ask_tags),
+        _source("sections in conllu", ".conllu", _POS_SECTIONS, _read_columns),
+        _source("bracketed sections", ".mrg", _POS_SECTIONS, _read_brackets),
     ),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Tag each with its part of speech, in the tags of the Penn "
@@ -178,10 +130,7 @@ PTB_DEP = Task(
     output=Tree(max_tokens=1_536),
     secondary=("parsing_ud",),
     counts={"train": 39_832, "validation": 1_700, "test": 2_416},
-    sources=(
-        _source("sections in conllu", (".conllu",), _columns, _DEP_SECTIONS, _ask_tree),
-        _source("brackets and heads", (".mrg", ".heads"), _brackets_and_heads, _DEP_SECTIONS, _ask_tree),
-    ),
+    sources=(_source("sections in conllu", ".conllu", _DEP_SECTIONS, _read_trees),),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Parse it in Stanford dependencies: each word has one head, "
         "which is another word or, for the root of the sentence, 0, and a relation to it, such as nsubj or dobj.",
@@ -190,8 +139,7 @@ PTB_DEP = Task(
     variants=TREE_VARIANTS,
     notes=(
         "Sections 2-21, 22 and 23, as the Joint Many-Task paper has them, which converts with version 3.3.0 of the "
-        "Stanford converter. Files of your own in a folder `ptb` of a mirror, one a section: wsj_02.conllu, or "
-        "bracketed trees as wsj_02.mrg with a line of `head:relation` items for each sentence in wsj_02.heads."
+        "Stanford converter. Files of your own in a folder `ptb` of a mirror, one a section: wsj_02.conllu."
     ),
     **_SHARED,  # type: ignore[arg-type]
 )

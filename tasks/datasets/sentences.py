@@ -29,13 +29,8 @@ _ARCHIVE = RemoteFile(
 )
 
 
-def _member(name: str) -> str:
-    return f"sentiment labelled sentences/{name}"
-
-
-def _read(site: str, name: str, is_zip: bool, files: Files, split: str) -> Iterator[Example]:
-    path = files.member(_ZIP, _member(name)) if is_zip else files.path(name)
-    yield from review_examples(f"sentences.{site}", split, in_random_order(_rows(path)))
+def _read(site: str, name: str, files: Files, split: str) -> Iterator[Example]:
+    yield from review_examples(f"sentences.{site}", split, in_random_order(_rows(files.path(name))))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
@@ -60,10 +55,10 @@ def _task(site: str, name: str, reviewed: str) -> Task:
             Source(
                 "upstream zip",
                 {"test": (_ARCHIVE,)},
-                partial(_read, site, name, True),
-                members=(_member(name),),
+                partial(_read, site, name),
+                members=(f"sentiment labelled sentences/{name}",),
             ),
-            Source("text file", {"test": (RemoteFile(name),)}, partial(_read, site, name, False)),
+            Source("text file", {"test": (RemoteFile(name),)}, partial(_read, site, name)),
         ),
         licence="CC BY 4.0 (UCI Machine Learning Repository)",
         citation="Kotzias et al. 2015, From Group to Individual Labels Using Deep Features",

@@ -84,7 +84,7 @@ def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
 def _read_zip(files: Files, split: str) -> Iterator[_Pair]:
     part = {"train": "TRAIN", "validation": "TRIAL", "test": "TEST"}[split]
     columns = (*_COLUMNS, "entailment_label", "sentence_A_original", "SemEval_set")
-    for row in _rows(files.member("SICK.zip", "SICK.txt"), columns):
+    for row in _rows(files.path("SICK.txt"), columns):
         if row.choice("SemEval_set", ("TRAIN", "TRIAL", "TEST")) == part:
             yield _pair(row, "entailment_label", row.text("sentence_A_original"))
 

@@ -39,17 +39,9 @@ def _examples(path: Path) -> Iterator[Example]:
             )
 
 
-def _read_zip(files: Files, split: str) -> Iterator[Example]:
-    yield from _anonymous(split, files.member(_ZIP.name, f"snli_1.0/{_name(split)}"))
-
-
-def _read_files(files: Files, split: str) -> Iterator[Example]:
-    yield from _anonymous(split, files.path(_name(split)))
-
-
-def _anonymous(split: str, path: Path) -> Iterator[Example]:
+def _read(files: Files, split: str) -> Iterator[Example]:
     # The last letter of a pairID is the label that the hypothesis was written for.
-    yield from shuffled_within(1, f"snli.{split}", _examples(path))
+    yield from shuffled_within(1, f"snli.{split}", _examples(files.path(_name(split))))
 
 
 SNLI = Task(
@@ -64,10 +56,10 @@ SNLI = Task(
         Source(
             "upstream zip",
             dict.fromkeys(_PARTS, (_ZIP,)),
-            _read_zip,
+            _read,
             members=tuple(f"snli_1.0/{_name(split)}" for split in _PARTS),
         ),
-        Source("json lines", {split: (RemoteFile(_name(split)),) for split in _PARTS}, _read_files),
+        Source("json lines", {split: (RemoteFile(_name(split)),) for split in _PARTS}, _read),
     ),
     licence="CC BY-SA 4.0",
     citation="Bowman et al. 2015, A Large Annotated Corpus for Learning Natural Language Inference",

@@ -123,8 +123,8 @@ def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
 
 def _read(files: Files, split: str) -> Iterator[Example]:
     name = _UPSTREAM[split]
-    with _tables(files.member(_ARCHIVE, f"data/{name}.tables.jsonl")) as table:
-        for index, entry in enumerate(line_records(files.member(_ARCHIVE, f"data/{name}.jsonl"))):
+    with _tables(files.path(f"{name}.tables.jsonl")) as table:
+        for index, entry in enumerate(line_records(files.path(f"{name}.jsonl"))):
             yield _example(split, index, entry, table(entry))
 
 

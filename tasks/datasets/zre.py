@@ -36,7 +36,7 @@ def _example(
 
 
 def _read_archive(files: Files, split: str) -> Iterator[Example]:
-    path = files.member(_ARCHIVE, f"relation_splits/{_UPSTREAM[split]}.0")
+    path = files.path(f"{_UPSTREAM[split]}.0")
     with open_text(path, newline="\n") as file:
         for index, line in enumerate(file):
             fields = line.rstrip("\r\n").split("\t")

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -75,33 +75,27 @@ class LocalFiles:
         self._remedy = _OWN_REMEDY if is_own else _REMEDY
         self._scratch = scratch
         self._members = members
-        self._extracted: dict[str, dict[str, Path]] = {}
+        self._extracted: dict[str, Path] | None = None
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file."""
-        if name not in self._paths:
+        """Return the local path of a file, or of a member of the archive, which the first call extracts."""
+        if name in self._paths:
+            return _require_content(self._paths[name], name, self._remedy)
+        member = next((each for each in self._members if PurePosixPath(each).name == name), None)
+        if member is None:
             raise MissingDataError(
                 f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
                 "prepare its split too."
             )
-        return _require_content(self._paths[name], name, self._remedy)
-
-    def member(self, name: str, member: str) -> Path:
-        """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
-
-        The first call extracts all members that the source declares, in one pass.
-        """
-        archive = self.path(name)
-        extracted = self._extracted.setdefault(name, {})
-        if member not in extracted:
-            wanted = {member} if extracted else {member, *self._members}
-            extracted |= extract(archive, wanted, self._scratch / name.replace("/", "_"))
-        if member not in extracted:
+        archive, *_ = self._paths
+        if self._extracted is None:
+            self._extracted = extract(self.path(archive), self._members, self._scratch)
+        if member not in self._extracted:
             raise DataError(
-                f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
+                f"The archive {archive} has no member {member}: it is not the file that upstream publishes; "
                 f"{self._remedy}."
             )
-        return _require_content(extracted[member], f"The member {member} of {name}", self._remedy)
+        return _require_content(self._extracted[member], f"The member {member} of {archive}", self._remedy)
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
@@ -138,7 +132,6 @@ class LocalFiles:
 
     def close(self) -> None:
         """Remove extracted files."""
-        self._extracted.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> LocalFiles:
