@@ -39,7 +39,7 @@ SAMPLED = tuple(name for name, task in TASKS.items() if (SAMPLE_FOLDER / task.fi
 
 
 class FolderFiles:
-    """What a reader sees, over a folder: archives are folders of their members, nothing is fetched."""
+    """What a reader sees, over a folder: members of archives are files in it, nothing is fetched."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,10 +47,6 @@ class FolderFiles:
     def path(self, name: str) -> Path:
         """A file of the folder."""
         return self.folder / name
-
-    def member(self, name: str, member: str) -> Path:
-        """A file of the folder that is named as the archive."""
-        return self.folder / name / member
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """The rows of a parquet file."""

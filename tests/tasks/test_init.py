@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-import decabench.tasks
 from tests.tasks.commands import ROOT
 
 HEAVY = ["numpy", "pyarrow", "datasets", "pandas", "torch", "requests", "ijson", "huggingface_hub"]
@@ -36,17 +35,3 @@ def test_import_is_light(module: str) -> None:
     modules = loaded(module)
     assert module in modules
     assert modules.isdisjoint(HEAVY)
-
-
-def test_tasks_know_nothing_above_them() -> None:
-    inside = {name.split(".")[1] for name in loaded("decabench.tasks") if name.startswith("decabench.")}
-    assert inside == {"errors", "files", "lazy", "metrics", "plugins", "tables", "tasks", "text", "untrusted"}
-
-
-def test_public_names() -> None:
-    names = decabench.tasks.__all__
-    assert len(set(names)) == len(names)
-    assert {"DECATHLON", "SUITES", "TASKS", "Example", "PromptTemplate", "Suite", "Task", "get_task"} <= set(
-        names
-    )
-    assert all(hasattr(decabench.tasks, name) for name in names)

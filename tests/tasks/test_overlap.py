@@ -10,7 +10,6 @@ import pytest
 from decabench.tasks import Store, find_overlap
 from decabench.tasks.example import Example
 from decabench.tasks.overlap import Overlap, normalise
-from tests.tasks.conftest import PreparedSuites
 
 
 @pytest.fixture
@@ -102,19 +101,3 @@ def test_questions_with_their_contexts(store: Store, add: Callable[..., None]) -
         ("squad", "validation", "squad"): (0, 0, 2),
         ("squad", "validation", "schema"): (0, 1, 2),
     }
-
-
-@pytest.mark.mirror
-def test_known_figures(prepared_suites: PreparedSuites) -> None:
-    """539 of FDU's 6,400 test texts in their own training file; 701 and 1,780 of SST-1's 2,210 in SUBJ and in MR."""
-    store, everywhere = prepared_suites.store, ("train", "validation", "test")
-    fdu = [name for name in prepared_suites.names if name.startswith("fdu.")]
-    found = [one for one in find_overlap(store, fdu, ("test",), everywhere[:2]) if one.task == one.source]
-    assert sum(one.examples for one in found) == 6_400
-    assert sum(len(one.exact) for one in found) == 539
-    by_task = {one.task.removeprefix("fdu."): len(one.exact) for one in found}
-    assert [by_task[name] for name in ("magazines", "video", "camera_photo", "software")] == [169, 99, 72, 62]
-    films = counts(find_overlap(store, ["sst.fine", "subj", "mr"], everywhere, everywhere))
-    alike = [films["sst.fine", split, "subj"][1] for split in everywhere]
-    assert alike == [2_604, 336, 701]
-    assert films["sst.fine", "test", "mr"][1] == 1_780

@@ -29,7 +29,7 @@ from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Files, Task
 from tests.tasks.commands import ROOT
-from tests.tasks.fixtures import lines_task, write_jsonl, write_lines
+from tests.tasks.fixtures import lines_task, write_lines
 
 TASK = lines_task()
 SST = TASKS["sst"]
@@ -111,16 +111,6 @@ def test_a_second_run_does_nothing(request_for: Requests, words: Path) -> None:
     assert stamps(request) == before
 
 
-def test_a_split_at_a_time(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    assert list(prepare_task(TASK, replace(request, split="validation"))) == ["validation"]
-    assert sorted(stamps(request)) == ["inputs.json", "task.json", "validation.parquet"]
-    assert not is_prepared(TASK, request)
-    before = stamps(request)["validation.parquet"]
-    assert list(prepare_task(TASK, request)) == ["train", "validation", "test"]
-    assert stamps(request)["validation.parquet"] == before
-
-
 def test_an_interrupted_run_goes_on_where_it_stopped(request_for: Requests, words: Path) -> None:
     reads: list[str] = []
 
@@ -165,16 +155,6 @@ def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, n
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
     (Store(request.home).folder("lines") / name).unlink()
-    assert not is_prepared(TASK, request)
-    assert prepare_task(TASK, request) == first
-
-
-@pytest.mark.parametrize("name", ["task.json", "inputs.json"])
-@pytest.mark.parametrize("text", ["", "[]", '{"format": "decabench.task/2", "splits": []}', '{"test": 3}'])
-def test_damaged_records_are_replaced(request_for: Requests, words: Path, name: str, text: str) -> None:
-    request = request_for(mirror=str(words))
-    first = prepare_task(TASK, request)
-    (Store(request.home).folder("lines") / name).write_text(text)
     assert not is_prepared(TASK, request)
     assert prepare_task(TASK, request) == first
 
@@ -400,41 +380,6 @@ def test_files_of_a_task_of_ones_own(request_for: Requests, tmp_path: Path) -> N
     assert is_prepared(task, request_for())
     write_lines(tmp_path / "mine" / "test.txt", ["two"])
     assert not is_prepared(task, request_for())
-
-
-_TOML = """
-format = "decabench.taskfile/1"
-name = "many"
-metric = "em"
-question = "{word}"
-answer = "label"
-[files]
-train = "data.FORM"
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_memory_does_not_grow_with_the_data(tmp_path: Path, form: str) -> None:
-    from tests.tasks.commands import prepare_command
-    from tests.tasks.fixtures import write_csv
-
-    peaks = []
-    for rows in (2_000, 20_000):
-        folder = tmp_path / str(rows)
-        table = [
-            {"word": f"word {number} " + "x" * 4_000, "label": str(number % 7)} for number in range(rows)
-        ]
-        if form == "csv":
-            write_csv(folder / "data.csv", [tuple(table[0]), *(tuple(row.values()) for row in table)])
-        else:
-            write_jsonl(folder / "data.jsonl", table)
-        write_lines(folder / "many.toml", [_TOML.replace("FORM", form)])
-        run = prepare_command(folder / "home", "many", "--include", str(folder / "many.toml"))
-        assert run.code == 0, run.output
-        assert Store(folder / "home").record("many", "train").rows == rows
-        peaks.append(run.megabytes)
-    assert peaks[1] < 1.3 * peaks[0]
 
 
 def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_for: Requests) -> None:

@@ -44,28 +44,6 @@ def test_cut_where_no_length_tells(request_for: Requests) -> None:
             prepare_task(TASKS["sst"], request_for(mirror=server.url, split="validation"))
 
 
-def test_an_empty_answer_does_not_stay(request_for: Requests) -> None:
-    request = request_for(mirror="", split="validation")
-    with serve(b"", length=True) as server:
-        request = replace(request, mirror=server.url)
-        with pytest.raises(DataError, match=r"dev_binary_sent\.csv from the mirror .* it is empty"):
-            prepare_task(TASKS["sst"], request)
-        assert not list(request.home.rglob("*.csv*"))
-
-
-def test_what_cannot_be_read_is_downloaded_again(request_for: Requests) -> None:
-    request = request_for(mirror="", split="validation")
-    with serve(b"not,what\nit,was\n", b"nor,now\n1,2\n", ROWS, length=True) as server:
-        request = replace(request, mirror=server.url)
-        with pytest.raises(DataError, match=r"dev_binary_sent\.csv"):
-            prepare_task(TASKS["sst"], request)
-        with pytest.raises(DataError, match=r"dev_binary_sent\.csv"):
-            prepare_task(TASKS["sst"], request)
-        assert prepare_task(TASKS["sst"], request)["validation"].rows == 32
-        prepare_task(TASKS["sst"], replace(request, force=False))
-    assert sum(b".csv" in head for head in server.requests) == 3
-
-
 def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
     url = f"{published_sst.url}/dev_binary_sent.csv"
     file = RemoteFile("dev_binary_sent.csv", (url,))

@@ -29,10 +29,6 @@ def mirror(tmp_path: Path) -> Path:
     return tmp_path / "mirror"
 
 
-def test_the_folder_of_the_files() -> None:
-    assert (FIRST.files_folder, TASK.files_folder) == ("words", "lines")
-
-
 @pytest.mark.parametrize("name", ["../words", "Words", "/words"])
 def test_a_folder_that_is_no_name(name: str) -> None:
     with pytest.raises(DataError, match="A shared folder must be named like a task"):
@@ -58,13 +54,6 @@ def test_a_mirror_without_them_says_where_they_belong(request_for: Requests, tmp
         prepare_task(FIRST, request_for(mirror=str(tmp_path)))
 
 
-def test_a_checksum_of_the_mirror_counts_for_both(request_for: Requests, mirror: Path) -> None:
-    (mirror / "SHA256SUMS").write_text(f"{'0' * 64}  words/train.txt\n")
-    for task in (FIRST, SECOND):
-        with pytest.raises(DataError, match=r"train\.txt is damaged"):
-            prepare_task(task, request_for(mirror=str(mirror)))
-
-
 def test_what_one_task_downloaded_the_other_reads(request_for: Requests, mirror: Path) -> None:
     with FileServer(mirror / "words") as server:
         files = {
@@ -80,8 +69,3 @@ def test_what_one_task_downloaded_the_other_reads(request_for: Requests, mirror:
     assert [path.name for path in raw.iterdir() if path.is_dir()] == ["words"]
     store = Store(request_for().home)
     assert store.record("words.first", "test").fingerprint == records[0]["test"].fingerprint
-
-
-def test_a_sample_that_may_not_be_bundled(request_for: Requests) -> None:
-    with pytest.raises(MissingDataError, match=r"bundled sample does not include words\.first.*--mirror"):
-        prepare_task(FIRST, request_for(sample=True))

@@ -10,13 +10,10 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.readers import (
     column_blocks,
-    github_raw,
-    hub_file,
     line_records,
     one_token,
     stream_items,
 )
-from decabench.tasks.task import RemoteFile
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -57,26 +54,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         list(line_records(path))
 
 
-def test_values_come_one_at_a_time(tmp_path: Path) -> None:
-    for values in (
-        line_records(write(tmp_path / "a.jsonl", "1\n2\n{")),
-        stream_items(write(tmp_path / "a.json", "[1, 2, {"), "item"),
-    ):
-        assert [getattr(value, "value", value) for value in (next(values), next(values))] == [1, 2]
-        with pytest.raises(DataError):
-            next(values)
-
-
-def test_github_raw() -> None:
-    assert github_raw("a/b", "c0ffee", "d/e.txt") == "https://raw.githubusercontent.com/a/b/c0ffee/d/e.txt"
-
-
-def test_hub_file() -> None:
-    assert hub_file("a/b", "c0ffee", "d/e.parquet") == RemoteFile(
-        "d/e.parquet", ("https://huggingface.co/datasets/a/b/resolve/c0ffee/d/e.parquet",)
-    )
-
-
 def blocks(path: Path, **options: Any) -> list[list[list[str]]]:
     return [[record.value for record in block] for block in column_blocks(path, 2, " ", **options)]
 
@@ -94,14 +71,6 @@ def test_comments_and_skipped_lines(tmp_path: Path) -> None:
     assert blocks(path, comment="#", skip=1) == [[["# a b c"], ["a", "1"]]]
     with pytest.raises(DataError, match=r"a\.txt, line 1: it has 3 columns, but each line must have 2"):
         blocks(path)
-
-
-def test_blocks_come_one_at_a_time(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "a 1\n\nb\n")
-    found = column_blocks(path, 2, " ")
-    assert [record.value for record in next(found)] == [["a", "1"]]
-    with pytest.raises(DataError, match="line 3"):
-        next(found)
 
 
 @pytest.mark.parametrize("cell", ["", "a b", "a\u00a0b", "\u2028"])

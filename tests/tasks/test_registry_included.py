@@ -8,7 +8,6 @@ import pytest
 
 from decabench.errors import UnknownNameError
 from decabench.tasks.registry import SUITES, TASKS, known_suites, known_tasks, load_included
-from decabench.tasks.suites.decathlon import DECATHLON
 from tests.tasks.fixtures import write_lines
 
 HEAD = "from dataclasses import replace\nfrom decabench.tasks import TASKS\n"
@@ -35,10 +34,6 @@ def install(
     write_lines(info / "entry_points.txt", ["[decabench.tasks]", *points])
     write_python(folder, code, f"{package}.py")
     monkeypatch.syspath_prepend(folder)
-
-
-def test_without_anything_from_outside() -> None:
-    assert known_tasks() == TASKS
 
 
 def test_toml_file(tmp_path: Path) -> None:
@@ -154,11 +149,6 @@ def test_a_broken_entry_point_stops_no_other(
 SUITE = ['format = "decabench.suite/1"', 'name = "mine"', 'tasks = ["capitals", "sst"]']
 
 
-def test_without_suites_from_outside() -> None:
-    assert known_suites() == SUITES
-    assert next(iter(SUITES.items())) == ("decathlon", DECATHLON)
-
-
 def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
     suite = write_lines(tmp_path / "mine.toml", SUITE)
     task = write_lines(tmp_path / "capitals.toml", TOML)
@@ -169,9 +159,3 @@ def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="Suite 'mine' names tasks that are not known: capitals"):
         known_suites([suite])
     assert list(known_tasks([suite])) == list(TASKS)
-
-
-def test_a_toml_file_of_another_format(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "mine.toml", ['format = "decabench.template/1"'])
-    with pytest.raises(UnknownNameError, match=r"for a task, or 'decabench\.suite/1' for a suite"):
-        known_suites([path])

@@ -106,11 +106,6 @@ def test_fingerprint_sees_every_field(store: Store, change: dict[str, Any]) -> N
     assert write(store, [example]) != write(store, [replace(example, **change)])
 
 
-def test_fingerprint_sees_where_a_field_ends(store: Store) -> None:
-    one, other = Example("a", "qc", "", ("x",), ("g",)), Example("a", "q", "c", ("x",), ("g",))
-    assert write(store, [one]) != write(store, [other])
-
-
 GOOD = Example("a", "q", "c", ("x",), ("g",))
 
 
@@ -206,21 +201,6 @@ def row(**changes: Any) -> dict[str, Any]:
     """A table of one row, as it is stored."""
     plain = {"id": "a", "question": "q", "context": "", "answers": ["x"], "units": ["a"], "meta": "{}"}
     return {name: [value] for name, value in {**plain, **changes}.items() if value is not ...}
-
-
-def test_advice_for_what_is_not_prepared(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with pytest.raises(
-        MissingDataError, match=r"sentences\.yelp has no public validation split: use --split test\."
-    ):
-        store.record("sentences.yelp", "validation")
-    with pytest.raises(
-        MissingDataError, match=r"put your own \(.+\) into the folder DIR/[\w.]+ and run"
-    ) as raised:
-        store.record("ptb.pos", "test")
-    assert "--sample" not in str(raised.value)
-    with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
-        store.record("sst", "test")
 
 
 def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: Path) -> None:

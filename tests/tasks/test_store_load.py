@@ -7,7 +7,7 @@ import pytest
 
 import decabench
 from decabench.errors import DataError, MissingDataError, UnknownNameError
-from decabench.tasks import TASKS, load
+from decabench.tasks import load
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.store import Store
 
@@ -28,10 +28,6 @@ def test_load(copied, monkeypatch):
     assert found.column_names == ["id", "question", "context", "answers", "units", "meta"]
     rows = list(Store(copied).read("sst", "validation"))
     assert [{**row, "meta": json.loads(row["meta"])} for row in found] == rows
-
-
-def test_validation_is_the_default(copied):
-    assert load("sst", home=copied)["id"][0] == "sst.validation.0"
 
 
 def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
@@ -63,12 +59,3 @@ def test_damaged_data(copied):
     with pytest.raises(DataError, match=r"validation\.parquet is damaged .*--force"):
         load("sst", "validation", copied)
     assert not list(copied.glob("arrow/*"))
-
-
-def test_every_task_of_the_sample_loads(home, tmp_path):
-    shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
-    for name in TASKS:
-        records = Store(home).records(name)  # none if the sample has nothing of the task
-        assert {split: len(load(name, split, tmp_path / "home")) for split in records} == {
-            split: record.rows for split, record in records.items()
-        }

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import shutil
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.metrics import METRICS, Item
-from decabench.prompts import GivenAnswers, describe_format
+from decabench.metrics import Item
 from decabench.tasks import (
-    DECATHLON,
     SPLITS,
-    TASKS,
     Example,
-    References,
     SplitRecord,
     Store,
     get_task,
-    nest_units,
     number_units,
 )
-from tests.tasks.conftest import Prepared, PreparedSuites
 
 
 @pytest.fixture
@@ -109,33 +101,6 @@ def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told
     assert number_units([(), (), ()]).tolist() == [[0], [1], [2]]
 
 
-def test_any_integers_that_group_alike_have_the_same_numbers() -> None:
-    """Files of statistics may number as they like, below 0 and with gaps."""
-    labels = np.array([[7, -5], [-2, -5], [7, 900], [-2, -5], [7, -5], [0, 0]], dtype=np.int32)
-    levels = [level.tolist() for level in nest_units(labels)]
-    assert levels == [[0, 1, 0, 1, 0, 2], [0, 1, 2, 1, 0, 3]]
-    assert [level.tolist() for level in nest_units(labels[:0])] == [[], []]
-
-
-def test_a_pass_over_columns_takes_far_less_memory_than_their_items(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("decabench.tasks.store._FEW", 0)
-    monkeypatch.setattr("decabench.tasks.store._BATCH", 500)
-    found = prepared(tmp_path, made_up(10_000)).references("squad", "validation")
-    assert isinstance(found, References)
-    tracemalloc.start()
-    try:
-        assert sum(len(item.answers) for item in found) == 19_999
-        _, a_pass = tracemalloc.get_traced_memory()
-        items = list(found)
-        at_once, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(items) == 10_000
-    assert a_pass < at_once / 5
-
-
 def test_a_flipped_bit_anywhere_is_noticed(store: Store) -> None:
     """The footer too, which has no checksum: it says which columns there are, and how long they are."""
     path = store.path("wikisql", "validation")
@@ -164,27 +129,3 @@ def test_other_examples_under_the_same_record_are_refused(store: Store) -> None:
     shutil.copy(store.path("wikisql", "test"), store.path("wikisql", "validation"))
     with pytest.raises(DataError, match="wikisql, validation, does not match its record"):
         store.references("wikisql", "validation")
-
-
-@pytest.mark.mirror
-def test_no_real_gold_answers_look_like_a_mistake(
-    prepared: Prepared, prepared_suites: PreparedSuites
-) -> None:
-    """Given back as answers, they must not be taken for another format, order or language."""
-    tasks = [(prepared.store, name) for name in DECATHLON.tasks]
-    tasks += [(prepared_suites.store, name) for name in prepared_suites.names]
-    said = {}
-    for store, name in tasks:
-        for split in {"validation", "test"}.intersection(store.records(name)):
-            items = list(store.references(name, split))
-            for which in (0, -1):
-                texts = [item.answers[which] for item in items]
-                metric, places = METRICS[TASKS[name].metric], [item.id for item in items]
-                for known in (items, None):
-                    form = TASKS[name].answer_form
-                    given = GivenAnswers(
-                        TASKS[name].output, metric, places, texts, known, read_form=lambda form=form: form
-                    )
-                    if sentence := describe_format(given):
-                        said[name, split, known is None] = sentence
-    assert said == {}

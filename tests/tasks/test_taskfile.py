@@ -17,8 +17,7 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.preparation import Request, is_prepared, prepare_task
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
-from decabench.tasks.task import ContextLimit, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate
+from decabench.tasks.task import Task
 from tests.tasks.fixtures import write_csv, write_jsonl, write_lines, write_parquet
 
 ROWS = [
@@ -245,43 +244,6 @@ def with_variants(path: Path, *tables: str) -> Path:
     return path
 
 
-def test_other_wordings(tmp_path: Path) -> None:
-    path = with_variants(
-        write_toml(tmp_path),
-        'name = "please"\nquestion = "Please: {question}"',
-        'name = "labels"\nquestion = "{question} A or B?"\nlabels = { A = "Oslo" }',
-    )
-    please, labels = load_task(path).variants
-    assert (please.name, please.rewrite("Which?")) == ("please", "Please: Which?")
-    assert (labels.rewrite("Which?"), labels.relabel(" a ")) == ("Which? A or B?", "Oslo")
-
-
-@pytest.mark.parametrize(
-    ("table", "sentence"),
-    [
-        ('name = "a"', "[[variants]] 1: 'question' is missing"),
-        ('question = "{question}"', "[[variants]] 1: 'name' is missing"),
-        ('name = "a"\nquestion = "What?"', "must have {question} in it"),
-        ('name = "a"\nquestion = "{question} {country}"', "must have {question} in it"),
-        (
-            'name = "a"\nquestion = "{question}!"\nlabel = "x"',
-            "There is no key 'label'. Did you mean labels?",
-        ),
-        ('name = "a"\nquestion = "{question}!"\nlabels = { A = 1 }', "labels: 'A' must be a string, not 1"),
-        ('name = "a"\nquestion = "{question}!"\nlabels = ["A"]', "'labels' must be a table, not"),
-    ],
-)
-def test_mistakes_in_a_wording(tmp_path: Path, table: str, sentence: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load_task(with_variants(write_toml(tmp_path), table))
-    assert sentence in str(caught.value)
-
-
-def test_wordings_are_tables(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"must be a list of tables \(\[\[variants\]\]\)"):
-        load_task(write_toml(tmp_path, variants='["{question}!"]'))
-
-
 @pytest.mark.parametrize(
     ("text", "output", "metric"),
     [
@@ -323,34 +285,6 @@ def test_mistakes_in_an_output(tmp_path: Path, text: str, sentence: str) -> None
     with pytest.raises(DataError) as caught:
         load_task(write_toml(tmp_path, output=text))
     assert sentence in str(caught.value)
-
-
-def test_a_prompt_of_its_own(tmp_path: Path) -> None:
-    path = write_toml(
-        tmp_path,
-        output='{ kind = "label", names = ["a", "b"] }',
-        prompt='{ instruction = "Choose.", input = "{question}", max_new_tokens = 3, markers = ["So:"] }',
-    )
-    form = AnswerForm("label", ("a", "b"), labels_from_question=True, markers=("So:",), unquote=True)
-    assert load_task(path).prompt == PromptTemplate("{question}", "Choose.", max_new_tokens=3, form=form)
-    path = write_toml(tmp_path, prompt='{ form = "text", answer = "A:" }')
-    assert load_task(path).answer_form == AnswerForm("text", unquote=True)
-
-
-def test_what_else_a_file_may_say(tmp_path: Path) -> None:
-    task = load_task(
-        write_toml(
-            tmp_path,
-            redistributable="false",
-            withhold_texts="true",
-            context_limit='{ tokens = 400, longer = "skip" }',
-            secondary='["accuracy", "nf1"]',
-            units='["country"]',
-        )
-    )
-    assert (task.redistributable, task.withhold_texts) == (False, True)
-    assert task.context_limit == ContextLimit(400, "skip")
-    assert (task.secondary, task.unit_names) == (("accuracy", "nf1"), ("country",))
 
 
 def test_units_within_units(request_for: Requests, tmp_path: Path) -> None:
@@ -402,11 +336,6 @@ def test_tables_that_could_be_misread(
     """Found by a reader: rows were lost or shifted in silence."""
     with pytest.raises(DataError, match=sentence):
         prepared(table_of(tmp_path, name, text), request_for())
-
-
-def test_a_byte_order_mark_is_no_part_of_a_table(request_for: Requests, tmp_path: Path) -> None:
-    for name, text in (("d.csv", "q,c,a\nq1,c1,a1\n"), ("d.jsonl", '{"q": "q1", "c": "c1", "a": "a1"}\n')):
-        prepared(table_of(tmp_path, name, b"\xef\xbb\xbf" + text.encode()), request_for(force=True))
 
 
 @pytest.mark.parametrize(
@@ -619,21 +548,6 @@ def test_tables_that_are_as_they_should_be(
     assert [example.answers for example in prepared(table_of(tmp_path, name, text), request_for())] == [
         ("a1",)
     ]
-
-
-def test_dates_and_decimals_of_parquet_are_texts(request_for: Requests, tmp_path: Path) -> None:
-    import datetime
-    from decimal import Decimal
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table({"q": ["q1"], "c": [datetime.date(2020, 1, 2)], "a": [Decimal("1.5")]})
-    pq.write_table(table, tmp_path / "d.parquet")
-    path = table_of(tmp_path, "unused.csv", "")
-    path.write_text(path.read_text().replace("unused.csv", "d.parquet"))
-    (example,) = prepared(path, request_for())
-    assert (example.context, example.answers) == ("2020-01-02", ("1.5",))
 
 
 def test_an_empty_answer_cell_is_refused(request_for: Requests, tmp_path: Path) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from decabench.prompts import extract, possible_labels, settle_form
-from decabench.tasks import DECATHLON, TASKS
-from decabench.tasks.example import SPLITS, Example
-from decabench.tasks.outputs import Label, Number
+from decabench.prompts import extract, settle_form
+from decabench.tasks import TASKS
+from decabench.tasks.example import Example
 from decabench.tasks.preparation import sample_sources
 from decabench.tasks.task import Task
-from decabench.tasks.wording import Variant, fixed, matched, wrapped
-from tests.tasks.conftest import Prepared
+from decabench.tasks.wording import fixed, matched, wrapped
 
 SHORT_CASES = [
     ("sst", 1, "Is this review negative or positive?", "Is this review positive or negative?"),
@@ -64,11 +60,6 @@ def test_rewrites(task: str, number: int, question: str, asked: str) -> None:
     assert TASKS[task].variants[number - 1].rewrite(question) == asked
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_they_can_be_sent_to_another_process(task: str) -> None:
-    assert pickle.loads(pickle.dumps(TASKS[task].variants)) == TASKS[task].variants
-
-
 @pytest.mark.parametrize("task", ["sst", "multinli.in.out", "iwslt.en.de", "schema", "woz.en"])
 def test_another_question_is_refused(task: str) -> None:
     for variant in TASKS[task].variants:
@@ -83,34 +74,6 @@ def test_an_empty_question_is_refused(task: str) -> None:
             variant.rewrite("  ")
 
 
-def parts(question: str, labels: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Take a question apart: what is around its list of all labels and between them, and the labels, in its order."""
-    either = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
-    separator = ", or |, | or "
-    more = f"(?:(?:{separator})(?:{either})){{{len(labels) - 1}}}"
-    found = re.fullmatch(rf"(.*?)((?:{either}){more})([^?]*\?)", question, re.DOTALL)
-    assert found, f"{question!r} has no list of {labels}"
-    before, listed, after = found.groups()
-    return (before, *re.findall(separator, listed), after), re.split(separator, listed)
-
-
-def changes(task: Task, variant: Variant, question: str) -> set[str]:
-    """Return what a wording changes of a question: the words of the labels, their order, the phrasing around them."""
-    labels = possible_labels(task.output, question)
-    asked = variant.rewrite(question)
-    phrasing, before = parts(question, labels)
-    new_phrasing, after = parts(asked, tuple(variant.labels) or labels)
-    assert sorted(before) == sorted(labels) and len(set(after)) == len(before)
-    found = {
-        "words": not set(after) & set(before),
-        "order": [variant.labels.get(word, word) for word in after] != before,
-        "phrasing": phrasing != new_phrasing,
-    }
-    assert found["words"] == bool(variant.labels)
-    return {name for name, is_so in found.items() if is_so}
-
-
-WITH_LABELS = [name for name, task in TASKS.items() if isinstance(task.output, Label) and task.variants]
 QUESTIONS = {
     "multinli.in.out": 'Hypothesis: "neutral or not?" -- entailment, neutral, or contradiction?',
     "snli": 'Hypothesis: "entailment, neutral" -- entailment, neutral, or contradiction?',
@@ -120,25 +83,6 @@ QUESTIONS = {
     "subj": "Is this sentence objective or subjective?",
 }
 REVIEW = "Is this review negative or positive?"
-
-
-@pytest.mark.parametrize("name", WITH_LABELS)
-def test_a_wording_changes_one_thing_and_is_retired_if_it_changes_more(name: str) -> None:
-    """As in section 4.3 of the decathlon's paper, which replaces the tokens of the labels and nothing else."""
-    task, question = TASKS[name], QUESTIONS.get(name, REVIEW)
-    kinds = [(variant, changes(task, variant, question)) for variant in task.variants]
-    assert [variant.name for variant, kind in kinds if (len(kind) == 1) is variant.retired] == []
-    alone = {next(iter(kind)) for _, kind in kinds if len(kind) == 1}
-    assert alone >= {"order", "phrasing", *(["words"] if task.output.names else [])}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("name", [name for name in TASKS if name not in WITH_LABELS])
-def test_without_labels_the_phrasing_alone_can_change(name: str) -> None:
-    for variant in TASKS[name].variants:
-        assert not variant.labels and not variant.retired
-        if isinstance(TASKS[name].output, Number):  # and not the scale, or its direction
-            asked = variant.rewrite("How related are the sentences, from 1 to 5?")
-            assert re.findall(r"\d+", asked) == ["1", "5"]
 
 
 @pytest.mark.parametrize(
@@ -208,10 +152,6 @@ def test_relabel(answer: str, label: str) -> None:
     assert TASKS["sst"].variants[1].relabel(answer) == label
 
 
-def test_without_labels_every_answer_stays() -> None:
-    assert Variant("same", str.upper).relabel(" Happy ") == " Happy "
-
-
 def test_helpers_refuse_templates_that_lose_a_part() -> None:
     with pytest.raises(ValueError, match=r"must have \{question\}"):
         wrapped("lost", "Answer this")
@@ -237,9 +177,6 @@ def assert_all_are_taken(task: Task, examples: Iterable[Example]) -> None:
         asked = {variant.rewrite(question) for question in questions}
         assert len(asked) == len(questions)
         assert not asked & questions
-        if isinstance(task.output, Label):
-            kinds = {frozenset(changes(task, variant, question)) for question in questions}
-            assert [len(kind) == 1 for kind in kinds] == [not variant.retired]
         if variant.labels:
             assert {variant.relabel(word) for word in variant.labels} == answers
             assert set(variant.labels.values()) == answers
@@ -250,20 +187,3 @@ def assert_all_are_taken(task: Task, examples: Iterable[Example]) -> None:
 def test_on_the_sample(task: str, sample: Callable[[Task, str], list[Example]]) -> None:
     split = "validation" if "validation" in TASKS[task].counts else "test"
     assert_all_are_taken(TASKS[task], sample(TASKS[task], split))
-
-
-@pytest.mark.mirror
-@pytest.mark.slow
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_on_the_real_data(task: str, prepared: Prepared) -> None:
-    splits = [split for split in SPLITS if split in prepared.store.records(task)]
-    assert splits
-    columns = ("question", "answers")
-    assert_all_are_taken(
-        TASKS[task],
-        (
-            Example("", row["question"], "", tuple(row["answers"]), ("",))
-            for split in splits
-            for row in prepared.store.read(task, split, columns)
-        ),
-    )

@@ -29,13 +29,6 @@ def read(files: FolderFiles, split: str, name: str = "fdu.books") -> list[Exampl
     return read_form((FDU | PRODUCTS)[name], "text files", split, files)
 
 
-def test_sixteen_domains() -> None:
-    assert len(FDU) == 16
-    assert sum(task.counts["test"] for task in FDU.values()) == 6_400
-    assert {task.shared_folder for task in (*FDU.values(), *PRODUCTS.values())} == {"fdu"}
-    assert all(task.withhold_texts for task in FDU.values())
-
-
 def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
     train, validation, test = (read(domain, split) for split in ("train", "validation", "test"))
     assert (len(train), len(validation), len(test)) == (800, 200, 400)
@@ -50,10 +43,6 @@ def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
             Example(id, QUESTION, text, (label,), text_units(id, text))
             for id, (text, label) in zip(ids, rows, strict=True)
         ]
-
-
-def test_the_file_of_sentences_is_named_in_capitals(domain: FolderFiles) -> None:
-    assert read(domain, "test", "fdu.mr")[0].id == "fdu.mr.test.0"
 
 
 def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFiles) -> None:

@@ -51,8 +51,3 @@ def test_the_order_does_not_tell_the_label(small: FolderFiles) -> None:
     assert contexts == sorted(
         contexts, key=lambda text: hashlib.sha256(f"reviews\n{text}".encode()).hexdigest()
     )
-
-
-def test_counts() -> None:
-    assert IMDB.counts["train"] + IMDB.counts["validation"] == IMDB.counts["test"] == 25_000
-    assert IMDB.counts["validation"] == 2 * imdb._VALIDATION

@@ -17,7 +17,7 @@ LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "-": -1}
 
 
 def write_zip(files: FolderFiles, part: str, rows: list[dict[str, object]]) -> None:
-    write_jsonl(files.folder / "multinli_1.0.zip" / "multinli_1.0" / f"multinli_1.0_{part}.jsonl", rows)
+    write_jsonl(files.folder / f"multinli_1.0_{part}.jsonl", rows)
 
 
 def raw(part: str) -> list[dict[str, object]]:
@@ -53,8 +53,3 @@ def test_ids_that_end_in_a_label_are_numbers(files: FolderFiles) -> None:
     assert [example.id for example in found] == ["matched-0", "matched-1", "mismatched-0", "mismatched-1"]
     assert [example.units[1] for example in found] == ["63735", "91383"] * 2
     assert found == read_form(MULTINLI, "hub parquet", "validation", files)
-
-
-def test_train_is_one_part(files: FolderFiles) -> None:
-    write_zip(files, "train", raw("matched"))
-    assert [example.id for example in read_form(MULTINLI, "upstream zip", "train", files)] == ["1a", "2b"]

@@ -64,9 +64,3 @@ def test_an_unknown_type(files: FolderFiles) -> None:
         DataError, match=rf"{NAME}, line 2: column 11 must name a type of entity, not '\(HUMAN\)'"
     ):
         read_form(ONTONOTES, "conll columns", "validation", files)
-
-
-def test_a_line_with_too_few_columns(files: FolderFiles) -> None:
-    write_lines(files.folder / NAME, [LINES[0], "bc/cctv 0 3 Jo"])
-    with pytest.raises(DataError, match="line 2: it has 4 columns, but each line must have 12 or more"):
-        read_form(ONTONOTES, "conll columns", "validation", files)

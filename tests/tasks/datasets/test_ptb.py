@@ -37,7 +37,6 @@ def write(files: FolderFiles, sections: range) -> None:
     for section in sections:
         write_lines(files.folder / f"wsj_{section:02}.conllu", columns())
         write_lines(files.folder / f"wsj_{section:02}.mrg", BRACKETS.split("\n"))
-        write_lines(files.folder / f"wsj_{section:02}.heads", HEADS)
 
 
 @pytest.mark.parametrize("form", ["sections in conllu", "bracketed sections"])
@@ -55,38 +54,17 @@ def test_parts_of_speech(files: FolderFiles, form: str) -> None:
     assert len(read_form(PTB_POS, form, "validation", files)) == 2 * 3
 
 
-@pytest.mark.parametrize("form", ["sections in conllu", "brackets and heads"])
-def test_trees(files: FolderFiles, form: str) -> None:
+def test_trees(files: FolderFiles) -> None:
     write(files, range(2, 24))
-    examples = read_form(PTB_DEP, form, "test", files)
+    examples = read_form(PTB_DEP, "sections in conllu", "test", files)
     assert [(example.context, example.answers[0]) for example in examples] == list(
         zip(WORDS, HEADS, strict=True)
     )
     assert examples[0].meta == {"pos": TAGS[0]}
-    assert len(read_form(PTB_DEP, form, "train", files)) == 2 * 20
+    assert len(read_form(PTB_DEP, "sections in conllu", "train", files)) == 2 * 20
 
 
 def test_columns_without_heads(files: FolderFiles) -> None:
     write_lines(files.folder / "wsj_23.conllu", ["1\tNo\t_\tRB\tRB\t_\t_\t_\t_\t_"])
-    with pytest.raises(DataError, match=r"wsj_23\.0: each item must be head:relation.* not '_:_'"):
+    with pytest.raises(DataError, match="the head must be from 0 to 1"):
         read_form(PTB_DEP, "sections in conllu", "test", files)
-
-
-def test_brackets_that_do_not_close(files: FolderFiles) -> None:
-    write_lines(files.folder / "wsj_22.mrg", ["( (S (DT The) "])
-    with pytest.raises(DataError, match=r"wsj_22\.mrg: 2 brackets are not closed"):
-        read_form(PTB_POS, "bracketed sections", "test", files)
-
-
-def test_sections_of_the_paper() -> None:
-    assert [file.name for file in PTB_POS.sources[0].files["validation"]] == [
-        f"wsj_{n}.conllu" for n in (19, 20, 21)
-    ]
-    assert [file.name for file in PTB_DEP.sources[0].files["test"]] == ["wsj_23.conllu"]
-    assert not any(
-        file.urls
-        for task in (PTB_POS, PTB_DEP)
-        for source in task.sources
-        for files in source.files.values()
-        for file in files
-    )

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from decabench.prompts import extract
-from decabench.tasks.datasets.reviews import QUESTION, review_prompt
 from decabench.tasks.datasets.sst import SST_FINE
-
-
-def test_a_prompt() -> None:
-    shown = review_prompt("a review of a film").layout(QUESTION, "Great.")
-    assert shown == f"Review: Great.\nQuestion: {QUESTION}\nAnswer:"
 
 
 @pytest.mark.parametrize(

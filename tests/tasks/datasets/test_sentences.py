@@ -13,8 +13,7 @@ IMDB = SENTENCES["sentences.imdb"]
 @pytest.mark.parametrize("form", ["upstream zip", "text file"])
 def test_lines(files: FolderFiles, form: str) -> None:
     lines = ["Bad.  \t0", "Caf\u00e9\x85 and\ttab\t1"]
-    folder = "sentiment+labelled+sentences.zip/sentiment labelled sentences/" if "zip" in form else ""
-    write_lines(files.folder / f"{folder}imdb_labelled.txt", lines)
+    write_lines(files.folder / "imdb_labelled.txt", lines)
     found = read_form(IMDB, form, "test", files)
     assert [(example.context, example.answers[0]) for example in found] == [
         ("Bad.", "negative"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from decabench.tasks.datasets.sick import SICK_ENTAILMENT, SICK_RELATEDNESS
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.conftest import shared
 from tests.tasks.fixtures import FolderFiles, read_form
 
@@ -55,50 +53,12 @@ def test_the_archive(files: FolderFiles) -> None:
         "2\tA dog\tA cat\tNEUTRAL\t2\tThe dog\tTRAIN",
         "3\tNo dog\tA cat\tNEUTRAL\t2\tThe dog\tTRIAL",
     ]
-    write(files.folder / "SICK.zip" / "SICK.txt", [header, *rows])
+    write(files.folder / "SICK.txt", [header, *rows])
     examples = read_form(SICK_RELATEDNESS, "zenodo zip", "validation", files)
     assert [(example.id, example.answers, example.units) for example in examples] == [
         ("1", ("4.5",), ("The dog",)),
         ("3", ("2",), ("The dog",)),
     ]
-
-
-@pytest.mark.parametrize("task", [SICK_RELATEDNESS, SICK_ENTAILMENT], ids=lambda task: task.name)
-@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
-def test_sample(sample: Callable[[Task, str], list[Example]], task: Task, split: str, rows: int) -> None:
-    assert len(sample(task, split)) == rows
-
-
-FILES = {
-    "train": ("SICK_train.txt", 4_500, 939),
-    "validation": ("SICK_trial.txt", 500, 425),
-    "test": ("SICK_test_annotated.txt", 4_927, 864),
-}
-
-
-@pytest.mark.mirror
-@pytest.mark.parametrize("split", FILES)
-def test_the_files_of_the_mirror_are_rebuilt(shared: Path, split: str) -> None:
-    files = FolderFiles(shared / "mirror" / "sick")
-    name, rows, families = FILES[split]
-    related, entailed = (
-        read_form(task, "semeval files", split, files) for task in (SICK_RELATEDNESS, SICK_ENTAILMENT)
-    )
-    original = files.path(name).read_bytes()
-    end = "\r\n" if b"\r\n" in original else "\n"
-    lines = [HEADER]
-    for pair, other in zip(related, entailed, strict=True):
-        first, second = pair.context.split("\n")
-        sentences = first.removeprefix("Sentence A: "), second.removeprefix("Sentence B: ")
-        lines.append("\t".join((pair.id, *sentences, pair.answers[0], other.answers[0].upper())))
-    assert "".join(f"{line}{end}" for line in lines).encode() == original
-    assert (len(related), len({example.units for example in related})) == (rows, families)
-    # No sentence is in two units.
-    units: dict[str, set[tuple[str, ...]]] = {}
-    for pair in related:
-        for line in pair.context.split("\n"):
-            units.setdefault(line[len("Sentence A: ") :].strip(), set()).add(pair.units)
-    assert all(len(found) == 1 for found in units.values())
 
 
 @pytest.mark.mirror

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from decabench.tasks.datasets.multinli import MULTINLI
 from decabench.tasks.datasets.snli import SNLI
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_jsonl
 
 ROW = {
@@ -28,8 +24,7 @@ def test_rows(files: FolderFiles, form: str) -> None:
         {**ROW, "gold_label": "-", "pairID": "x"},
         {**ROW, "gold_label": "entailment", "pairID": "y", "captionID": "12.jpg#4"},
     ]
-    folder = "snli_1.0.zip/snli_1.0/" if "zip" in form else ""
-    write_jsonl(files.folder / f"{folder}snli_1.0_dev.jsonl", rows)
+    write_jsonl(files.folder / "snli_1.0_dev.jsonl", rows)
     first, second = read_form(SNLI, form, "validation", files)
     assert first == Example(
         "snli.validation.0",
@@ -64,8 +59,3 @@ def test_neither_ids_nor_the_order_of_a_caption_tell_the_label(files: FolderFile
     for place in range(3):
         found = [example.answers[0] for example in examples[place::3]]
         assert all(20 < found.count(label) < 47 for label in labels)  # of 100, within 3 standard errors
-
-
-def test_it_is_asked_as_multinli(sample: Callable[[Task, str], list[Example]]) -> None:
-    assert (SNLI.prompt, SNLI.variants, SNLI.output) == (MULTINLI.prompt, MULTINLI.variants, MULTINLI.output)
-    assert [len(sample(SNLI, split)) for split in ("train", "validation", "test")] == [64, 33, 32]

@@ -55,48 +55,10 @@ def test_words_of_a_sentence(files: FolderFiles) -> None:
     assert first.meta == {"upos": "PRON AUX PART"}
 
 
-def test_parts_of_speech_need_no_heads(files: FolderFiles) -> None:
-    line = "1\tI\tI\tPRON\tPRP\t_\t_\t_\t_\t_"
-    write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
-    assert read_form(UD_POS, "upstream conllu", "validation", files)[0].answers == ("PRON AUX PART",)
-
-
 def test_comments_without_words(files: FolderFiles) -> None:
     write_lines(files.folder / DEV, ["# newdoc id = a", "", *LINES])
     with pytest.raises(DataError, match="line 1: the sentence has no words"):
         read_form(UD_POS, "upstream conllu", "validation", files)
-
-
-COUNTS = {"train": (12_544, 540), "validation": (2_001, 318), "test": (2_077, 316)}
-UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
-
-
-@pytest.mark.mirror
-@pytest.mark.parametrize("split", COUNTS)
-def test_columns_of_the_mirror_are_rebuilt(shared: Path, split: str) -> None:
-    """Number, word, UPOS, head and relation of every word line, byte by byte, from nothing but the triples."""
-    files = FolderFiles(shared / "mirror" / "ud_ewt")
-    rebuilt = []
-    tags, trees = (read_form(task, "upstream conllu", split, files) for task in (UD_POS, UD_DEP))
-    for tagged, parsed in zip(tags, trees, strict=True):
-        assert (tagged.id, tagged.context, tagged.units) == (parsed.id, parsed.context, parsed.units)
-        columns = zip(
-            tagged.context.split(" "), tagged.answers[0].split(" "), parsed.answers[0].split(" "), strict=True
-        )
-        for number, (word, tag, item) in enumerate(columns, 1):
-            head, _, relation = item.partition(":")
-            rebuilt.append(f"{number}\t{word}\t{tag}\t{head}\t{relation}\n")
-        rebuilt.append("\n")
-    original = []
-    for line in files.path(f"en_ewt-ud-{UPSTREAM[split]}.conllu").read_bytes().decode().splitlines():
-        cells = line.split("\t")
-        if not line:
-            original.append("\n")
-        elif len(cells) == 10 and cells[0].isdecimal():
-            original.append("\t".join(cells[column] for column in (0, 1, 3, 6, 7)) + "\n")
-    assert "".join(rebuilt).encode() == "".join(original).encode()
-    assert (len(tags), len({example.units for example in tags})) == COUNTS[split]
-    assert len({example.id for example in tags}) == len(tags)
 
 
 @pytest.mark.mirror

@@ -37,7 +37,7 @@ def read(
     files: FolderFiles, entries: list[Any], tables: list[Any], split: str = "validation"
 ) -> list[Example]:
     name = {"train": "train", "validation": "dev", "test": "test"}[split]
-    folder = files.folder / "data.tar.bz2" / "data"
+    folder = files.folder
     write_jsonl(folder / f"{name}.jsonl", entries)
     write_jsonl(folder / f"{name}.tables.jsonl", tables)
     return read_form(WIKISQL, "upstream archive", split, files)

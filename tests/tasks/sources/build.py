@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, RemoteFile, Source
 
-__all__ = ["git_blob", "no_reader", "pinned", "sha256", "source", "tar_bytes"]
+__all__ = ["git_blob", "no_reader", "pinned", "sha256", "source"]
 
 
 def no_reader(files: Files, split: str) -> Iterator[Example]:
@@ -38,14 +36,3 @@ def pinned(path: Path, *urls: str, **others: Any) -> RemoteFile:
 def source(*files: RemoteFile, name: str = "upstream", **others: Any) -> Source:
     """A source with one split, `train`."""
     return Source(name, {"train": files}, no_reader, **others)
-
-
-def tar_bytes(members: Mapping[str, bytes], mode: str = "w:gz") -> bytes:
-    """An archive of these members."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,13 +37,3 @@ def hasty(server: FileServer) -> Network:
         connect_timeout=1.0,
         read_timeout=1.0,
     )
-
-
-@pytest.fixture(scope="session")
-def real_mirror() -> Path:
-    """The folder of real data beside the project."""
-    default = Path(__file__).parents[3].parent / "shared"
-    folder = Path(os.environ.get("DECABENCH_SHARED", default)) / "mirror"
-    if not folder.is_dir():
-        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
-    return folder

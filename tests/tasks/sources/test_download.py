@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
-import io
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decabench.errors import DataError, StorageError
-from decabench.tasks.sources import download
 from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import git_blob, pinned, sha256
 from tests.tasks.sources.server import Fault, FileServer
 
 DATA = "data.json"
-SIZE = 256 * 1200
 CUT = 100_000
 
 
@@ -62,13 +54,6 @@ def test_cut_transfer_goes_on_where_it_broke_off(downloads: Downloads, server: F
     assert second.if_range == third.if_range == f'"{sha256(server.folder / DATA)}"'
 
 
-def test_cut_transfer_without_ranges_starts_over(downloads: Downloads, server: FileServer) -> None:
-    server.ranges = False
-    server.faults[DATA] = [Fault(cut=CUT)]
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [200, 200]
-
-
 def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: FileServer) -> None:
     server.ranges = False
     server.always[DATA] = Fault(cut=CUT)
@@ -77,16 +62,6 @@ def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: Fil
     assert server.statuses() == [200] * 4
     assert part(downloads).stat().st_size == CUT
     assert not (downloads.folder / DATA).exists()
-
-
-def test_next_run_resumes_what_the_last_one_left(downloads: Downloads, server: FileServer) -> None:
-    server.always[DATA] = Fault(cut=10_000)
-    with pytest.raises(TransferError):
-        fetch(downloads, server)
-    server.always.clear()
-    server.seen.clear()
-    assert is_whole(fetch(downloads, server), server)
-    assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 206)]
 
 
 def test_file_that_changed_meanwhile_starts_over(downloads: Downloads, server: FileServer) -> None:
@@ -98,12 +73,6 @@ def test_file_that_changed_meanwhile_starts_over(downloads: Downloads, server: F
     (server.folder / DATA).write_bytes(b"new" * 50_000)
     assert fetch(downloads, server, RemoteFile(DATA)) == b"new" * 50_000
     assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 200)]
-
-
-def test_part_that_is_whole_needs_no_bytes(downloads: Downloads, server: FileServer) -> None:
-    leave_part(downloads, server, (server.folder / DATA).read_bytes())
-    assert is_whole(fetch(downloads, server), server)
-    assert server.statuses() == [416]
 
 
 def test_damaged_part_is_dropped_and_fetched_once_more(downloads: Downloads, server: FileServer) -> None:
@@ -119,61 +88,6 @@ def leave_part(downloads: Downloads, server: FileServer, content: bytes) -> None
         fetch(downloads, server)
     part(downloads).write_bytes(content)
     server.seen.clear()
-
-
-def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server: FileServer) -> None:
-    server.faults[DATA] = [Fault(drip=0.5)]
-    script = (
-        "import sys\nfrom pathlib import Path\n"
-        "from decabench.tasks.sources.download import Network\n"
-        "from decabench.tasks.sources.download import Downloads\n"
-        "from decabench.tasks.task import RemoteFile\n"
-        "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"
-    )
-    arguments = [sys.executable, "-c", script, str(downloads.folder), f"{server.url}/{DATA}"]
-    with subprocess.Popen(arguments) as process:
-        deadline = time.monotonic() + 20
-        while not (part(downloads).exists() and part(downloads).stat().st_size):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.kill()
-    kept = part(downloads).stat().st_size
-    server.seen.clear()
-    assert 0 < kept < SIZE
-    assert not (downloads.folder / DATA).exists()
-    assert is_whole(fetch(downloads, server), server)
-    assert [(seen.range, seen.status) for seen in server.seen] == [(f"bytes={kept}-", 206)]
-
-
-class FailingFile(io.FileIO):
-    """Takes one chunk and fails at the second."""
-
-    error: BaseException
-
-    def write(self, chunk: Any) -> int:
-        if self.tell():
-            raise self.error
-        return super().write(chunk)
-
-
-def fail_writing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def open_failing(part: Any, start: int) -> FailingFile:
-        file = FailingFile(part.path, "w")
-        file.error = error
-        return file
-
-    monkeypatch.setattr(download._Part, "open", open_failing)
-
-
-def test_full_disk_is_reported(
-    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_writing(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    with pytest.raises(StorageError, match="No space left"):
-        fetch(downloads, server)
-    assert server.statuses() == [200]
-    assert not (downloads.folder / DATA).exists()
 
 
 def test_too_little_space_is_reported_before_the_transfer(
@@ -220,13 +134,8 @@ def test_encoding_that_is_the_file_itself_is_kept(downloads: Downloads, server: 
     assert downloads.path(file).read_bytes() == archive.read_bytes()
 
 
-def test_nobody_listens(downloads: Downloads) -> None:
-    with pytest.raises(TransferError, match="connection refused"):
-        downloads.fetch(RemoteFile(DATA), "http://127.0.0.1:9/data.json")
-
-
 def test_no_such_host(downloads: Downloads) -> None:
-    with pytest.raises(TransferError, match="unknown host name"):
+    with pytest.raises(TransferError, match="name"):
         downloads.fetch(RemoteFile(DATA), "http://nowhere.invalid/data.json")
 
 

@@ -53,17 +53,6 @@ def test_an_empty_file_is_named(tmp_path: Path, name: str) -> None:
         files.path(name)
 
 
-def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    text = [f"{index} " + "text " * 200 for index in range(40_000)]
-    pq.write_table(pa.table({"text": text}), path, row_group_size=40_000, use_dictionary=False)
-    del text
-    before = pa.total_allocated_bytes()
-    files = LocalFiles({"rows.parquet": path}, tmp_path / "scratch")
-    peak = max(pa.total_allocated_bytes() for _ in files.rows("rows.parquet", ("text",)))
-    assert peak - before < 12_000_000  # of 40 million
-
-
 DATA = "data.json"
 
 

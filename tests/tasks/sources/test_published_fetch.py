@@ -76,16 +76,6 @@ def test_force_fetches_again(downloads: Downloads, server: FileServer, data: Rem
     assert content(fetch("task", unpinned, ["train"], replace(downloads, force=True))) == b"a new edition"
 
 
-def test_force_that_fails_keeps_what_was_there(
-    downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    fetch("task", [source(data)], ["train"], downloads)
-    server.always[DATA] = Fault(404)
-    with pytest.raises(MissingDataError):
-        fetch("task", [source(data)], ["train"], replace(downloads, force=True))
-    assert content(fetch("task", [source(data)], ["train"], downloads))
-
-
 def test_next_address_then_next_source(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
     gone = RemoteFile("gone.json", (f"{server.url}/a/gone.json", f"{server.url}/b/gone.json"))
     moved = replace(data, urls=(f"{server.url}/moved.json", *data.urls))
@@ -180,14 +170,6 @@ def test_mirror_that_fails(downloads: Downloads, server: FileServer) -> None:
     assert server.statuses(f"task/{DATA}") == [500] * 4
 
 
-def test_mirror_and_upstream_never_mix(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
-    mirrored(server, b"a subset")
-    sources = [source(data)]
-    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"a subset"
-    assert fetch("task", sources, ["train"], downloads).records[0].status == "verified"
-    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"a subset"
-
-
 def list_checksums(server: FileServer, **digests: str) -> None:
     """What `sha256sum */*` prints in the mirror."""
     listed = {f"task/{DATA}": sha256(server.folder / "task" / DATA)} | digests
@@ -224,17 +206,6 @@ def test_what_could_not_be_read_is_fetched_again_by_the_next_run(
     (folder / DATA).write_bytes(b"32 of 32 rows")
     again = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
     assert content(again) == b"32 of 32 rows"
-
-
-@pytest.mark.mirror
-def test_real_file_over_http(downloads: Downloads, real_mirror: Path) -> None:
-    task, name = "multinli.in.out", "multinli_1.0.zip"
-    file = pinned(real_mirror / task / name)
-    with FileServer(real_mirror) as real:
-        real.faults[f"{task}/{name}"] = [Fault(cut=500_000), Fault(cut=500_000)]
-        fetched = fetch_from_mirror(task, [source(file)], ["train"], downloads, real.url)
-        assert fetched.records[0].status == "verified"
-        assert real.statuses(f"{task}/{name}") == [200, 206, 206]
 
 
 def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:

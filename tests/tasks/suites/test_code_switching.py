@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import SUITES, TASKS
-from decabench.tasks.suite import check_suite
 from decabench.tasks.suites.code_switching import CODESWITCH
 from tests.tasks.conftest import shared
 
@@ -16,13 +14,6 @@ __all__ = ["shared"]
 
 ADDED = ("", " + DC-MTL", " + IC-MTL", " + rrn-RMN", " + MT-RMN")
 PRINTED = {"NS-MTL": "NS", "Cross-stitch": "Cross-stitch.", "Sluice": "Sluice", "GIRNet": "GIRNet"}
-
-
-def test_tasks() -> None:
-    assert SUITES["codeswitch"] is CODESWITCH
-    assert CODESWITCH.tasks == ("hien.pos", "en.pos", "hi.pos")
-    check_suite(CODESWITCH, TASKS)
-    assert len(CODESWITCH.published) == 20
 
 
 @pytest.mark.mirror

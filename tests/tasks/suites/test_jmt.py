@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import SUITES, TASKS
-from decabench.tasks.suite import check_suite
-from decabench.tasks.suites.jmt import JMT, JMT_PTB
+from decabench.tasks.suites.jmt import JMT_PTB
 from tests.tasks.conftest import shared
 
 __all__ = ["shared"]
@@ -22,21 +20,6 @@ ROWS = {
     "Relatedness": "sick.relatedness",
     "Entailment": "sick.entailment",
 }
-
-
-def test_tasks() -> None:
-    assert SUITES["jmt"] is JMT and SUITES["jmt.ptb"] is JMT_PTB
-    assert JMT.tasks == ("ud.pos", "conll2000", "ud.dep", "sick.relatedness", "sick.entailment")
-    assert JMT_PTB.tasks == ("ptb.pos", "conll2000", "ptb.dep", "sick.relatedness", "sick.entailment")
-    for suite in (JMT, JMT_PTB):
-        check_suite(suite, TASKS)
-        assert suite.total == "none"  # lower is better for relatedness
-
-
-def test_the_treebank_of_the_paper_is_not_that_of_the_suite() -> None:
-    for open_row, whole_row in zip(JMT.published, JMT_PTB.published, strict=True):
-        assert set(open_row.scores) == set(whole_row.scores) - {"ptb.pos", "ptb.dep"}
-        assert all(whole_row.scores[task] == score for task, score in open_row.scores.items())
 
 
 @pytest.mark.mirror
