@@ -7,13 +7,10 @@ import json
 import os
 import secrets
 import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +25,7 @@ from decabench.files import (
 )
 from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import RepeatedIdError, SplitRecord, Store, home_folder, include_option
+from decabench.tasks.store import SplitRecord, Store, home_folder, include_option
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
@@ -37,7 +34,7 @@ from decabench.tasks.task import (
     describe_absent,
     unquoted,
 )
-from decabench.text import printable, quoted
+from decabench.text import printable
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -54,7 +51,6 @@ __all__ = [
     "prepare_all",
     "prepare_task",
     "requested_splits",
-    "sample_note",
     "sample_sources",
 ]
 
@@ -62,16 +58,10 @@ SAMPLE_FOLDER = Path(__file__).parent / "sample"
 """The bundled sample: a mirror, with one folder per task and published file names."""
 
 
-@cache
 def sample_sources() -> dict[str, Any]:
-    """Read the source, licence and remarks of every folder of the sample."""
+    """Read the source, licence and remarks of every folder of the sample; a stand-in has a note."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
-
-
-def sample_note(folder: str) -> str:
-    """Return the note to show wherever a folder of the sample is used because it is a stand-in; else empty."""
-    return str(sample_sources().get(folder, {}).get("note", ""))
 
 
 def is_web_address(mirror: str) -> bool:
@@ -99,7 +89,6 @@ class Request:
     """Whether an error may quote the labels of a hidden split."""
 
     def __post_init__(self) -> None:
-        """Raise DecabenchError for two places at once."""
         if self.mirror and self.sample:
             raise DecabenchError("--mirror and --sample cannot be combined: give one.")
 
@@ -148,7 +137,7 @@ class Request:
         If no place is named, any prepared data will do. So will data from a folder that is gone.
         """
         if self.origin != "upstream":
-            return tuple(_find_due(task, self).splits)
+            return _find_due(task, self).splits
         ready = Store(self.home).records(task.name)
         return tuple(split for split in requested_splits(task, self) if split not in ready)
 
@@ -301,9 +290,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that are due, and return the records of all that were requested.
 
-    Of splits that were altered since they were prepared each is prepared again from where it came, unless a place is
-    named; of mirrors on record only folders are read. Raises MissingDataError, DataError or StorageError; what was
-    prepared before stays unchanged.
+    Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
     """
     return _prepare_due(task, request, _find_due(task, request))
 
@@ -317,43 +304,16 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
             due = _find_due(task, request, found.altered)  # another process may have been first
             if due.splits:
                 sweep_temporary(folder)
-            faults = []
-            for mirror in dict.fromkeys(due.splits.values()):
-                splits = tuple(split for split, each in due.splits.items() if each == mirror)
-                try:
-                    if mirror is None:
-                        _prepare_splits(task, splits, request, store)
-                    else:
-                        _prepare_from_record(task, splits, mirror, request, store)
-                except DecabenchError as error:
-                    faults.append(error)
-        if faults:
-            raise faults[0] if len(faults) == 1 else DataError(" ".join(map(str, faults)))
+            ready = tuple(split for split in due.splits if split not in due.lost)
+            if ready:
+                _prepare_splits(task, ready, request, store)
+        for split, mirror in due.lost.items():
+            again = f"decabench prepare {task.name}{include_option(task)} --split {split}"
+            raise DataError(
+                f"{split} of {task.name} was changed since it was prepared from {printable(mirror)}. Name a place, "
+                f"{again} --mirror PLACE, or take the published files, {again} --force."
+            )
     return _requested_records(task, request)
-
-
-def _prepare_from_record(
-    task: Task, splits: tuple[str, ...], mirror: str, request: Request, store: Store
-) -> None:
-    """Prepare splits again from the folder on record, which may be anything if the home was passed on.
-
-    Raises DataError, with the ways out, if it does not have the files.
-    """
-    again = f"decabench prepare {task.name}{include_option(task)} --split {splits[0]}"
-    if is_web_address(mirror) or not os.path.isabs(mirror):
-        reason = f"{', '.join(splits)} came from {printable(mirror)}, which is not contacted unasked."
-    elif not os.path.isdir(mirror):  # Path.is_dir raises for names that are too long
-        reason = f"{printable(mirror)}, the mirror on record for {', '.join(splits)}, is not there."
-    else:
-        try:
-            return _prepare_splits(task, splits, replace(request, mirror=mirror), store)
-        except StorageError:
-            raise
-        except DecabenchError as error:
-            reason = f"{error} This is the mirror on record for {', '.join(splits)}."
-    raise DataError(
-        f"{reason} Name a place, {again} --mirror PLACE, or take the published files, {again} --force."
-    )
 
 
 def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
@@ -384,10 +344,12 @@ def is_prepared(task: Task, request: Request) -> bool:
 class _Due:
     """The requested splits of a task that need preparing."""
 
-    splits: Mapping[str, str | None]
-    """Each with the mirror on record to take it from, or None for the place of the request."""
+    splits: tuple[str, ...]
+    """Their names."""
     altered: tuple[str, ...] = ()
     """Splits that were prepared from the same files, but changed or deleted since, so that they cannot be read."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Those of the altered splits whose mirror is not named again, with this mirror."""
 
 
 def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()) -> _Due:
@@ -396,7 +358,7 @@ def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()
     Of splits that were found altered before, only the digests are compared again.
     """
     store, splits = Store(request.home), requested_splits(task, request)
-    everything = _Due(dict.fromkeys(splits))
+    everything = _Due(splits)
     if request.force:
         return everything
     try:
@@ -420,14 +382,11 @@ def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()
             return False
         return split in altered_before or not _has_recorded_rows(store, task, split)
 
-    def mirror(split: str) -> str | None:
-        is_kept = split in altered and task.folder is None and request.keeps(records[split], task)
-        return str(inputs[split].get("place")) if is_kept else None
-
     current = [split for split in splits if is_current(split)]
     altered = tuple(split for split in current if is_altered(split))
-    due = {split: mirror(split) for split in splits if split not in current or split in altered}
-    return _Due(due, altered)
+    kept = [split for split in altered if task.folder is None and request.keeps(records[split], task)]
+    lost = {split: str(inputs[split].get("place")) for split in kept}
+    return _Due(tuple(split for split in splits if split not in current or split in altered), altered, lost)
 
 
 def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
@@ -522,7 +481,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         # Downloads load libraries that take longer to import than a small task takes to prepare.
         from decabench.tasks.sources.download import Downloads
 
-        downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
+        downloads = Downloads(raw, progress=request.progress, force=request.force)
         if request.mirror is None:
             return fetch(task.files_folder, task.sources, splits, downloads)
         return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
@@ -533,21 +492,12 @@ def _lock(folder: Path) -> AbstractContextManager[None]:
     return wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home")
 
 
-def _say(sentence: str) -> None:
-    """Print to stderr, from any process, why a download waits."""
-    print(f"  {printable(sentence)}", file=sys.stderr, flush=True)
-
-
 def _prepare_split(task: Task, split: str, request: Request, store: Store, opened: SourceFiles) -> None:
     source = opened.source
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
     place = _place(task, request)
-    earlier = _read_inputs(store, task).get(split)
-    recorded = earlier.get("place") if isinstance(earlier, dict) else None
-    is_again = bool(recorded) and recorded in (place, request.mirror)
-    # A run that is killed from here on must not look finished, but the place stays on record.
-    _write_inputs(store, task, split, {"place": recorded} if is_again else None)
+    _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
@@ -563,11 +513,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         salt = (before and before.salt) or secrets.token_hex(16)
     instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
     with unquoted(bool(salt) and not request.hidden, instead), _naming_files(files):
-        try:
-            rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)
-        except RepeatedIdError as error:
-            repeated = next(islice(source.read(opened.files, split), error.place, None))
-            raise DataError(f"{error} That one is {quoted(repeated.id)}.") from error
+        rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)
     record = SplitRecord(
         rows=rows,
         fingerprint=fingerprint,
@@ -576,7 +522,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(task.files_folder) if request.sample else facts.note,
+        note=sample_sources().get(task.files_folder, {}).get("note", "") if request.sample else facts.note,
         units_digest=units_digest,
         salt=salt,
         questions=f"sha256:{facts.asked.hexdigest()}" if salt else "",

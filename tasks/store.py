@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "References",
-    "RepeatedIdError",
     "SplitRecord",
     "Store",
     "fingerprint_line",
@@ -153,19 +152,6 @@ def _units_text(units: Sequence[str]) -> str:
     return f"{canonical_texts(units)}\n"
 
 
-class RepeatedIdError(DataError):
-    """Examples of a split have the same id."""
-
-    def __init__(self, name: str, count: int, first: int, second: int) -> None:
-        verb = "id occurs" if count == 1 else "ids occur"
-        super().__init__(
-            f"{name}: {count:,} {verb} more than once, first in the examples {first:,} and {second:,} (counted from "
-            "0). Each id must be unique."
-        )
-        self.place = first
-        """The place, from 0, of an example whose id occurs again."""
-
-
 class Store:
     """The prepared tasks in a home folder."""
 
@@ -193,26 +179,24 @@ class Store:
         schema = pa.schema(
             [(name, pa.list_(pa.string()) if name in _LISTS else pa.string()) for name in _COLUMNS]
         )
-        ids, digest, units_digest = _Ids(), hashlib.sha256(salt.encode()), hashlib.sha256()
+        rows, digest, units_digest = 0, hashlib.sha256(salt.encode()), hashlib.sha256()
         name = f"{task}, {split}"
         valid = _validate(examples, name, may_lack=bool(salt))
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
                     metas = [_meta(example) for example in batch]
-                    ids.add(example.id for example in batch)
+                    rows += len(batch)
                     for lines in _fingerprint_parts(batch, metas):
                         digest.update(lines.encode("utf-8", "surrogatepass"))
                     units = "".join(_units_text(example.units) for example in batch)
                     units_digest.update(units.encode("utf-8", "surrogatepass"))
                     writer.write_table(pa.table(_columns(batch, metas), schema=schema))
-            if not len(ids):
+            if not rows:
                 raise DataError(
                     f"{name} has no examples: its files are empty or do not have the expected form."
                 )
-            if repeated := ids.find_repeated():
-                raise RepeatedIdError(name, *repeated)
-        return len(ids), f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
+        return rows, f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
@@ -513,6 +497,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
     """Yield examples, raising for faults. All of them have labels or, if they `may_lack` labels, none has."""
     levels, are_bare = 0, False
+    seen: dict[bytes, int] = {}  # digests, so that memory does not grow with the length of ids
     for number, example in enumerate(examples):
         if not number:
             are_bare = may_lack and not example.answers
@@ -523,6 +508,12 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
             raise DataError(
                 f"{name}, example {number} has {len(example.units)} units and the examples before it {levels}: give "
                 "every example as many."
+            )
+        first = seen.setdefault(hashlib.blake2b(example.id.encode(), digest_size=8).digest(), number)
+        if first != number:
+            raise DataError(
+                f"{name}: the examples {first:,} and {number:,} (counted from 0) have the same id, "
+                f"{quoted(example.id)}. Each id must be unique."
             )
         yield example
 
@@ -543,32 +534,6 @@ def _find_fault(example: Example, is_bare: bool) -> str:
     except (TypeError, UnicodeEncodeError):
         return "every field must be text"
     return ""
-
-
-class _Ids:
-    """Counts repeated ids with eight bytes per id, however long the ids are."""
-
-    def __init__(self) -> None:
-        self._hashes = bytearray()
-
-    def __len__(self) -> int:
-        return len(self._hashes) // 8
-
-    def add(self, ids: Iterable[str]) -> None:
-        blake2b = hashlib.blake2b
-        self._hashes += b"".join([blake2b(id.encode(), digest_size=8).digest() for id in ids])
-
-    def find_repeated(self) -> tuple[int, int, int] | None:
-        """Return the number of repeated ids and the places, from 0, of the first one and of what it repeats."""
-        import numpy
-
-        values = numpy.frombuffer(self._hashes, dtype=numpy.int64)
-        order = numpy.argsort(values, kind="stable")
-        again = order[1:][values[order[1:]] == values[order[:-1]]]
-        if not len(again):
-            return None
-        second = int(again.min())
-        return len(again), int(numpy.flatnonzero(values == values[second])[0]), second
 
 
 def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:

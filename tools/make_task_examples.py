@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from decabench.tasks import DECATHLON
-from decabench.tasks.preparation import sample_note
+from decabench.tasks.preparation import sample_sources
 from decabench.tasks.store import Store
 
 TARGET = Path(__file__).parents[1] / "leaderboard" / "task_examples.json"
@@ -30,7 +30,7 @@ def main(home: Path) -> None:
             "question": shortest.question,
             "context": shortest.context,
             "answers": list(dict.fromkeys(shortest.answers)),
-            "note": sample_note(name),
+            "note": sample_sources().get(name, {}).get("note", ""),
         }
     TARGET.write_text(
         json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8"

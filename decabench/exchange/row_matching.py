@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from decabench.errors import SubmissionError
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile
-from decabench.exchange.text_matching import ExampleTexts, RowWords, TextMatcher, letters_of
+from decabench.exchange.text_matching import ExampleTexts, RowTexts, TextMatcher, letters_of
 from decabench.submission import Fault, describe_other_form, group_faults
 from decabench.tasks import Store, Task
 from decabench.text import quoted
@@ -152,7 +152,7 @@ class _Matching:
                 yield row
 
     @cached_property
-    def words(self) -> Mapping[int, RowWords]:
+    def words(self) -> Mapping[int, RowTexts]:
         """The words of each row that has texts."""
         texts = {number: row.texts for number, row in enumerate(self.rows) if row.texts}
         return self.examples.matcher.read(texts) if texts else {}
@@ -346,7 +346,7 @@ class _Matching:
             )
 
     def _golds_of_twins(
-        self, words: Mapping[int, RowWords], places: Mapping[int, int]
+        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
     ) -> Iterator[tuple[int, str]]:
         """Yield each row whose right answer belongs to another example with the same texts, such as a paragraph."""
         golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}

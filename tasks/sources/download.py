@@ -22,6 +22,7 @@ from tqdm import tqdm
 from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, file_digests, make_folder, storage_errors
 from decabench.tasks.task import RemoteFile
+from decabench.text import printable
 from decabench.untrusted import read_json
 
 __all__ = ["Downloads", "InterruptedTransferError", "Network", "TransferError", "plain_url"]
@@ -94,7 +95,7 @@ class Downloads:
     """Whether a file must have the published digests; a mirror's need not."""
     standard: str = "the published one"
     """The standard that messages name, if a file does not meet it."""
-    say: Callable[[str], None] | None = None
+    say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
     """Called with a sentence before every wait for another attempt."""
 
     def path(self, file: RemoteFile) -> Path:
@@ -236,9 +237,8 @@ class _Transfer:
         seconds = min(network.backoff * 2**self.tried if asked is None else asked, network.longest_wait)
         self.tried += 1
         self._require_time()
-        if self.downloads.say is not None:
-            again = f"retrying in {seconds:.3g} s ({self.tried} of {network.retries})"
-            self.downloads.say(f"{self.file.name}: {error}; {again}")
+        again = f"retrying in {seconds:.3g} s ({self.tried} of {network.retries})"
+        self.downloads.say(f"{self.file.name}: {error}; {again}")
         time.sleep(seconds)
 
     def _receive(self) -> bool:

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from decabench import evaluate, import_answers, prepare
-from decabench.errors import DecabenchError, StorageError, SubmissionError
-from decabench.exchange import ImportSettings, Places, RefusedImportError
-from decabench.scoring import read_results_file
-from decabench.submission import lock_submission, read_answers
+from decabench.errors import DecabenchError, SubmissionError
+from decabench.exchange import RefusedImportError
+from decabench.submission import read_answers
 from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
 
@@ -79,14 +78,6 @@ def test_a_table_with_commas_quotes_and_line_ends(bring, golds, tmp_path):
     gold = {id_: f'{text}, "so"\nit is' for id_, text in golds("squad").items()}
     done = bring(write_csv(tmp_path / "answers.csv", gold), "squad", "csv")
     assert answers(done.folder, "squad") == gold
-
-
-def test_a_table_of_tabs_and_other_names(bring, golds, tmp_path):
-    path = tmp_path / "answers.tsv"
-    rows = "".join(f"{id_}\tx\t{text}\r\n" for id_, text in golds("sst").items())
-    path.write_bytes(f"\ufeffkey\tscore\ttext\r\n{rows}".encode())
-    done = bring(path, "sst", "csv", places=Places("key", "text"))
-    assert answers(done.folder, "sst") == golds("sst")
 
 
 @pytest.mark.parametrize("kind", ["mapping", "pandas", "datasets"])
@@ -180,31 +171,6 @@ def test_letters_are_the_options_that_they_stand_for(bring, golds, home, tmp_pat
     assert list(answers(done.folder, "own").values()) == [row["answer"] for row in rows]
 
 
-def test_samples_of_two_filters_are_not_mixed(bring, tmp_path):
-    lines = (FILES / "samples_squad.jsonl").read_text().splitlines()
-    other = [line.replace('"filter": "none"', '"filter": "strict"').replace("lol", "yes") for line in lines]
-    path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join([*lines, *other]))
-    with pytest.raises(SubmissionError, match=r"several filters \(none, strict\): choose one with --filter"):
-        bring(path, "squad", "lm-eval", partial=True)
-    done = bring(path, "squad", "lm-eval", partial=True, places=Places(choice="strict"))
-    assert set(answers(done.folder, "squad").values()) == {"yes"}
-    with pytest.raises(SubmissionError, match="no answers of the filter 'loose'"):
-        bring(path, "squad", "lm-eval", partial=True, force=True, places=Places(choice="loose"), name="")
-
-
-def test_samples_without_ids_go_by_their_number(bring, golds, tmp_path):
-    lines = [
-        json.dumps({"doc_id": at, "doc": {"text": "?"}, "resps": [[text]], "filtered_resps": [text]})
-        for at, text in enumerate(golds("sst").values())
-    ]
-    path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join(reversed(lines)))
-    with pytest.raises(RefusedImportError, match="its doc has no id in 'id': name the field with --id"):
-        bring(path, "sst", "lm-eval")
-    assert answers(bring(path, "sst", "lm-eval", in_order=True).folder, "sst") == golds("sst")
-
-
 # Faults: all of them, and nothing is written
 
 
@@ -236,23 +202,6 @@ def test_every_faulty_row_is_told_and_nothing_is_written(bring, golds, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_refused_file_leaves_an_earlier_import_alone(bring, golds, tmp_path):
-    done = bring(write_csv(tmp_path / "good.csv", golds("sst")), "sst", "csv")
-    before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
-    with pytest.raises(RefusedImportError):
-        bring(write_csv(tmp_path / "bad.csv", {"nobody": "x"}), "sst", "csv", force=True)
-    assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
-
-
-def test_many_faults_are_counted_in_the_message_and_listed_in_the_error(bring, golds, tmp_path):
-    rows = {**dict(list(golds("sst").items())[:1]), **{f"nobody.{number}": "x" for number in range(50)}}
-    with pytest.raises(RefusedImportError, match=r"50 rows are not .*") as caught:
-        bring(write_csv(tmp_path / "bad.csv", rows), "sst", "csv")
-    assert len(caught.value.faults) == 50
-    assert "… and 30 more: list them all with --report FILE\n" in str(caught.value)
-    assert str(caught.value).endswith("leave out rows without an example with --ignore-unknown.")
-
-
 def test_ids_of_which_none_fits_are_shown_beside_one_that_would(bring, golds, tmp_path):
     rows = {str(number): text for number, text in enumerate(golds("sst").values())}
     with pytest.raises(
@@ -273,13 +222,6 @@ def test_unknown_rows_are_left_out_on_request_and_counted(bring, golds, tmp_path
     assert answers(done.folder, "sst") == golds("sst")
     assert (done.left_out, entry(done.folder, "sst.validation")["left_out"]) == (1, 1)
     assert "1 row without an example left out" in done.words
-
-
-def test_examples_without_an_answer_are_what_check_reports(bring, golds, tmp_path):
-    rows = dict(list(golds("sst").items())[3:])
-    done = bring(write_csv(tmp_path / "fewer.csv", rows), "sst", "csv")
-    assert [fault.code for fault in done.check.faults] == ["missing-id"] * 3
-    assert answers(done.folder, "sst") == rows
 
 
 def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp_path):
@@ -404,34 +346,6 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     assert set(answers(folder, "sst").values()) == {"positive"}
 
 
-def test_answers_to_another_task_leave_the_results_as_those_of_predict_do(
-    bring, command, golds, home, tmp_path
-):
-    folder = bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv").folder
-    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    (folder / "results" / "mine.csv").write_text("mine")
-    bring(write_csv(tmp_path / "schema.csv", golds("schema")), "schema", "csv")
-    assert list(read_results_file(folder / "results" / "validation" / "results.json").tasks) == ["sst"]
-    assert (folder / "results" / "mine.csv").read_text() == "mine"
-    done = command("verify", "--submission", folder, "--home", home)
-    assert "sst: same" in done.output and "no result for schema" in done.output
-    assert command("evaluate", folder, "--tasks", "sst,schema", "--home", home).exit_code == 0
-    assert command("verify", "--submission", folder, "--home", home).exit_code == 0
-
-
-@pytest.mark.skipif(os.name != "posix", reason="links need no rights on POSIX systems only")
-def test_results_behind_a_link_are_not_removed(bring, command, golds, home, tmp_path):
-    path = write_csv(tmp_path / "sst.csv", golds("sst"))
-    folder = bring(path, "sst", "csv").folder
-    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    (folder / "results").rename(tmp_path / "elsewhere")
-    (folder / "results").symlink_to(tmp_path / "elsewhere")
-    write_csv(path, dict.fromkeys(golds("sst"), "positive"))
-    with pytest.raises(StorageError, match="behind a link that leads out of"):
-        bring(path, "sst", "csv", force=True)
-    assert list((tmp_path / "elsewhere").rglob("results.json"))
-
-
 def test_other_folders_are_left_alone(bring, golds, submit, home, tmp_path):
     path = write_csv(tmp_path / "sst.csv", golds("sst"))
     folder = submit("majority", ["sst"], output="out")
@@ -442,24 +356,6 @@ def test_other_folders_are_left_alone(bring, golds, submit, home, tmp_path):
         bring(path, "sst", "csv", force=True)
     with pytest.raises(DecabenchError, match="is a new submission: name it with --name"):
         import_answers(path, "sst", tmp_path / "new", format="csv", home=home)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_the_same_import_again_changes_nothing(bring, command, golds, home, tmp_path):
-    path = write_csv(tmp_path / "sst.csv", golds("sst"))
-    first = bring(path, "sst", "csv")
-    before, written = contents(first.folder), first.folder.joinpath("submission.toml").stat().st_mtime_ns
-    assert bring(path, "sst", "csv") == first
-    arguments = ("import", "csv", path, "--task", "sst", "--output", first.folder, "--home", home)
-    assert command(*arguments).exit_code == 0
-    assert contents(first.folder) == before
-    assert first.folder.joinpath("submission.toml").stat().st_mtime_ns == written
-    write_csv(path, dict.fromkeys(golds("sst"), "positive"))
-    assert command(*arguments).exit_code == 1
-    assert contents(first.folder) == before
 
 
 def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
@@ -478,23 +374,6 @@ def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
     assert {name for name in os.listdir(out) if name.startswith(".")} == set()
 
 
-def test_what_a_killed_import_left_is_no_obstacle(bring, golds, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    left = out / ".decabench-submission.toml.tdqb4_ld.tmp"
-    left.write_text("half")
-    done = bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv")
-    assert done.check.exit_code == 0 and not left.exists()
-
-
-def test_an_import_leaves_a_folder_that_is_being_written_alone(bring, golds, tmp_path, monkeypatch):
-    monkeypatch.setattr("decabench.exchange.imports._PATIENCE", 0.1)
-    path = write_csv(tmp_path / "sst.csv", golds("sst"))
-    with lock_submission(tmp_path / "out"), pytest.raises(DecabenchError, match="Another process is writing"):
-        bring(path, "sst", "csv")
-    assert not (tmp_path / "out").exists()
-
-
 # Labels and extraction
 
 
@@ -509,14 +388,6 @@ def test_their_words_for_labels_become_the_datasets(bring, golds, tmp_path):
     assert answers(done.folder, "sst") == golds("sst")
     line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
     assert line == {"id": "sst.validation.0", "answer": "negative", "raw": "0", "rule": "relabelled"}
-
-
-def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp_path):
-    path = write_csv(tmp_path / "sst.csv", {id_: f"Answer: {text}." for id_, text in golds("sst").items()})
-    done = bring(path, "sst", "csv", extract=True)
-    assert answers(done.folder, "sst") == golds("sst")
-    line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
-    assert line["raw"] == "Answer: negative."
 
 
 @pytest.mark.parametrize("extract", [None, True])
@@ -573,21 +444,3 @@ def test_published_predictions_of_squad_have_their_official_scores(real_home, tm
     scores = evaluate(done.folder, tasks="squad", home=real_home).tasks["squad"].scores
     assert scores["nf1"] == pytest.approx(official["f1"], abs=1e-9)
     assert scores["nem"] == pytest.approx(official["exact_match"], abs=1e-9)
-
-
-@pytest.mark.mirror
-@pytest.mark.slow
-def test_published_predictions_for_other_examples_are_told_apart(real_home, tmp_path):
-    """The baseline of the paper answered an earlier release."""
-    path = SHARED / "conformance" / "squad.logistic-regression.predictions.json"
-    ours = {row["id"] for row in Store(real_home).read("squad", "validation", ("id",))}
-    theirs = json.loads(path.read_text()).keys()
-    with pytest.raises(RefusedImportError) as caught:
-        import_answers(path, "squad", tmp_path / "out", "LR", format="squad", home=real_home)
-    assert len(caught.value.faults) == len(theirs - ours) == 28
-    settings = ImportSettings(ignore_unknown=True)
-    done = import_answers(
-        path, "squad", tmp_path / "out", "LR", format="squad", settings=settings, home=real_home
-    )
-    assert done.left_out == 28
-    assert done.check.fault_count == len(ours - theirs) == 13

@@ -100,12 +100,6 @@ def test_letters_of_multiple_choice_are_the_options_of_inspect(log):
     assert not opened.is_raw
 
 
-def test_letters_of_another_scorer_of_inspect(log):
-    samples = [chosen("a", "It is B", "B", "mine"), chosen("b", "positive", "positive", "mine")]
-    assert log(samples).is_raw  # the completions, unless the scorer is named
-    assert [row.answer for row in log(samples, choice="mine").rows] == ["positive", "positive"]
-
-
 def test_options_of_inspect_that_are_letters_or_many(log):
     samples = [chosen("a", "A", "A", options=["B", "A"]), chosen("b", "C", "C", options=["x", "y"])]
     assert [row.answer for row in log(samples).rows] == ["B", "C"]  # the scorer gives letters, always
@@ -114,14 +108,6 @@ def test_options_of_inspect_that_are_letters_or_many(log):
     many = [f"option {number}" for number in range(30)]
     found = log([chosen("a", "Z", "Z", options=many), chosen("b", "4", "4", options=many)])
     assert [row.answer for row in found.rows] == ["option 25", "option 29"]
-
-
-def test_several_options_of_inspect_are_no_answer(log):
-    (row,) = log([chosen("a", "ANSWER: A,B", "A, B")]).rows
-    assert row.problem == (
-        "bad-record",
-        "the answer to 'a' names several options (A, B): decabench reads one per example",
-    )
 
 
 def test_epochs_of_inspect_are_not_mixed(log):
@@ -194,46 +180,3 @@ def test_a_scorer_that_extracts_nothing_leaves_the_text_to_be_extracted(log):
     """Such as model_graded_qa, whose answer is the completion."""
     samples = [sample("a", "It is Yes.", scores={"graded": SimpleNamespace(answer="it is yes.")})]
     assert log(samples, choice="graded").is_raw
-
-
-def test_letters_without_scores_are_no_answers(log):
-    with pytest.raises(SubmissionError, match="no scores of 'choice': score it first with inspect score"):
-        log([sample("a", "ANSWER: B", choices=["x", "y"])])
-
-
-def test_an_output_that_a_limit_cut_short(log):
-    limit = SimpleNamespace(type="token")
-    rows = log([sample("a", "It is", limit=limit), sample("b", "", limit=limit, outputs=[])]).rows
-    assert [(row.answer, row.finish) for row in rows] == [("It is", "length"), ("", "length")]
-
-
-def test_samples_without_an_output_have_no_answer(log):
-    assert list(log([sample("a", "", outputs=[])]).rows) == []
-
-
-@pytest.mark.heavy
-def test_a_real_log_of_string_ids(bring, score):
-    """Written by Inspect 0.3.285 with --limit 12; the first four are 0, 1, 10 and 11. Its accuracy is 0.6667."""
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
-    opened = open_foreign(FILES / "string_ids.eval", "inspect", Places())
-    rows = list(opened.rows)
-    assert [row.id for row in rows][:4] == ["0", "1", "10", "11"]
-    assert not opened.has_order  # 12 of the 32 samples
-    done = bring(FILES / "string_ids.eval", "sst", "inspect", partial=True)
-    assert score(done) == pytest.approx(100 * 8 / 12)
-
-
-@pytest.mark.parametrize("in_order", [False, True])
-def test_samples_that_are_sorted_as_texts_go_to_their_examples(
-    log, bring, examples, score, tmp_path, in_order
-):
-    """EM was 62.50 by the order of the samples, whose accuracy is 1.0."""
-    data = examples("sst")
-    samples = [
-        sample(str(at), row.answers[0], input=row.context, target=row.answers[0])
-        for at, row in enumerate(data)
-    ]
-    about = SimpleNamespace(sample_ids=[each.id for each in samples], samples=32, shuffled=False)
-    log(sorted(samples, key=lambda each: each.id), dataset=about)
-    done = bring(tmp_path / "some.json", "sst", "inspect", in_order=in_order)
-    assert score(done) == 100.0

@@ -68,17 +68,6 @@ def test_the_hub_reads_every_score_with_its_interval(scored):
     assert "sample" in squad.dataset_name
 
 
-def test_the_hub_reads_any_name_and_address(scored):
-    url = "https://example.org/a?b=c&d"
-    name = HOSTILE.replace("\ud800", "")
-    results = renamed(scored["majority"], name)
-    data = card(model_index([replace(results, submission={**results.submission, "url": url})]))
-    assert data.model_name == name
-    assert {(found.source_name, found.source_url) for found in data.eval_results} == {
-        (f"decabench {results.decabench}", url)
-    }
-
-
 def test_a_failed_task_is_left_out_and_a_limited_run_says_so(scored):
     results = scored["majority"]
     failed = replace(results.tasks["sst"], status="failed", score=None, interval=None)
@@ -133,25 +122,6 @@ def test_markdown_stands_systems_beside_each_other(scored):
     low, high = second.tasks["squad"].interval
     (squad,) = (row for row in rows if row[0] == "squad")
     assert squad[3] == f"100.0 [{low:.1f} to {high:.1f}]"
-
-
-def test_markdown_keeps_a_name_a_text(scored):
-    both = [renamed(scored["majority"], HOSTILE), renamed(scored["oracle"], "b")]
-    (heading, *_) = cells_of(markdown_table(both))
-    assert heading[2] == " ".join(HOSTILE.replace("\x1b", " ").replace("\ud800", "\ufffd").split())
-
-
-def test_markdown_keeps_a_name_in_the_notes_a_text(scored):
-    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
-    name = "# - " + HOSTILE
-    tokens = markdown.parse(markdown_table([renamed(scored["majority"], name)]))
-    (note,) = (token for token in tokens if token.type == "inline" and token.content.startswith("Results of"))
-    assert {child.type for child in note.children} <= {"text", "text_special"}
-    assert {token.type for token in tokens if token.type.endswith("_open")} >= {
-        "table_open",
-        "paragraph_open",
-    }
-    assert not [token for token in tokens if token.type in ("heading_open", "bullet_list_open", "html_block")]
 
 
 # LaTeX
@@ -240,22 +210,6 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):
         export_results([first], "html")
-
-
-@pytest.mark.parametrize("is_failed", [False, True])
-def test_results_without_a_task_of_the_first_are_compared_with_each_other(scored, is_failed):
-    """Only the first was compared with the others, so that two on different data stood in one table behind it."""
-    whole = scored["majority"]
-    squad = whole.tasks["squad"]
-    moved = replace(squad, data=replace(squad.data, fingerprint="sha256:" + "0" * 64))
-    failed = {"squad": replace(squad, score=None, status="failed", reason="no")} if is_failed else {}
-    a = renamed(replace(whole, tasks={"sst": whole.tasks["sst"], **failed}), "A")
-    b = renamed(replace(whole, tasks={"squad": squad}), "B")
-    c = renamed(replace(whole, tasks={"squad": moved}), "C")
-    for results in ([b, c], [a, b, c]):
-        with pytest.raises(DataError, match="'C' was scored on other data of squad than 'B'"):
-            export_results(results, "markdown")
-    assert export_results([a, b], "markdown")
 
 
 def test_results_are_found_in_a_submission_and_by_their_file(command, home, submit):

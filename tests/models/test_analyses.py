@@ -9,15 +9,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.errors import DecabenchError
-from decabench.models import analyses
 from decabench.models.analyses import (
     ROUTES,
     STEPS,
-    TaskRoutes,
     map_attention,
     measure_routes,
     share_pointers,
-    task_shares,
     trace_fusion,
 )
 from decabench.models.batches import TextReader
@@ -25,7 +22,7 @@ from decabench.models.checkpoint import Checkpoint, TrainedModel
 from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig
 from decabench.tasks import TASKS, Example, Question, Store
 from decabench.training.loop import run_training
-from decabench.vectors import EOS, JoinedVectors, Lexicon, NoVectors, WordTable, detokenize
+from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable, detokenize
 
 # MQAN: pointers and attention
 
@@ -60,15 +57,6 @@ def test_pointing_follows_the_switches(trained, gamma, lam, source):
     assert sum(found.weight.values()) == pytest.approx(1)
 
 
-def test_pointing_counts_words_without_the_end(trained):
-    run, answerer = trained
-    examples = list(run.store.examples("schema", "validation"))[:6]
-    replies = answerer.answer(SCHEMA, examples)
-    assert share_pointers(answerer, SCHEMA, examples).words == sum(
-        reply.said - reply.finished for reply in replies
-    )
-
-
 def test_a_map_is_of_the_examples_own_tokens(trained):
     run, answerer = trained
     example = next(run.store.examples("schema", "validation"))
@@ -91,31 +79,6 @@ def test_the_commands_pointers_and_attention(trained, command, home, tmp_path):
     assert len(content["answer"]) == len(content["weights"]) == len(content["context_attention"])
     for name in ("pointers.png", "attention.png"):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
-
-
-def test_steps_after_the_last_end_are_left_out(trained, monkeypatch):
-    """A GPU is asked every few steps whether all answers have ended: what it did meanwhile made analyses fail."""
-    run, answerer = trained
-    network = answerer.network
-    network.generate.weight.data[EOS] = 0.0  # each answer ends, and soon
-    network.generate.bias.data[EOS] = 2.0
-    force(answerer, 9, 0)
-    examples = list(run.store.examples("schema", "validation"))[:6]
-    expected = share_pointers(answerer, SCHEMA, examples), map_attention(answerer, SCHEMA, examples[0])
-    assert len(expected[1].answer) < 8
-    greedy, steps = analyses.greedy, []
-
-    def look_rarely(past, *given, **more):
-        found = greedy(past, *given, **more, look_every=8)
-        steps.append((len(past.steps), found.outputs.shape[1]))
-        return found
-
-    monkeypatch.setattr(analyses, "greedy", look_rarely)
-    assert (
-        share_pointers(answerer, SCHEMA, examples),
-        map_attention(answerer, SCHEMA, examples[0]),
-    ) == expected
-    assert all(taken > kept for taken, kept in steps)
 
 
 # Recurrent classifiers: fusion
@@ -164,17 +127,6 @@ def test_each_word_is_the_end_of_a_shorter_text(train, example, name):
         assert all(0 < value < 1 for row in found.gates for value in row)
 
 
-def test_both_directions(train, example):
-    """A text of one word is read alike in both."""
-    model = Checkpoint.open(train("arc-i", "model.bidirectional=true")).load("cpu")
-    found = trace_fusion(model, SST, example)
-    assert [len(row) for row in found.gates] == [12] * len(found.words)
-    short = trace_fusion(model, SST, replace(example, context=found.words[0]))
-    assert short.answer == short.labels[int(torch.tensor(short.probabilities[0]).argmax())]
-    assert short.gates[0][:6] == pytest.approx(found.gates[0][:6], abs=1e-6)  # forwards
-    assert short.gates[0][6:] != pytest.approx(found.gates[0][6:], abs=1e-6)
-
-
 def test_models_and_texts_that_cannot_be_traced(train, example):
     model = Checkpoint.open(train("nbow")).load("cpu")
     with pytest.raises(DecabenchError, match="does not read word by word"):
@@ -196,15 +148,6 @@ def test_the_command_fusion(train, command, home, tmp_path, example, name):
     assert (content["task"], content["id"], content["model"]) == ("sst", example.id, name)
     assert len(content["words"]) == len(content["probabilities"])
     assert (tmp_path / "out" / "fusion.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_command_says_what_ids_look_like(train, command, home, tmp_path):
-    done = command(
-        *("analyze", "fusion", train("arc-i"), "--task", "sst", "--id", "455", "--home", home),
-        *("--device", "cpu", "--output", tmp_path / "out"),
-    )
-    assert done.exit_code == 3
-    assert "has no example '455': its ids look like 'sst.validation." in " ".join(done.output.split())
 
 
 # Recurrent modules: routes
@@ -257,16 +200,6 @@ def test_labels_are_read_at_the_last_word():
     assert found.steps[5] == [[0, 0], [0, 0]]
 
 
-def test_tasks_share_a_sub_encoder():
-    one, two = ([[0.5, 0.0]], [[0.25, 0.0]])
-    routes = {
-        name: TaskRoutes((), (), 1, grid, 0.0) for name, grid in zip(("one", "two"), (one, two), strict=True)
-    }
-    shares = task_shares(routes)
-    np.testing.assert_allclose(shares["one"], [[2 / 3, 0]])
-    np.testing.assert_allclose(shares["two"], [[1 / 3, 0]])
-
-
 def test_files_and_messages(tmp_path):
     model = make(gates="open")
     (told, *written) = ROUTES.run(model, {"hien.pos": (TASKS["hien.pos"], EXAMPLES)}, tmp_path)
@@ -280,8 +213,3 @@ def test_files_and_messages(tmp_path):
     assert content["shares"] == {"hien.pos": [[1, 1], [1, 1]]}
     assert (tmp_path / "routes.png").read_bytes().startswith(b"\x89PNG")
     assert len(written) == 2
-
-
-def test_a_model_without_modules_has_no_routes(tmp_path):
-    with pytest.raises(DecabenchError, match="has the extension 'none' and so no routes"):
-        list(ROUTES.run(make(extension="none"), {}, tmp_path))

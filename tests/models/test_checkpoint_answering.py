@@ -10,7 +10,7 @@ import numpy as np
 from torch.nn import functional as F
 
 from decabench.models.checkpoint import TrainedModel, batch_by_length
-from decabench.models.devices import autocast, pick_device
+from decabench.models.devices import autocast
 from decabench.tasks import TASKS, Question
 from tests.models.conftest import TEXTS
 
@@ -81,15 +81,3 @@ def test_half_precision_loses_no_probability(kit):
     valid = batch.target > 0
     answered = p.gather(2, batch.target[..., None]).squeeze(2).log()
     torch.testing.assert_close(answered[valid], trained[valid], rtol=0, atol=1e-4)
-
-
-def test_devices():
-    assert pick_device("cpu").type == "cpu"
-    assert pick_device("auto").type in ("cpu", "cuda", "mps")
-
-
-@pytest.mark.parametrize("name", ["mqan", "s2s"])
-def test_half_precision_answers(kit, name):
-    half = kit(name).trained("bfloat16")
-    assert all(1 <= reply.said <= 4 for reply in half.answer(TASK, ASKED, limit=4))
-    assert len(half.answer(TASK, ASKED, limit=4, beam=2)) == len(ASKED)

@@ -4,9 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models import decoding
 from decabench.models.analyses import trace_answers
-from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_batch import MODELS
 from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
@@ -111,69 +109,6 @@ def test_rows_that_end_early_leave_and_change_nothing(kit):
         one = word_numbers(made.model, alone, limit=12)[0]
         both = made.model.word_numbers(answers, batch)[row]
         assert made.lexicon.decode(one) == made.lexicon.decode(both)
-
-
-@pytest.mark.parametrize("every", [2, 3, 8, 100])
-@torch.no_grad()
-def test_answers_are_the_same_however_seldom_one_looks(kit, every):
-    made = kit("mqan")
-    batch = made.batch(MANY)
-    lively(made.model, batch)
-    cpu = torch.device("cpu")
-    for find, more in ((decoding.greedy, ()), (decoding.beam_search, (3,))):
-        often, seldom = (
-            find(DecoderPast(made.model, batch, 12), len(batch), *more, 12, cpu, look_every=own)
-            for own in (1, every)
-        )
-        assert torch.equal(often.outputs, seldom.outputs)
-        assert often.finished == seldom.finished
-
-
-@torch.no_grad()
-def test_it_stops_when_all_are_done(kit):
-    made = kit("mqan")
-    made.model.generate.weight.zero_()
-    made.model.generate.bias.zero_()
-    made.model.generate.bias[EOS] = 50
-    made.model.decoder.vocabulary_switch.weight.zero_()
-    made.model.decoder.vocabulary_switch.bias.fill_(50)
-    answers = greedy(made.model, made.batch())
-    assert answers.outputs.shape == (4, 1)
-    assert answers.finished == [True] * 4
-    made.model.generate.bias[EOS] = -50
-    assert greedy(made.model, made.batch(), limit=3).finished == [False] * 4
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_beam_of_one_is_greedy(kit, name):
-    made = kit(name)
-    batch = made.batch(MANY)
-    lively(made.model, batch)
-    one, other = beam_search(made.model, batch, 1, limit=10), greedy(made.model, batch, limit=10)
-    assert torch.equal(one.outputs, other.outputs)
-    assert one.finished == other.finished
-
-
-def mean_log_p(model, batch, outputs):
-    """Of each answer's tokens, <eos> included, by the teacher-forced model."""
-    chosen = distributions(model, batch, outputs).gather(2, outputs[..., None]).squeeze(-1).log()
-    return chosen.masked_fill(ended(outputs), 0).sum(1) / (~ended(outputs)).sum(1)
-
-
-@pytest.mark.parametrize("name", ALL)
-@torch.no_grad()
-def test_a_beam_never_finds_less_than_greedy(kit, name):
-    # Among these are answers that a beam of 2 would lose greedy's to, did it not keep that one.
-    made = kit(name)
-    batch, better = made.batch(MANY), 0
-    for seed in range(12):
-        redraw(made.model, seed)
-        least = mean_log_p(made.model, batch, greedy(made.model, batch, limit=8).outputs)
-        for width in (2, 4):
-            found = mean_log_p(made.model, batch, beam_search(made.model, batch, width, limit=8).outputs)
-            assert (found > least - 1e-5).all()
-            better += int((found > least + 1e-3).sum())
-    assert better > 50
 
 
 @torch.no_grad()

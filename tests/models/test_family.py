@@ -9,8 +9,7 @@ torch = pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.batches import ColumnBatch, TextReader, TooLongError, with_label_names
-from decabench.models.families import FAMILIES
-from decabench.models.family import find_family, read_model_config
+from decabench.models.family import find_family
 from decabench.models.layers import WordEmbedding, max_over_time
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Text, Tree
 from decabench.vectors.tokenizer import UNKNOWN, Lexicon
@@ -22,15 +21,6 @@ POS = replace(TASKS["sst"], name="pos", output=Tags(names=("N", "V")), variants=
 @pytest.fixture
 def words():
     return WordTable(Lexicon([" a ", " b "]), JoinedVectors((NoVectors(4),)))
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_name_leads_to_a_family_with_a_default_configuration(name):
-    family = find_family(name)
-    config = family.config(name=name)
-    assert config.name == name and config.vocabulary > 0
-    assert read_model_config({"name": name, "vocabulary": 7}) == replace(config, vocabulary=7)
-    assert set(family.columns.values()) <= {"words", "labels", "numbers"}
 
 
 def test_tokens_of_the_task_are_its_whitespace_tokens_and_all_of_them():
@@ -65,20 +55,6 @@ def test_the_first_whitespace_tokens_are_what_the_limit_says():
         TextReader(POS, Lexicon(), skip=2).first_tokens("a b c")
 
 
-def test_the_first_tokens_with_punctuation_apart():
-    text = "  Don't\tstop-now , Mr. X.  "
-    reader = TextReader(POS, Lexicon(), cut=5, split="tokens")
-    words = [reader.lexicon.words[number].strip() for number in reader.first_tokens(text)]
-    assert words == ["don", "'", "t", "stop", "-"]
-    assert text[: reader.count_kept(text)] == "  Don't\tstop-"
-    whole = TextReader(POS, Lexicon(), split="tokens")
-    words = [whole.lexicon.words[number].strip() for number in whole.first_tokens(text)]
-    assert words == ["don", "'", "t", "stop", "-", "now", ",", "mr", ".", "x", "."]
-    assert TextReader(POS, Lexicon(), cut=11, split="tokens").count_kept(text) is None
-    assert [whole.lexicon.words[number] for number in whole.words("so?")] == [" so ", " ? "]
-    assert len(whole.tokens(text)) == 5  # tags are those of words between spaces
-
-
 def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
     reader = TextReader(POS, Lexicon())
     reader.check_question("good or bad?")
@@ -96,16 +72,6 @@ def test_questions_are_read_where_they_vary(family):
         encoded = find_family(family).encode(question, None, TASKS[name], reader)["text"]
         assert "".join(reader.lexicon.words[number] for number in encoded).split() == words.split()
         assert reader.count_kept(question.context) == len("Two words")
-
-
-def test_a_context_is_too_long_before_it_is_truncated():
-    reader = TextReader(POS, Lexicon(), cut=2, skip=3)
-    assert len(reader.context("a b c")) == len(reader.first_tokens("a b c")) + 2 == 4
-    for read in (reader.context, reader.first_tokens, lambda text: reader.all_words([text[:4], text[4:]])):
-        with pytest.raises(TooLongError):
-            read("a b c d")
-    first, second = reader.all_words(["A b", "c"])
-    assert [reader.lexicon.words[number] for number in (*first, *second)] == [" A ", " b ", " c "]
 
 
 def test_long_contexts_are_left_out():
@@ -192,10 +158,3 @@ def test_tasks_that_a_family_cannot_answer(name, task, words):
 def test_names_of_nothing(name, words):
     with pytest.raises(UnknownNameError, match=words):
         find_family(name)
-
-
-@pytest.mark.parametrize("name", ["classifier", "tagger"])
-@pytest.mark.parametrize("changes", [{"dimension": 7}, {"dimension": 0}, {"dropout": 1.0}])
-def test_sizes_that_cannot_be(name, changes):
-    with pytest.raises(DecabenchError, match=r"model\.dimension is"):
-        find_family(name).config(**changes)

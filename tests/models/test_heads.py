@@ -8,7 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numpy as np
-from torch.nn import functional as F
 
 from decabench.errors import DataError
 from decabench.models.batches import TextReader
@@ -16,15 +15,12 @@ from decabench.models.heads import (
     CRF,
     TARGETS,
     ClassifierHead,
-    CrfHead,
     ParserHead,
     RegressorHead,
-    SoftmaxHead,
-    TaskHeads,
     encode_target,
     spanning_tree,
 )
-from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
+from decabench.tasks import TASKS, Label, Number, Tags, Tree
 from decabench.vectors.tokenizer import Lexicon
 
 LENGTHS = torch.tensor([4, 2, 1])
@@ -78,15 +74,6 @@ def test_a_crf_finds_the_likeliest_sequence(crf):
         assert tuple(found[row, :length].tolist()) == best
 
 
-def test_a_crf_does_not_look_at_padding(crf):
-    scores, labels = states(1, 2, 3), torch.tensor([[0, 2]])
-    alone = crf.log_likelihood(scores, labels, torch.ones(1, 2, dtype=torch.bool))
-    padded = F.pad(scores, (0, 0, 0, 3), value=99.0)
-    mask = torch.arange(5)[None] < 2
-    torch.testing.assert_close(crf.log_likelihood(padded, F.pad(labels, (0, 3)), mask), alone)
-    assert crf.decode(padded, mask)[0, :2].tolist() == crf.decode(scores, mask[:, :2])[0].tolist()
-
-
 def test_an_example_without_tokens_counts_for_nothing(crf):
     scores, mask = states(2, 3, 3), torch.tensor([[True] * 3, [False] * 3])
     labels = torch.zeros(2, 3, dtype=torch.int64)
@@ -94,25 +81,6 @@ def test_an_example_without_tokens_counts_for_nothing(crf):
     assert found[1] == 0
     found.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in crf.parameters())
-
-
-@pytest.mark.parametrize("kind", [SoftmaxHead, CrfHead])
-def test_tags_are_one_a_token(kind):
-    head = kind(5, Tags(names=("A", "B", "C")))
-    texts = head.answers(states(3, 4, 5), LENGTHS)
-    assert [len(text.split()) for text in texts] == LENGTHS.tolist()
-    losses = head.losses(states(3, 4, 5), {"tags": torch.zeros(3, 4, dtype=torch.int64)}, LENGTHS)
-    assert losses["tags"][0] > 0 and losses["tags"][1] == 7
-
-
-def test_a_softmax_over_tags_counts_tokens_alone():
-    head, x = SoftmaxHead(5, Tags(names=("A", "B"))), states(2, 3, 5)
-    tags = torch.tensor([[0, 1, 1], [1, 0, 0]])
-    value, count = head.losses(x, {"tags": tags}, torch.tensor([3, 1]))["tags"]
-    log_p = head.score(x).log_softmax(-1)
-    expected = -(log_p[0, 0, 0] + log_p[0, 1, 1] + log_p[0, 2, 1] + log_p[1, 0, 1])
-    torch.testing.assert_close(value, expected)
-    assert count == 4
 
 
 def test_classes():
@@ -204,20 +172,6 @@ def test_labels_that_a_task_does_not_list_are_learned():
     own = reader(Tags(names=()))
     assert encode_target("V N V", Tags(names=()), own, 3)["tags"].tolist() == [0, 1, 0]
     assert own.learned_labels == ("V", "N")
-
-
-def test_there_is_no_head_for_free_text():
-    with pytest.raises(TypeError, match="no head for Text"):
-        encode_target("a b c", Text(), reader(Text()), 3)
-
-
-def test_one_head_for_each_task_whatever_its_name():
-    heads = TaskHeads(
-        {"woz.en": Label(names=("a", "b")), "sst": Label(names=("a", "b", "c"))},
-        lambda output: ClassifierHead(4, output),
-    )
-    assert heads["woz.en"].names == ("a", "b") and heads["sst"].names == ("a", "b", "c")
-    assert {name.split(".")[0] for name in heads.state_dict()} == {"woz/en", "sst"}
 
 
 def test_numbers_of_labels_fit_what_was_met():

@@ -16,7 +16,7 @@ from decabench.models import (
 )
 from decabench.tasks import Label, Text
 from decabench.training.loop import run_training
-from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN, Lexicon
+from decabench.vectors.tokenizer import EOS, INIT, PAD, Lexicon
 from decabench.vectors.word_vectors import NoVectors, WordTable
 from tests.training.conftest import TINY, make_run  # noqa: F401
 from tests.training.test_loop import same, weights
@@ -102,21 +102,6 @@ def test_its_loss_is_that_of_its_steps(head, x):
             expected -= p[row, word].log().item() if word != PAD else 0.0
     assert count == 5
     assert value.item() == pytest.approx(expected, rel=1e-4)
-
-
-def test_a_row_alone_is_a_row_of_a_batch(head, x):
-    both, _ = head.losses(x, ANSWERS, LENGTHS)["words"]
-    one, _ = head.losses(x[:1], ANSWERS[:1], LENGTHS[:1])["words"]
-    two, _ = head.losses(x[1:, :2], ANSWERS[1:, :3], LENGTHS[1:])["words"]
-    torch.testing.assert_close(both, one + two)
-
-
-def test_words_beyond_the_vocabulary_are_unknown(head, x):
-    beyond, unknown = ANSWERS.clone(), ANSWERS.clone()
-    beyond[0, 1], unknown[0, 1] = 99, UNKNOWN
-    torch.testing.assert_close(
-        head.losses(x, beyond, LENGTHS)["words"][0], head.losses(x, unknown, LENGTHS)["words"][0]
-    )
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -13,7 +13,6 @@ import numpy as np
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.batches import TextReader
-from decabench.models.heads import part_name
 from decabench.models.joint_many_task import (
     FAMILY,
     ChunkHead,
@@ -26,8 +25,7 @@ from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
 from decabench.training import resume
 from decabench.training.config import TrainConfig
 from decabench.vectors.tokenizer import UNKNOWN, Lexicon
-from decabench.vectors.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
-from tests.models.differences import check_gradients
+from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.equations import jmt as equations
 
 OUTPUTS = {
@@ -178,14 +176,6 @@ def test_gradients_are_those_of_the_equations(name):
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_gradients_are_finite_differences(name):
-    model = make()
-    batch = make_batch(model, name)
-    padding = [("embed.words", at) for at in range(3)]  # which stays 0
-    check_gradients(model, lambda: total(model, batch), padding)
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
 def test_an_example_alone_is_the_same_in_a_batch(name):
     model = make().eval()
     alone = [total(model, make_batch(model, name, [example])) for example in EXAMPLES[name]]
@@ -213,51 +203,6 @@ def test_every_parameter_is_used(shortcuts, labels, vertical):
     unused = {key for key in dict(model.named_parameters()) if "bias_hh" not in key} - used
     assert unused == set()
     assert not any("bias_hh" in key for key in used)
-
-
-def test_labels_that_are_read_without_gradient():
-    """The loss of entailment no longer reaches the classifiers whose labels it reads; all values are the same."""
-    models = [make(label_gradient=flowing) for flowing in (True, False)]
-    losses = [total(model, make_batch(model, "ent")) for model in models]
-    assert losses[0].item() == losses[1].item()
-    reached = []
-    for model, loss in zip(models, losses, strict=True):
-        loss.backward()
-        reached.append(
-            {key for key, own in model.named_parameters() if own.grad is not None and own.grad.any()}
-        )
-    classifiers = {key for key in reached[0] if key.startswith(("heads.pos.", "heads.chunk.", "heads.rel."))}
-    assert {key.split(".")[1] for key in classifiers} == {"pos", "chunk", "rel"}
-    assert reached[1] == reached[0] - classifiers
-
-
-def test_tasks_of_lower_layers_do_not_read_higher_ones():
-    model = make()
-    for at, name in enumerate(OUTPUTS):
-        model.zero_grad()
-        total(model, make_batch(model, name)).backward()
-        used = {key for key, value in model.named_parameters() if value.grad is not None}
-        assert max(int(key.split(".")[1]) for key in used if key.startswith("layers.")) == at
-
-
-def test_ablations_have_no_such_weights():
-    plain = {name: value.shape for name, value in make().named_parameters()}
-    assert plain["layers.1.lstm.weight_ih_l0"] == (12, 6 + 6 + 3)
-    assert plain["heads.ent.softmax.score.weight"] == (3, 12 + 3)
-    no_words = {name: value.shape for name, value in make(shortcuts=False).named_parameters()}
-    assert no_words["layers.1.lstm.weight_ih_l0"] == (12, 6 + 3)
-    assert no_words["layers.0.lstm.weight_ih_l0"] == (12, 6)
-    no_labels = {name: value.shape for name, value in make(label_embeddings=False).named_parameters()}
-    assert not any(name.startswith("labels.") for name in no_labels)
-    assert no_labels["layers.2.lstm.weight_ih_l0"] == (12, 6 + 6)
-    assert no_labels["heads.ent.softmax.score.weight"] == (3, 12)
-    apart = {name: value.shape for name, value in make(vertical=False).named_parameters()}
-    assert apart["layers.1.lstm.weight_ih_l0"] == (12, 6 + 3)
-    assert {name for name in plain if name.startswith("labels.")} == {
-        "labels.pos",
-        "labels.chunk",
-        "labels.rel",
-    }
 
 
 def test_weights_of_another_vocabulary_go_to_their_words():
@@ -313,20 +258,6 @@ def test_levels():
     assert set(assign_levels(replace(SMALL, levels=dict.fromkeys(same, 3)), same).values()) == {3}
     with pytest.raises(UnknownNameError, match="Did you mean pos"):
         assign_levels(replace(SMALL, levels={"poss": 3}), same)
-
-
-@pytest.mark.parametrize("levels", [{"dep": 3}, {"pos": 3, "chunk": 3, "dep": 3}])
-def test_deeper_and_joint_layers(levels):
-    model = make(tuple(levels), levels=levels)
-    assert len(model.layers) == 3 and not len(model.labels)
-    for name in levels:
-        total(model, make_batch(model, name)).backward()
-    assert all(value.grad is not None for value in model.parameters())
-    # The layers below are the task's own, so nothing but the embeddings is held to what it was.
-    assert {each.name for each in model.penalties["dep"] if each.successive} == {
-        "embed.words",
-        "embed.ngrams",
-    }
 
 
 def test_penalties():
@@ -403,52 +334,6 @@ def test_sparse_gradients_are_the_same():
         torch.testing.assert_close(sparse, dense)
 
 
-def test_initial_weights():
-    """Section 5.2."""
-    torch.manual_seed(0)
-    config = replace(SMALL, hidden=50, label_dimension=40)
-    model = JointManyTask(config, OUTPUTS, make_table())
-    for name, value in model.named_parameters():
-        if name.startswith("embed"):
-            continue
-        if "bias_ih" in name:
-            expected = torch.zeros(200)
-            expected[50:100] = 1  # of the forget gate
-            assert torch.equal(value, expected), name
-        elif value.ndim == 1 or any(part in name for part in (".score.", ".relation.", ".match.")):
-            assert not value.any(), name
-        else:
-            rows, columns = value.shape
-            if "lstm" in name:  # of one gate, whose W reads [h; g]
-                layer = int(name.split(".")[1])
-                columns = 50 + model.layers[layer].lstm.input_size
-                rows //= 4
-            elif "pieces" in name:
-                rows //= 2
-            bound = (6 / (rows + columns)) ** 0.5
-            assert value.abs().max() <= bound, name
-            assert value.abs().max() > 0.9 * bound and value.mean().abs() < 0.2 * bound, name
-    assert model.embed.words[2:].abs().max() > 1  # vectors, here random ones
-    assert not model.embed.words[0].any()
-    assert 0.005 < model.embed.ngrams.abs().max() <= 0.01
-
-
-def test_embeddings_begin_with_vectors():
-    values = np.array([[1, 2, 3], [9, 9, 9], [3, 2, 1]], dtype=np.float32)
-    word = WordVectors(values, {"cat": 0, "Cat": 1, "The": 2}, "d")
-    gram = NgramVectors(
-        np.array([[4, 5, 6], [7, 8, 9]], dtype=np.float32), {"2gram-#BEGIN#c": 0, "2gram-at": 1}, "d"
-    )
-    model = JointManyTask(SMALL, OUTPUTS, make_table((word, gram)))
-    words, grams = model.embed.parts.words, model.embed.parts.ngrams
-    assert model.embed.words[words["cat"]].tolist() == [1, 2, 3]
-    assert model.embed.words[words["the"]].tolist() == [3, 2, 1]  # has a vector as `The` only
-    assert 0 < model.embed.words[words["saw"]].abs().max() <= 0.01
-    assert model.embed.ngrams[grams["2gram-#BEGIN#c"]].tolist() == [4, 5, 6]
-    assert model.embed.ngrams[grams["2gram-#BEGIN#C"]].tolist() == [4, 5, 6]  # the other has no vector
-    assert model.embed.ngrams[grams["2gram-at"]].tolist() == [7, 8, 9]
-
-
 @pytest.mark.parametrize(
     "settings, message",
     [
@@ -493,58 +378,6 @@ def test_words_outside_the_training_data_keep_the_vectors_of_the_files():
     assert torch.equal(found[2], known[2]) and torch.equal(found[2, :3], model.embed.words[1])
 
 
-def test_sentences_of_a_pair_share_their_masks():
-    model = make(shared_masks=True).train()
-    x = torch.ones(6, 4, 50)  # three pairs: first sentences, then second ones
-    dropped = model._drop_input(x, 0.5, is_pair=True)
-    assert torch.equal(dropped[:3], dropped[3:]) and (dropped == dropped[:, :1]).all()
-    assert set(dropped.unique().tolist()) == {0.0, 2.0} and not torch.equal(dropped[0], dropped[1])
-    free = model._drop_input(x, 0.5, is_pair=False)
-    assert not (free == free[:, :1]).all()
-    assert torch.equal(model.eval()._drop_input(x, 0.5, is_pair=True), x)
-
-
-def test_rare_words_are_dropped_more_often():
-    """The share of unknown words is a / (a + n), of all forms of a word together; at prediction none is dropped."""
-    model = make(word_dropout=2.0)
-    batch = make_batch(model, "pos", [("saw cat the", "", "NN NN NN")] * 20_000)
-    vectors = model.embed(batch, batch.columns["tokens"])[..., :3]
-    shares = (vectors == model.embed.words[1]).all(2).double().mean(0)
-    counts = torch.tensor([3, 2 + 5, 1 + 6])  # saw; Cat and cat; The and the
-    torch.testing.assert_close(shares, 2 / (2 + counts.double()), atol=0.015, rtol=0)
-    model.eval()
-    assert not (model.embed(batch, batch.columns["tokens"])[..., :3] == model.embed.words[1]).all(2).any()
-
-
-def test_dropout_is_where_the_paper_has_it(monkeypatch):
-    """Rates of the inputs of each layer, of classifiers, and of what an answer needs besides."""
-    import decabench.models.joint_many_task as module
-
-    rates = {
-        "input_dropout": 0.4,
-        "pair_input_dropout": 0.21,
-        "vertical_dropout": 0.22,
-        "classifier_dropout": 0.23,
-        "rating_dropout": 0.41,
-        "rating_input_dropout": 0.24,
-    }
-    model, seen = make(**rates), []
-    monkeypatch.setattr(module, "drop", lambda x, rate: (seen.append((rate, x.shape[-1])), x)[1])
-    expected = [
-        *[(0.4, 6), (0.23, 6)],  # words; POS classifier, for its labels
-        *[(0.22, 6), (0.4, 6), (0.4, 3), (0.23, 6)],  # h1, words, y_pos; chunk classifier
-        *[(0.22, 6), (0.4, 6), (0.4, 3)],
-        *[(0.22, 6), (0.24, 6), (0.24, 3)],  # of relatedness, which the paper names none for
-        *[(0.22, 6), (0.21, 6), (0.21, 3)],
-        *[(0.41, 12), (0.23, 15)],  # relatedness' classifier; the classifier, with y_rel
-    ]
-    model.losses(make_batch(model, "ent"))
-    assert seen == expected
-    seen.clear()
-    model.eval().losses(make_batch(model, "ent"))
-    assert seen == []
-
-
 def test_sentences_of_a_pair_are_found_in_context_and_question():
     model = make()
     reader = TextReader(task("ent"), model.embed.parts._lexicon)
@@ -568,22 +401,6 @@ def test_sentences_of_a_pair_are_found_in_context_and_question():
     for context in ("A cat saw", "A cat\nsaw\nthe things", ""):
         with pytest.raises(DataError, match="compares two sentences"):
             words(context, question)
-
-
-def test_bare_tags_are_chunks_of_one_kind():
-    head = ChunkHead(3, Tags(scheme="IOB2", names=("B", "I", "O", "INTJ")))
-    assert head.softmax.names == ("O", "B", "I", "E", "S")
-    tags = torch.tensor([[0, 1, 2, 0, 3]])  # B I O B INTJ, which is no tag of the scheme
-    spelled = head.spell(tags, torch.ones(1, 5, dtype=torch.bool))
-    assert [head.softmax.names[number] for number in spelled[0]] == ["B", "E", "O", "S", "O"]
-
-
-@pytest.mark.parametrize("name", ["type", "train", "items", "a.b"])
-def test_tasks_may_have_names_that_torch_uses(name):
-    outputs = {name: OUTPUTS["pos"], "ent": OUTPUTS["ent"]}
-    model = JointManyTask(SMALL, outputs, make_table())
-    assert model.heads[name].classes == 3 and len(model.labels) == 1
-    assert any(penalty.name.startswith(f"heads.{part_name(name)}.") for penalty in model.penalties["ent"])
 
 
 def test_tags_in_iobes():

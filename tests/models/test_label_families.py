@@ -141,18 +141,6 @@ def test_every_parameter_is_used(name, outputs, settings):
 
 
 @every_case
-def test_a_text_without_words(name, outputs, settings):
-    model = make(name, outputs, **settings)
-    batch = collate(name, make_items(name, outputs, lengths=(0, 3)))
-    loss_of(name, model.losses(batch)).backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    replies = model.eval().answers(batch)
-    assert [reply.read for reply in replies] == [0, 3]
-    alone = collate(name, make_items(name, outputs, lengths=(0,)))
-    assert model.answers(alone)[0].text == replies[0].text
-
-
-@every_case
 def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
     """Also the gradients, where tasks differ in the number of texts and in their lengths."""
     parts = {"books": (5, 3, 1), "dvd.s": (2, 7)}
@@ -189,35 +177,6 @@ def test_sparse_gradients_change_nothing(name, optimizer):
         torch.testing.assert_close(*norms)
     for one, two in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["meta-lstm", "arc-ii", "mt-cnn", "ns-mtl"])
-def test_the_penalty_is_on_everything_but_the_words(name):
-    model = make(name, LABELS, l2=0.5)
-    loss_of(name, model.losses(collate(name, make_items(name, LABELS)))).backward()
-    before = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
-    model.adjust_gradients()
-    for key, parameter in model.named_parameters():
-        if key in before:
-            decay = 0.0 if "embed" in key.split(".") else 0.5
-            torch.testing.assert_close(parameter.grad, before[key] + decay * parameter.detach())
-        else:  # of a task that this batch has nothing of
-            assert parameter.grad is None
-
-
-@pytest.mark.parametrize("name", ["meta-lstm", "mt-cnn", "ns-mtl"])
-def test_a_word_that_no_training_text_has(name):
-    """It has its fixed vector, both halves of it in MT-CNN; without, it is <unk>, at first zero."""
-    family, table = find_family(name), WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(4),)))
-    (number,) = table.lexicon.number([" unseen "])
-    for unseen, expected in ((True, table[np.array([number])][0]), (False, np.zeros(4))):
-        config = family.config(name=name, unseen_vectors=unseen)
-        assert family.has_fixed_vectors(config) is unseen
-        model = family.build(config, LABELS, table)
-        batch = family.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], table, config)
-        embeddings = [model.embed, *([model.heads["books"].embed] if name == "mt-cnn" else [])]
-        found = torch.cat([embed(batch, "text")[0, 0] for embed in embeddings])
-        np.testing.assert_array_equal(found.detach().numpy(), expected)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from decabench.models.layers import BiLSTM, Dropout, MultiHead, drop, linear_in_full, log_softmax_at
+from decabench.models.layers import BiLSTM, linear_in_full, log_softmax_at
 
 LENGTHS = torch.tensor([7, 1, 4, 6])
 
@@ -34,53 +34,6 @@ def test_what_stands_in_padding_does_not_matter():
     for one, two in zip(layer(x, LENGTHS), layer(other, LENGTHS), strict=True):
         assert torch.equal(one, two)
     assert (layer(other, LENGTHS)[0][1, 1:] == 0).all()
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.2, 0.5, 0.9])
-def test_dropout_drops_as_often_as_it_says(rate):
-    torch.manual_seed(3)
-    count = 1_000_003
-    x = torch.ones(count, dtype=torch.float64, requires_grad=True)
-    made = drop(x, rate)
-    dropped = made == 0
-    error = (rate * (1 - rate) / count) ** 0.5
-    assert dropped.double().mean().item() == pytest.approx(rate, abs=4 * error)
-    assert made[~dropped].unique().tolist() == pytest.approx([1 / (1 - rate)], rel=2e-4)
-    # Neighbours, of which four come from one draw, are dropped independently of each other.
-    for apart in (1, 2, 3, 4):
-        both = (dropped[apart:] & dropped[:-apart]).double().mean().item()
-        assert both == pytest.approx(rate**2, abs=4 * (rate**2 / count) ** 0.5)
-    made.sum().backward()
-    assert torch.equal(x.grad, made.detach())
-
-
-def test_dropout_depends_on_the_seed_alone():
-    def draw(seed):
-        torch.manual_seed(seed)
-        return drop(torch.ones(3, 5, 7), 0.5)
-
-    assert torch.equal(draw(1), draw(1))
-    assert not torch.equal(draw(1), draw(2))
-
-
-def test_dropout_is_for_training():
-    layer, x = Dropout(0.5), torch.ones(100)
-    assert (layer(x) == 0).any()
-    assert torch.equal(layer.eval()(x), x)
-    assert drop(x, 0.0) is x
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("split", [False, True])
-def test_attention_with_dropout_is_that_of_torch_on_average(causal, split):
-    """A rate so small that hardly anything is dropped: the same as torch's own, masks included."""
-    torch.manual_seed(0)
-    layer = MultiHead(8, 3, 0.0, split).double()
-    x, mask = torch.randn(4, 7, 8, dtype=torch.float64), torch.arange(7) < LENGTHS[:, None]
-    mask = None if causal else mask[:, None, None, :]
-    expected = layer.attend(x, layer.keys_values(x), mask, causal)
-    layer.rate = 1e-9
-    torch.testing.assert_close(layer.attend(x, layer.keys_values(x), mask, causal), expected)
 
 
 @pytest.mark.parametrize("count", [0, 1, 8, 19])

@@ -31,16 +31,6 @@ def test_the_gradient_against_finite_differences(reads):
     assert torch.autograd.gradcheck(lambda *given: run(given, reads)[0], tensors)
 
 
-def test_a_memory_of_zeros_has_a_finite_gradient():
-    tensors = make(2)
-    for at in (5, 8):
-        tensors[at].data.zero_()
-    states, _ = run(tensors)
-    states.sum().backward()
-    assert states.isfinite().all()
-    assert all(tensor.grad.isfinite().all() for tensor in tensors)
-
-
 def test_half_precision_is_left_for_the_words_alone():
     tensors = make(2, dtype=torch.float32)
     expected, _ = run(tensors)

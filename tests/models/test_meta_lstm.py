@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.errors import DataError
 from decabench.models.batches import ColumnBatch, TextReader
-from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode, reverse
+from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode
 from decabench.tasks import TASKS, Label, Question, Tags
 from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
@@ -71,16 +71,6 @@ def test_the_loss_of_a_text_is_what_the_equations_say(name, task):
     value, count = model.losses(batch)["label"]
     torch.testing.assert_close(value, total, rtol=1e-9, atol=1e-11)
     assert count == 3
-
-
-def test_a_stack_without_the_words():
-    model = make("ssp-mtl", reads_words=False)
-    items, batch = make_batch(model)
-    weights, total = dict(model.named_parameters()), 0.0
-    for item in items:
-        (states,) = states_of(model, item, "books")
-        total = total + equations.label_loss(states[-1], weights, "books", int(item["label"][0]))
-    torch.testing.assert_close(model.losses(batch)["label"][0], total, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if not MODELS[name].stacked])
@@ -175,22 +165,6 @@ def test_gradients_against_finite_differences(name, outputs):
     check_gradients(model, loss)
 
 
-def test_weights_are_drawn_from_one_interval_on_request():
-    words = WordTable(Lexicon([" a "]), JoinedVectors((NoVectors(20),)))
-    for initial in (0.1, 0.0):
-        model = MetaLSTM(MetaLSTMConfig(name="lstm", initial=initial), TASKS_OF_TEST, words)
-        largest = {name: p.abs().max().item() for name, p in model.named_parameters()}
-        assert largest.pop("embed.table.weight") > 1
-        assert (max(largest.values()) <= 0.1) is bool(initial)  # a forget bias is 1
-
-
-def test_reversing_leaves_padding_at_the_end():
-    x = torch.arange(8.0).view(2, 4, 1)
-    lengths = torch.tensor([4, 2])
-    assert reverse(x, lengths)[..., 0].tolist() == [[3, 2, 1, 0], [5, 4, 6, 7]]
-    assert torch.equal(reverse(reverse(x, lengths), lengths), x)
-
-
 def count(model, *beginnings):
     """The parameters without the embeddings."""
     return sum(
@@ -218,16 +192,6 @@ def test_parameter_counts_of_the_papers_table():
     assert total("ssp-mtl", sixteen, reads_words=False) == 120_400 + 16 * (80_400 + 202) == 1_410_032
     assert total("hyper-lstm", one) == 319_928 + 202
     assert total("shared-lstm", sixteen) == 120_400 + 16 * 202
-
-
-def test_only_what_is_shared_has_one_name():
-    """`--init` copies meta-network and words to a task that the checkpoint does not have, as only heads may differ."""
-    names = dict(make("meta-lstm").named_parameters())
-    assert {name for name in names if not name.startswith("heads.")} == {
-        "embed.table.weight",
-        *(f"shared.0.{part}" for part in ("weight", "bias", "project")),
-    }
-    assert {name.split(".")[2] for name in names if name.startswith("heads.books.")} == {"networks", "output"}
 
 
 def read(output, text, answer, cut=None, question="?"):

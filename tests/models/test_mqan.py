@@ -6,12 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError
-from decabench.models import layers
-from decabench.models.layers import positions
 from decabench.models.mqan import DecoderPast
-from decabench.models.mqan_batch import MODELS, MQANConfig
-from decabench.tasks import TASKS, Question
+from decabench.models.mqan_batch import MODELS
 from decabench.vectors.tokenizer import INIT
 from tests.models.conftest import TEXTS
 from tests.models.equations import mqan as equations
@@ -100,31 +96,6 @@ def test_the_loop_of_answers_is_as_precise_as_that_of_training(kit):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_masks_of_attention_are_as_gpus_take_them(kit, name, monkeypatch):
-    """An H200 refused to answer in float32: "(*bias): last dimension must be contiguous" (torch 2.11).
-
-    Its kernel, unlike that of a CPU, takes no mask that is spread over the keys.
-    """
-    masks, attention = [], layers.F.scaled_dot_product_attention
-
-    def attend(query, key, value, attn_mask=None, **rest):
-        if attn_mask is not None:
-            masks.append((attn_mask.shape[-1] == key.shape[-2], attn_mask.stride(-1)))
-        return attention(query, key, value, attn_mask=attn_mask, **rest)
-
-    monkeypatch.setattr(layers.F, "scaled_dot_product_attention", attend)
-    made = kit(name)
-    made.model.eval()
-    made.model.log_likelihood(made.batch())
-    model = made.trained()
-    asked = [Question(str(at), question, context) for at, (question, context, _) in enumerate(TEXTS)]
-    for beam in (1, 2):
-        model.answer(TASKS["squad"], asked, limit=4, beam=beam)
-    assert bool(masks) == made.model.encoder.parts.self_attention
-    assert set(masks) <= {(True, 1)}
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_a_batch_gives_what_its_examples_give_alone(kit, name):
     made = kit(name)
     together = made.model.log_likelihood(made.batch())
@@ -158,30 +129,6 @@ def test_every_parameter_is_used(kit, name):
     assert unused == []
 
 
-def test_gradients_by_finite_differences(kit):
-    made = kit("mqan", dimension=4, hidden=3, layers=1)
-    made.model.double()
-    for key, buffer in made.model.named_buffers():
-        assert buffer.dtype == torch.float64, key
-    batch = made.batch(TEXTS[:2])
-    batch = type(batch)(
-        **{**{f: getattr(batch, f) for f in batch.__dataclass_fields__}, "vectors": batch.vectors.double()}
-    )
-    made.model.log_likelihood(batch).sum().backward()
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for key, value in made.model.named_parameters():
-            direction = torch.randn(value.shape, generator=generator, dtype=value.dtype)
-            step = 1e-5
-            value += step * direction
-            above = made.model.log_likelihood(batch).sum()
-            value -= 2 * step * direction
-            below = made.model.log_likelihood(batch).sum()
-            value += step * direction
-            numeric, exact = ((above - below) / (2 * step)).item(), (value.grad * direction).sum().item()
-            assert numeric == pytest.approx(exact, rel=1e-3, abs=1e-3), key
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     made = kit(name)
@@ -197,53 +144,6 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     chosen = p.gather(2, batch.target[..., None]).squeeze(-1).log()
     valid = batch.target > 0
     torch.testing.assert_close(chosen[valid], model.log_likelihood(batch)[valid], atol=1e-5, rtol=1e-5)
-
-
-def test_each_ablation_lacks_what_the_paper_says(kit):
-    names = {name: {key.split(".")[1] for key in weights(kit(name).model)} for name in ALL}
-    assert names["mqan"] - names["catt"] == {"question_query", "question_state", "context_switch"}
-    assert names["catt"] - names["satt"] == {"coattention", "compress"}
-    assert names["satt"] - names["s2s"] == {"attend", "final", "layers"}
-
-
-def test_positions():
-    table = positions(3, 4)
-    assert table[0].tolist() == [0.0, 1.0, 0.0, 1.0]
-    expected = [0.8414709848, 0.5403023059, 0.0998334166, 0.9950041653]  # sin 1, cos 1, sin .1, cos .1
-    assert table[1].tolist() == pytest.approx(expected)
-
-
-def test_dropout_on_the_inputs_of_lstms_is_a_setting_of_its_own(kit):
-    def losses(**rates):
-        made = kit("mqan", **rates)
-        torch.manual_seed(5)
-        return made.model.log_likelihood(made.batch())
-
-    plain = losses(dropout=0.0)
-    assert torch.equal(losses(dropout=0.0, lstm_dropout=0.0), plain)
-    assert not torch.equal(losses(dropout=0.0, lstm_dropout=0.5), plain)
-    same = losses(dropout=0.5)
-    assert torch.equal(losses(dropout=0.5, lstm_dropout=-1.0), same)
-    assert torch.equal(losses(dropout=0.5, lstm_dropout=0.5), same)
-    assert not torch.equal(losses(dropout=0.5, lstm_dropout=0.0), same)
-    made = kit("mqan", dropout=0.5, lstm_dropout=0.0).model.encoder
-    lstms = [made.independent, *made.compress.values(), *made.final.values()]
-    assert [lstm.dropout.rate for lstm in lstms] == [0.0] * 5
-    assert made.dropout.rate == 0.5
-
-
-@pytest.mark.parametrize("rate", [-0.5, 1.0, float("nan")])
-def test_a_rate_of_dropout_that_is_none(rate):
-    with pytest.raises(DecabenchError, match=r"lstm_dropout is .*: give at least 0 and below 1, or -1"):
-        MQANConfig(lstm_dropout=rate)
-
-
-def test_dropout_is_for_training_alone(kit):
-    made = kit("mqan", dropout=0.5)
-    batch = made.batch()
-    assert not torch.equal(made.model.log_likelihood(batch), made.model.log_likelihood(batch))
-    made.model.eval()
-    assert torch.equal(made.model.log_likelihood(batch), made.model.log_likelihood(batch))
 
 
 @pytest.mark.heavy
@@ -267,11 +167,3 @@ def test_a_compiled_step_says_the_same(kit):
     torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)
     for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)
-
-
-def test_settings_of_parts_that_an_ablation_lacks_are_named():
-    everything = dict.fromkeys(DEPARTURES, True)
-    assert MQANConfig(**everything).without_effect == ()
-    assert MQANConfig(name="satt", **everything).without_effect == ("tanh_coattention",)
-    assert MQANConfig(name="s2s", **everything).without_effect == tuple(DEPARTURES)
-    assert MQANConfig(name="s2s").without_effect == ()

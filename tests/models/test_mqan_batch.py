@@ -48,11 +48,6 @@ def test_targets(kit):
     assert made.model.losses(batch)["loss"][1] == 2 + 2 + 5 + 3
 
 
-def test_where_targets_are(kit):
-    batch = kit("mqan").batch()
-    assert torch.equal(batch.target_at, torch.stack((batch.target != PAD).nonzero(as_tuple=True)))
-
-
 def test_a_training_step_waits_for_no_device(kit, monkeypatch):
     """Nothing in the losses and their gradient needs a number that a GPU would have to compute first."""
     made = kit("mqan")
@@ -69,13 +64,6 @@ def test_a_word_of_another_example_cannot_be_pointed_at(kit):
     batch = made.batch(texts)
     ann = made.lexicon.size + batch.other_words.tolist().index(number(made, " ann "))
     assert batch.target[:, 0].tolist() == [UNKNOWN, ann]
-
-
-@pytest.mark.parametrize(("name", "can"), [("mqan", True), ("catt", False), ("satt", True), ("s2s", True)])
-def test_whether_words_of_the_question_can_be_pointed_at(kit, name, can):
-    made = kit(name)
-    target = made.batch([("ann or bob?", "she left", "bob")]).target[0, 0].item()
-    assert (target != UNKNOWN) is can
 
 
 def test_sizes(kit):

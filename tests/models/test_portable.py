@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
-from safetensors import safe_open
 from safetensors.torch import save
 
 from decabench.cli import cli
@@ -21,7 +20,6 @@ from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.models.portable import export_checkpoint, write_vectors
-from decabench.models.tensors import StoredWeights
 from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
 from decabench.tasks import TASKS, Question, Store
@@ -193,28 +191,6 @@ def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypa
         Checkpoint.open(copy).load("cpu")
 
 
-@pytest.mark.parametrize("name", ["glove.txt", "none: vectors.txt", "v:1.txt"])
-def test_vectors_of_files_cannot_be_left_out(make_run, glove, tmp_path, name):
-    path = glove.rename(glove.with_name(name))
-    run = make_run("trained", steps=1, tasks=("sst",), vectors=(str(path),))
-    run_training(run)
-    with pytest.raises(DecabenchError, match=f"{name} are files that no package provides"):
-        export_checkpoint(Checkpoint.open(run.output), tmp_path / "out", copy_vectors=False)
-    assert not (tmp_path / "out").exists()
-
-
-def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, glove, tmp_path):
-    first = "wordthatcomesfirst"
-    glove.write_text(f"{first} {' '.join('1' * 6)}\n" + glove.read_text(encoding="utf-8"), encoding="utf-8")
-    change_record(saved.folder, lambda record: record.update(vectors=join_vectors((str(glove),)).digest))
-    names = []
-    for count in (0, 1, 100_000):
-        export_checkpoint(Checkpoint.open(saved.folder), tmp_path / str(count), words=count)
-        names.append((tmp_path / str(count) / "vectors.txt").read_text(encoding="utf-8").split("\n"))
-    assert [first in words for words in names] == [False, True, True]
-    assert ["elsewhere" in words for words in names] == [False, False, True]
-
-
 def test_it_can_be_trained_further(saved, make_run, tmp_path):
     export_checkpoint(saved, tmp_path / "out")
     opened = Checkpoint.open(tmp_path / "out")
@@ -227,13 +203,6 @@ def test_it_can_be_trained_further(saved, make_run, tmp_path):
         model=opened.config,
     )
     assert run_training(run).step == 2
-
-
-def test_it_names_no_folder(saved, tmp_path):
-    export_checkpoint(saved, tmp_path / "out")
-    record = (tmp_path / "out" / "checkpoint.json").read_text()
-    assert "folder of mine" not in record
-    assert json.loads(record)["exported_from"]["weights"] == saved.digest()
 
 
 @pytest.fixture
@@ -261,17 +230,6 @@ def test_vectors_of_letters_are_exported(make_run, letters, glove, tmp_path):
     words = before.words.lexicon.words[: before.words.lexicon.size]
     np.testing.assert_array_equal(after.words.vectors.rows(words), before.words.vectors.rows(words))
     assert after.words.vectors.rows(["charms"]).any()  # a word in no vocabulary has n-grams of others
-
-
-def test_random_vectors_need_no_file(make_run, tmp_path):
-    run = make_run("random", steps=1, vectors=("none:8",))
-    run_training(run)
-    saved = Checkpoint.open(run.output)
-    export_checkpoint(saved, tmp_path / "out", half=False)
-    before, after = (
-        Checkpoint.open(path).load("cpu").answer(TASK, ASKED) for path in (saved.folder, tmp_path / "out")
-    )
-    assert after == before
 
 
 LIMIT = 110_000
@@ -314,22 +272,6 @@ def test_shards_are_smaller_than_the_limit_and_read_back(large, tmp_path):
     for name, value in before.network.state_dict().items():
         assert torch.equal(value, after.network.state_dict()[name])
     assert after.answer(TASK, ASKED) == before.answer(TASK, ASKED)
-
-
-def test_other_libraries_find_the_tensors(large, sharded):
-    """The index is the one that transformers and huggingface_hub write: each name's file has that name."""
-    index = json.loads((sharded / "model.safetensors.index.json").read_text())
-    found = {}
-    for name, home in index["weight_map"].items():
-        with safe_open(sharded / home, "pt") as file:
-            found[name] = file.get_tensor(name)
-    assert sum(value.nbytes for value in found.values()) == index["metadata"]["total_size"]
-    whole = StoredWeights.find(large.folder).load()
-    assert {name.partition("/")[0] for name in found} == set(whole)
-    slices = [
-        found[f"generate.weight/{n}"] for n in range(1, index["metadata"]["slices"]["generate.weight"] + 1)
-    ]
-    torch.testing.assert_close(torch.cat(slices).float(), whole["generate.weight"], rtol=1e-3, atol=1e-6)
 
 
 def shards(folder):
@@ -443,13 +385,3 @@ def test_an_interrupted_export_is_done_again(saved, tmp_path, monkeypatch):
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     assert not list(out.glob(".*")) and not killed.exists()
     assert len(Checkpoint.open(out).load("cpu").answer(TASK, ASKED)) == len(ASKED)
-
-
-def test_a_small_network_with_wide_vectors_loads(make_run, glove):
-    """The table of the words' vectors may be larger than twice the weights: it is stored apart from them."""
-    wide = glove.with_name("wide.txt")
-    lines = [f"{line} {'0.5 ' * 394}".strip() for line in glove.read_text(encoding="utf-8").splitlines()]
-    wide.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    run = make_run("wide", steps=1, tasks=("sst",), vectors=(str(wide),))
-    run_training(run)
-    assert len(Checkpoint.open(run.output).load("cpu").answer(TASK, ASKED)) == len(ASKED)

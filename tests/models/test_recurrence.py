@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance, round_up
+from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance
 
 B, N, D, L = 3, 5, 4, 6
 
@@ -53,13 +53,6 @@ def test_it_is_the_loop_that_autograd_follows():
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
 
 
-def test_nobody_looks_at_padding():
-    free, closed, kept, weights = inputs()
-    attention = Recurrence.apply(StepFunctions(), *free, closed, kept, *weights)[2]
-    assert (attention[1, :, 4:] == 0).all()
-    torch.testing.assert_close(attention.sum(2), torch.ones(B, N, dtype=torch.float64))
-
-
 def test_padded_to_a_few_sizes_it_says_the_same():
     """As it runs where its loops are recorded as CUDA graphs: on a CPU, without the graphs."""
     free, closed, kept, weights = inputs()
@@ -71,15 +64,6 @@ def test_padded_to_a_few_sizes_it_says_the_same():
     for one, two in zip(*found, strict=True):
         assert one.shape == two.shape
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-
-
-def test_sizes_to_pad_to():
-    sizes = [round_up(size) for size in range(1, 2000)]
-    for size, padded in enumerate(sizes, 1):
-        assert size <= padded < max(size * 1.25, size + 4)
-        assert round_up(padded) == padded
-    assert len(set(sizes)) < 45
-    assert [round_up(size, 16) for size in (1, 16, 17, 100, 129, 400)] == [16, 16, 32, 112, 160, 448]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

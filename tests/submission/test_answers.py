@@ -24,7 +24,6 @@ from decabench.submission.answers import (
     read_lines,
     texts_digest,
 )
-from decabench.submission.metadata import Marks
 
 COMPRESSIONS = [None, "gz", "zst"]
 
@@ -61,18 +60,6 @@ def test_a_plain_line_is_read_as_any_other_is(id_, answer):
     line = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode()
     other = json.dumps({"answer": answer, "id": id_}).encode()
     assert _parse_line(1, line) == _parse_line(1, other)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b'{"id": "a", "answer": "\x01"}', b'{"id": "a\tb", "answer": "x"}', b'{"id": "a", "answer": "\xff"}'],
-)
-def test_what_is_not_json_is_not_a_plain_line(line):
-    assert _parse_line(1, line).problems
-
-
-def test_an_empty_file_has_no_answers(tmp_path):
-    assert read_answers(prediction_file(tmp_path, b"")) == {}
 
 
 @pytest.mark.parametrize(
@@ -167,14 +154,6 @@ def test_a_reader_yields_what_answers_an_example(tmp_path):
     )
 
 
-def test_failed_examples_are_the_reason_for_what_follows(tmp_path):
-    marks = Marks(incomplete={"failed": 1, "of": 2, "error": "no route"})
-    reader = AnswerReader(prediction_file(tmp_path, b'{"id": "x", "answer": "1"}'), ["a", "b"], marks)
-    assert list(reader) == []
-    assert reader.reason.startswith("incomplete: 1 of 2 examples failed (commonest: 'no route')")
-    assert reader.fault_count == 3
-
-
 def test_a_flood_is_counted_in_little_memory(tmp_path):
     reader = AnswerReader(prediction_file(tmp_path, b"{x\n" * 1000), [])
     assert list(reader) == []
@@ -206,21 +185,6 @@ def test_the_digest_knows_only_ids_and_answers(tmp_path):
     }
     assert len(digests) == 1
     assert texts_digest(*zip(*answers[1:], strict=True)) not in digests
-
-
-def test_many_zstd_frames_are_one_file(tmp_path):
-    lines = [b'{"id": "%d", "answer": "x"}\n' % i for i in range(3000)]
-    path = tmp_path / "squad.test.jsonl.zst"
-    path.write_bytes(b"".join(zstandard.compress(line) for line in lines))
-    assert list(read_answers(path)) == [str(i) for i in range(3000)]
-
-
-def test_limits_hold_for_a_file_read_as_a_whole(tmp_path):
-    data = b'{"id": "a", "answer": "x"}\n{"id": "b", "answer": "yy"}\n'
-    for limits in (Limits(file_bytes=30), Limits(line_bytes=26), Limits(file_lines=1)):
-        with pytest.raises(SubmissionError, match="too-large"):
-            read_answers(prediction_file(tmp_path, data), limits=limits)
-    assert len(read_answers(prediction_file(tmp_path, data), limits=Limits(line_bytes=27, file_lines=2))) == 2
 
 
 def test_ids_in_another_unicode_form_are_told_apart():

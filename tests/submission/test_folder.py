@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decabench.errors import StorageError, SubmissionError
+from decabench.errors import SubmissionError
 from decabench.submission.answers import read_answers
 from decabench.submission.folder import open_submission, write_submission
 from decabench.submission.metadata import SubmissionInfo, render_metadata
@@ -73,22 +73,6 @@ def test_any_text_survives(tmp_path, answers, info, compress):
     assert list(read_answers(submission.files["squad", "test"])) == list(answers)
 
 
-@pytest.mark.parametrize("compress", COMPRESSIONS)
-def test_equal_input_gives_equal_bytes(tmp_path, compress):
-    other = SubmissionInfo(**{**vars(INFO), "predictor": dict(reversed(INFO.predictor.items()))})
-    write_submission(tmp_path / "a", INFO, ANSWERS, compress)
-    write_submission(tmp_path / "b", other, dict(reversed(ANSWERS.items())), compress)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    assert len(contents(tmp_path / "a")) == 3
-
-
-def test_gzip_headers_hold_no_time_and_no_name(tmp_path):
-    submission = write_submission(tmp_path, INFO, ANSWERS, "gz")
-    for file in submission.files.values():
-        raw = file.path.read_bytes()
-        assert raw[3] == 0 and raw[4:8] == bytes(4)
-
-
 def test_writing_again_replaces_the_same_split_in_any_packing_and_leaves_others(tmp_path):
     write_submission(tmp_path, INFO, ANSWERS, "gz")
     submission = write_submission(tmp_path, INFO, {("squad", "validation"): [("a", "new")]}, "zst")
@@ -108,12 +92,6 @@ def test_a_failure_while_writing_leaves_the_old_file_whole(tmp_path):
     with pytest.raises(RuntimeError, match="the model broke"):
         write_submission(tmp_path, INFO, {("squad", "validation"): answers()})
     assert contents(tmp_path) == before
-
-
-def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="file cannot be written"):
-        write_submission(tmp_path / "file", INFO, {("squad", "validation"): []})
 
 
 @pytest.mark.parametrize(
@@ -183,18 +161,6 @@ def test_an_archive_in_an_archive_is_named(tmp_path):
     said = r"x\.zip holds only another archive: unpack it and give submission\.zip\."
     with pytest.raises(SubmissionError, match=said), open_submission(tmp_path / "x.zip"):
         pass
-
-
-def test_an_archive_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("fine", "fine")
-        archive.writestr("../evil", "evil")
-    with pytest.raises(SubmissionError, match="could climb out"), open_submission(tmp_path / "x.zip"):
-        pass
-    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize(

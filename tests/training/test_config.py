@@ -9,7 +9,6 @@ pytest.importorskip("torch")
 from decabench.errors import DecabenchError, UnknownNameError
 from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import (
-    Phase,
     TrainConfig,
     combine_settings,
     from_mapping,
@@ -19,8 +18,6 @@ from decabench.training.config import (
     to_toml,
 )
 from decabench.training.planning import TrainingRequest, plan_training
-from decabench.training.schedule import plan_phases
-from tests.sources import ROOT
 from tests.training.conftest import TINY
 
 
@@ -42,21 +39,6 @@ def test_toml_there_and_back(config, tmp_path):
     path.write_text(to_toml(config))
     assert read_config(path) == config
     assert from_mapping(to_mapping(config)) == config
-
-
-def test_an_empty_table_takes_the_others_away(tmp_path):
-    """Limits that are the default's, or a file's, could not be taken away before; nor read back from a run without."""
-    assert with_settings(TrainConfig(), ["skip_context={}"]).skip_context == {}
-    without = TrainConfig(skip_context={}, cut_context={})
-    assert from_mapping(to_mapping(without)) == without
-    path = tmp_path / "config.toml"
-    path.write_text(
-        'tasks = ["sst", "squad"]\niterations = { squad = 3 }\n[model]\nname = "satt"\ndimension = 8\n'
-    )
-    config, _ = combine_settings(TrainConfig(), path, ["iterations={}"])
-    assert config.iterations == {} and config.model.dimension == 8
-    config, _ = combine_settings(TrainConfig(), path, {"iterations": {"sst": 2}, "model": {}})
-    assert config.iterations == {"squad": 3, "sst": 2} and config.model.name == "satt"
 
 
 def test_the_defaults_are_the_papers():
@@ -111,12 +93,6 @@ def test_what_is_refused(setting, words):
         with_settings(TrainConfig(), [setting])
 
 
-def test_a_file_that_is_no_toml(tmp_path):
-    (tmp_path / "x.toml").write_text("= 4")
-    with pytest.raises(DecabenchError, match="cannot be read as TOML"):
-        read_config(tmp_path / "x.toml")
-
-
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
@@ -142,28 +118,9 @@ def test_values_that_cannot_be(setting, words):
         with_settings(TrainConfig(tasks=("sst", "schema")), [setting])
 
 
-def test_a_model_named_twice(tmp_path):
-    """It was reported as a fault of decabench: 'str' object is not a mapping."""
-    with pytest.raises(DecabenchError, match="model is given as 'mqan' and as 's2s': name it once"):
-        combine_settings(TrainConfig(), None, ["model=s2s"], "mqan")
-
-
 def test_a_value_and_a_table_of_one_name():
     with pytest.raises(DecabenchError, match="model is given as 3 and as a table with layers"):
         with_settings(TrainConfig(), ["model=3", "model.layers=1"])
-
-
-def test_the_phases_of_the_page(tmp_path):
-    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    (tmp_path / "phases.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
-    config = read_config(tmp_path / "phases.toml")
-    assert config.model == ClassifierConfig(train_embeddings=True)
-    assert plan_phases(config) == (
-        Phase(("sst",), epochs=1),
-        Phase(("sst", "multinli.in.out"), epochs=10, order="sequence", freeze=("embed",)),
-    )
-    (tmp_path / "again.toml").write_text(to_toml(config))
-    assert read_config(tmp_path / "again.toml") == config
 
 
 # A file, a model and settings together ----------------------------------------------------------------------------
@@ -222,38 +179,12 @@ def test_another_model_keeps_what_it_has_too(tmp_path):
         combine(tmp_path, {"model.name": "lstm", "model.segments": 3})
 
 
-def test_faults_of_the_file_are_told_as_its_own(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"train\.toml: .*Did you mean epochs"):
-        combine(tmp_path, content=FILE.replace("epochs", "epochen"))
-
-
-@pytest.mark.parametrize("settings", [["steps=4"], {"steps": 4, "epochs": 3}])
-def test_steps_beside_epochs_are_refused(tmp_path, settings):
-    with pytest.raises(DecabenchError, match="leave steps out, or set epochs to 0"):
-        combine(tmp_path, settings)
-    made, _ = combine(tmp_path, ["steps=4", "epochs=0"])
-    assert (made.steps, made.epochs) == (4, 0)
-
-
-def test_a_setting_of_the_model_without_its_table():
-    with pytest.raises(UnknownNameError, match=r"no setting 'hidden'\. Did you mean model\.hidden"):
-        with_settings(TrainConfig(), ["hidden=50"])
-
-
 def test_a_list_set_twice_is_not_added_up_in_silence():
     """A comparison was once made with the last of two vectors alone, and called one with both."""
     with pytest.raises(DecabenchError, match=r"vectors is set twice, to 'a' and to 'b', .* give one list"):
         with_settings(TrainConfig(), ["vectors=a", "vectors=b"])
     assert with_settings(TrainConfig(), ["vectors=a", "vectors=a"]).vectors == ("a",)
     assert with_settings(TrainConfig(), ["steps=3", "steps=5"]).steps == 5
-
-
-def test_a_table_that_a_file_empties_stays_without_the_defaults(tmp_path):
-    """The default's limit of another task came back with the first entry that was given."""
-    path = tmp_path / "config.toml"
-    path.write_text("cut_context = {}\n")
-    config, _ = combine_settings(TrainConfig(), path, ["cut_context.squad=300"])
-    assert TrainConfig().cut_context and config.cut_context == {"squad": 300}
 
 
 def test_a_record_has_the_tables_that_it_was_made_with():

@@ -1,7 +1,6 @@
 """Training data: the vocabulary, the token rule, and streams that go on from where they were."""
 
 import zlib
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.models.mqan import FAMILY
 from decabench.tasks.store import Store
 from decabench.training.config import GROUPINGS
-from decabench.training.data import BatchRule, BatchStream, Ragged, TaskData, count_words, cut_batches
-from decabench.training.loop import run_training
+from decabench.training.data import BatchRule, BatchStream, Ragged, TaskData, cut_batches
 from tests.training.conftest import TINY
 from tests.training.conftest import encode_config as encode_tasks
 
@@ -71,46 +68,6 @@ def test_the_rule_of_the_authors_code(encoded, budget):
         assert np.mean(fills) > 0.6 * budget
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"batch_rule": "sum"}, {"batch_rule": "padded"}, {"count_marks": True}, {"grouping": "none"}],
-)
-def test_the_rule_is_of_the_settings(encoded, settings):
-    data = encoded[1]["woz.en"]
-    rule = BatchRule(
-        500,
-        settings.get("batch_rule", "sum"),
-        settings.get("grouping", "lengths"),
-        settings.get("count_marks", False),
-    )
-    expected = cut_batches(data, FAMILY, rule, 0, 0)[0]
-    assert next(stream(data, batch_tokens=500, **settings)).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(("grouping", "most"), [("answers", 0.12), ("lengths", 0.17)])
-def test_little_padding(grouping, most):
-    """Lengths as those of SQuAD, whose examples pad 60 % of the tokens if they are not sorted."""
-    random = np.random.default_rng(0)
-    count = 20_000
-    sizes = {
-        "context": random.lognormal(4.9, 0.4, count).astype(int).clip(20, 402),
-        "question": random.normal(13.6, 3.7, count).astype(int).clip(4, 60),
-        "answer": (2 + random.geometric(0.28, count)).clip(3, 50),
-    }
-    data = made_up(sizes)
-
-    def share(grouping, answers=1):
-        batches = cut_batches(data, FAMILY, BatchRule(10_000, grouping=grouping), 0, 0)
-        weighted = [(sizes["context"], 1), (sizes["question"], 1), (sizes["answer"], answers)]
-        padded = sum(
-            len(rows) * sum(length[rows].max() * times for length, times in weighted) for rows in batches
-        )
-        return 1 - sum(length.sum() * times for length, times in weighted) / padded
-
-    assert share(grouping) < most and share("none") > 0.5
-    assert share("answers", answers=5) < 0.15
-
-
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_batches_of_a_small_task_are_full(encoded, grouping):
     """An eighth of a pass can be less than a batch: there, batches by length would have been an eighth of a pass."""
@@ -142,27 +99,6 @@ def test_lengths_are_alike_within_an_eighth_of_a_pass_but_at_least_eight_batches
     assert {frozenset(rows.tolist()) for rows in batches} == expected
 
 
-def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
-    """As WOZ's: a third of the answers are one short word, whatever the context; the others are longer."""
-    random = np.random.default_rng(0)
-    count = 2_500
-    is_none = random.random(count) < 1 / 3
-    sizes = {
-        "context": random.integers(8, 16, count),
-        "question": np.full(count, 9),
-        "answer": np.where(is_none, 3, random.integers(6, 9, count)),
-    }
-    data = made_up(sizes)
-
-    def spread(grouping):
-        batches = cut_batches(data, FAMILY, BatchRule(1_200, grouping=grouping), 0, 0)
-        assert sorted(np.concatenate(batches).tolist()) == list(range(count))
-        shares = np.array([is_none[rows].mean() for rows in batches])
-        return shares.var() / np.mean([is_none.mean() * (1 - is_none.mean()) / len(rows) for rows in batches])
-
-    assert spread("answers") > 10 and spread("lengths") < 2 and spread("none") < 2
-
-
 def test_like_lengths_go_together(home):
     data = encode_tasks(Store(home), replace(TINY, tasks=("sst",), train_examples=0))[1]["sst"]
     lengths = data.lengths["context"]
@@ -173,26 +109,6 @@ def test_like_lengths_go_together(home):
     bucketed = batches_of(data, 300, seed=0, epoch=0)
     as_they_come = np.array_split(np.arange(len(data)), len(bucketed))
     assert padded(bucketed) - lengths.sum() < 0.5 * (padded(as_they_come) - lengths.sum())
-
-
-@pytest.mark.parametrize("grouping", GROUPINGS)
-def test_batches_come_in_no_order(grouping):
-    """Neither by length, for which each pool is sorted, nor as the examples are stored."""
-    random, count = np.random.default_rng(0), 2_000
-    sizes = {name: random.integers(5, 200, count) for name in ("context", "question", "answer")}
-    batches = cut_batches(made_up(sizes), FAMILY, BatchRule(4_000, grouping=grouping), 0, 0)
-    assert len(batches) > 100
-    for values in (*sizes.values(), np.arange(count)):
-        means = [values[rows].mean() for rows in batches]
-        assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.3
-
-
-def test_each_pass_mixes_the_examples_anew(encoded):
-    """With no grouping a batch would otherwise be of examples that are stored side by side."""
-    data = encoded[1]["squad"]
-    rows = np.concatenate(cut_batches(data, FAMILY, BatchRule(400, grouping="none"), 0, 0))
-    assert sorted(rows) == list(range(len(data)))
-    assert np.mean(np.diff(rows) == 1) < 0.2
 
 
 def test_batches_depend_on_seed_and_epoch_alone(encoded):
@@ -215,28 +131,3 @@ def test_a_stream_goes_on_from_its_position(encoded):
     for at in (0, 1, len(seen) // 2, len(seen) - 1):
         again = stream(data, positions[at])
         assert [next(again).tolist() for _ in seen[at:]] == seen[at:]
-
-
-def test_words_are_counted(encoded):
-    lexicon, tasks = encoded
-    counts = count_words(tasks.values(), FAMILY, len(lexicon))
-    texts = [column.values for task in tasks.values() for column in task.columns.values()]
-    expected = Counter(np.concatenate(texts).tolist())
-    assert {number: count for number, count in enumerate(counts.tolist()) if count} == dict(expected)
-
-
-def test_a_network_is_built_with_the_counts(make_run, monkeypatch):
-    """Before the first step and when it is resumed, whether or not the examples were encoded anew."""
-    seen = []
-    original = Classifier.__init__
-
-    def build(network, config, outputs, words):
-        seen.append(words.lexicon.counts.copy())
-        original(network, config, outputs, words)
-
-    monkeypatch.setattr(Classifier, "__init__", build)
-    model = ClassifierConfig(dimension=4)
-    run_training(make_run(model=model, tasks=("sst",), steps=2))
-    run_training(make_run(model=model, tasks=("sst",), steps=4, resume=True))
-    first, second = (counts for counts in seen if len(counts))  # the others are sketches, for their size
-    assert first.sum() > 100 and np.array_equal(first, second)

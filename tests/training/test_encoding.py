@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby, islice
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError
-from decabench.models import TrainedModel
-from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
-from decabench.models.recurrent_modules import RecurrentModulesConfig
-from decabench.models.shared_memory import SharedMemoryConfig
 from decabench.tasks import TASKS, known_tasks, prepare
 from decabench.tasks.store import Store
 from decabench.training import encoding
@@ -66,13 +61,6 @@ def test_the_vocabulary_is_the_most_frequent_words(home):
     assert set(lexicon.words) == counts.keys() | set(SPECIALS)
 
 
-def test_words_of_examples_that_are_skipped_are_not_in_the_vocabulary(home):
-    config = replace(TINY, tasks=("sst",), train_examples=0, skip_context={"sst": 10})
-    lexicon, tasks = encode_tasks(Store(home), config)
-    used = set(np.concatenate([tasks["sst"].columns[name].values for name in tasks["sst"].columns]).tolist())
-    assert set(range(len(SPECIALS), lexicon.size)) <= used and len(lexicon) > lexicon.size > 100
-
-
 def test_long_contexts_are_left_out_or_cut(home):
     config = replace(TINY, tasks=("sst",), train_examples=0)
     _, whole = encode_tasks(Store(home), config)
@@ -110,16 +98,6 @@ def forms(home):
     return encode
 
 
-def test_answers_in_another_form(home, forms):
-    rows = list(Store(home).examples("sst", "train"))
-    plain = forms()
-    assert plain["sst"] == [row.answers[0].lower() for row in rows]
-    for name, form in (("loud", loud), ("quiet", quiet)):  # of one module: none has the other's encoding
-        assert forms(name) == {"sst": [form(row, ()).lower() for row in rows], "schema": plain["schema"]}
-    again = replace(TASKS["sst"], target_forms={"loud": lambda example, earlier: "other"})
-    assert set(forms("loud", again)["sst"]) == {"other"}
-
-
 @pytest.mark.parametrize(("task", "most"), [("woz.en", 5), ("squad", 3), ("schema", 1)])
 def test_a_form_is_given_what_comes_directly_before_with_the_same_units(home, task, most):
     seen = []
@@ -146,23 +124,6 @@ def test_answers_of_validation_are_learned_as_they_are(home, forms):
     assert both == [loud(row, ()).lower() for row in rows[:train]] + [
         row.answers[0].lower() for row in rows[train:]
     ]
-
-
-def test_a_form_of_ours_is_cached_by_its_name(own_home, monkeypatch):
-    config = replace(TINY, tasks=("wikisql",), train_examples=0)
-    asked = replace(config, target_forms={"wikisql": "as-asked"})
-    form = TASKS["wikisql"].target_forms["as-asked"]
-    encode_tasks(Store(own_home), config)
-    first = encode_tasks(Store(own_home), asked)
-    rows = list(Store(own_home).examples("wikisql", "train"))
-    answers = [first[0].decode(first[1]["wikisql"].item(at)["answer"][1:]) for at in range(len(rows))]
-    assert answers == [" ".join(form(row, ()).lower().split()) for row in rows]
-    assert len(list((own_home / CACHE).iterdir())) == 2
-    monkeypatch.setattr(encoding, "_read_task", None)  # nothing is read again
-    second = encode_tasks(Store(own_home), asked)
-    assert (
-        first[1]["wikisql"].columns["answer"].values == second[1]["wikisql"].columns["answer"].values
-    ).all()
 
 
 @pytest.mark.parametrize(
@@ -203,23 +164,6 @@ def test_long_answers_are_left_out(home):
     limits = replace(config, tasks=("cnn_dailymail",), skip_answer=1)
     with pytest.raises(MissingDataError, match=r"no training example with an answer of at most 1 token\."):
         encode_tasks(Store(home), limits)
-
-
-@pytest.mark.parametrize("model", [MetaLSTMConfig(), SharedMemoryConfig(), RecurrentModulesConfig()])
-def test_texts_may_be_split_as_mqans_are(own_home, model):
-    """And what was read with another split is not taken for it, nor does a model answer with another."""
-    config = replace(TINY, tasks=("sst",), train_examples=0, model=replace(model, split="tokens"))
-    lexicon, _ = encode_tasks(Store(own_home), replace(config, model=model))
-    assert any(word.strip()[:-1].isalpha() and word.strip().endswith(".") for word in lexicon.words)
-    lexicon, data = encode_tasks(Store(own_home), config)
-    words = {word.strip() for word in lexicon.words[len(SPECIALS) :]}
-    rows = list(Store(own_home).examples("sst", "train"))
-    assert words == {part.strip() for row in rows for part in tokenize(row.context.lower())} - {""}
-    network = SimpleNamespace(words=SimpleNamespace(lexicon=lexicon), cut_context={}, config=config.model)
-    reader = TrainedModel._reader(network, TASKS["sst"])
-    assert reader.first_tokens(rows[0].context).tolist() == data["sst"].item(0)["text"].tolist()
-    with pytest.raises(UnknownNameError, match="Did you mean tokens"):
-        replace(model, split="token")
 
 
 def test_words_of_validation_may_count_too(home):
@@ -337,36 +281,12 @@ def test_data_that_are_not_those_of_their_record_are_refused(own_home):
     assert not (own_home / CACHE).exists()
 
 
-def test_other_data_is_read_anew(own_home, reads, monkeypatch):
-    config, original = replace(TINY, tasks=("sst",)), encoding.fingerprints
-    encode_tasks(Store(own_home), config)
-    encode_tasks(Store(own_home), config)
-    assert reads == ["sst"]
-    monkeypatch.setattr(
-        encoding, "fingerprints", lambda *given: dict.fromkeys(original(*given), "sha256:of other data")
-    )
-    encode_tasks(Store(own_home), config)
-    assert reads == ["sst", "sst"]
-
-
 def test_other_code_reads_anew(own_home, reads, monkeypatch):
     config = replace(TINY, tasks=("sst",))
     encode_tasks(Store(own_home), config)
     monkeypatch.setattr(encoding, "file_digest", lambda *paths: "sha256:of other code")
     encode_tasks(Store(own_home), config)
     assert reads == ["sst", "sst"]
-
-
-def test_the_code_that_encodes_counts_wherever_it_is(own_home, monkeypatch):
-    """Recurrent modules encode as Meta-LSTM does: its file is read too, once for its own models."""
-    digested, original = [], encoding.file_digest
-    monkeypatch.setattr(encoding, "file_digest", lambda *paths: digested.append(paths) or original(*paths))
-    for model in (RecurrentModulesConfig(), MetaLSTMConfig()):
-        digested.clear()
-        encode_tasks(Store(own_home), replace(TINY, tasks=("sst",), model=model))
-        names = [path.name for path in digested[0]]
-        assert names.count("meta_lstm.py") == 1
-        assert ("recurrent_modules.py" in names) == isinstance(model, RecurrentModulesConfig)
 
 
 def test_entries_that_nobody_uses_are_removed(own_home):
@@ -385,16 +305,3 @@ def test_a_home_that_cannot_be_written_needs_no_cache(own_home):
     (own_home / CACHE).write_text("not a folder")
     _, found = encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
     assert len(found["sst"]) == TINY.train_examples
-
-
-def test_a_task_that_says_otherwise_whether_questions_vary_is_encoded_anew(home, tmp_path):
-    """Meta-LSTM reads the question only where it varies: the texts without it were found again in the cache."""
-    mine = tmp_path / "home"
-    shutil.copytree(home / "tasks" / "sst", mine / "tasks" / "sst")
-    config = replace(TINY, model=MetaLSTMConfig(hidden=4), tasks=("sst",))
-    sizes = []
-    for varies in (False, True):
-        task = replace(TASKS["sst"], question_varies=varies)
-        data = encoding.encode_tasks(Store(mine), config, {"sst": task})
-        sizes.append(sum(map(len, (data.tasks["sst"].item(0)[name] for name in data.tasks["sst"].columns))))
-    assert sizes[0] < sizes[1]

@@ -38,13 +38,6 @@ def test_logs_go_on_from_a_checkpoint(tmp_path):
     assert plot_curves(tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_run_can_be_watched(tmp_path):
-    log = TrainingLog(tmp_path, 0)
-    log.step(row(1))
-    assert len(read_rows(tmp_path / "train.csv")) == 1
-    log.close()
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that a test sets."""
@@ -75,26 +68,6 @@ def test_time_left(clock, seconds, left):
     clock[0] += seconds
     progress.step(row(1))
     assert lines[0].endswith(f"; {left} left")
-
-
-def test_time_left_of_a_run_that_its_time_ends(clock):
-    lines = []
-    progress = ProgressReport(0, 1_000_000_000, False, lines.append, every=0.0, time_left=100.0)
-    clock[0] += 30.0
-    progress.step(row(1))
-    clock[0] += 90.0
-    progress.step(row(2))
-    assert [line.partition(":")[0] for line in lines] == ["step 1", "step 2"]  # not of how many
-    assert [line.rpartition("; ")[2] for line in lines] == ["1 min left", "0 s left"]
-
-
-def test_a_bar_takes_the_place_of_lines(clock):
-    lines = []
-    progress = ProgressReport(0, 2, True, lines.append, every=0.0)
-    clock[0] += 5
-    progress.step(row(1))
-    progress.close()
-    assert lines == []
 
 
 def test_trackers_get_the_losses_and_scores(tmp_path):

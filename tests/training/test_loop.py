@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -16,22 +14,18 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
+from decabench.errors import DecabenchError, MissingDataError
 from decabench.models import tensors
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
-from decabench.tasks import TASKS, Label
-from decabench.training import loop
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
 from decabench.training.loop import _Trainer, run_training
 from decabench.training.optimizers import learning_rate as rate_of
-from decabench.training.planning import TrainingRequest, check_run, plan_training
-from decabench.training.validator import ValidationScores
+from decabench.training.planning import check_run
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 
@@ -100,15 +94,6 @@ def test_what_a_run_leaves(make_run):
     assert {f"checkpoints/{name}" for name in kept} == set(pointers)
 
 
-def test_the_same_run_twice(make_run):
-    run_training(make_run("one"))
-    run_training(make_run("two"))
-    run_training(make_run("three", seed=1))
-    one, two, three = (weights(make_run(name).output) for name in ("one", "two", "three"))
-    assert same(one, two)
-    assert not same(one, three)
-
-
 @pytest.mark.parametrize("stop", [2, 3, 5])
 def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
     run_training(make_run("whole"))
@@ -125,27 +110,25 @@ def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
-    run = make_run("killed", steps=120, checkpoint_every=5, validate_every=1000)
-    run_training(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
+    run = make_run("killed", steps=60, checkpoint_every=5, validate_every=1000)
+    run_training(make_run("whole", steps=60, checkpoint_every=60, validate_every=1000))
     (tmp_path / "config.toml").write_text(to_toml(run.config))
     command = [
         *(sys.executable, "-m", "decabench", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    for kills in range(2):
-        before = read_latest(run.output)
-        child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while read_latest(run.output) < min(before + 20 + 7 * kills, 100) and time.monotonic() < deadline:
-            time.sleep(0.003)
-        child.send_signal(signal.SIGKILL)
-        assert child.wait() == -signal.SIGKILL
-    assert 0 < read_latest(run.output) < 120
+    child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while read_latest(run.output) < 20 and time.monotonic() < deadline:
+        time.sleep(0.003)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert 0 < read_latest(run.output) < 60
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert same(weights(run.output), weights(make_run("whole").output))
-    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 121))
+    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 61))
 
 
 def read_latest(output):
@@ -192,17 +175,6 @@ def test_a_run_that_cools_down_keeps_its_end(make_run):
             run_training(make_run(steps=steps, cooldown=cooldown, resume=True))
 
 
-def test_a_cooldown_that_has_not_begun_may_change(make_run):
-    run_training(make_run(steps=3, cooldown=0))
-    assert run_training(make_run(steps=9, cooldown=2, resume=True)).step == 9
-
-
-def test_tasks_one_after_the_other_keep_their_steps(make_run):
-    run_training(make_run(steps=2, schedule="sequential"))
-    with pytest.raises(DecabenchError, match=r"at step 2 of 2, and a run of 6 steps .* keep steps"):
-        run_training(make_run(steps=6, schedule="sequential", resume=True))
-
-
 def test_another_number_of_processes_does_not_go_on(make_run):
     """Where a run stands in its data is counted in batches, and how large those are hangs on the processes."""
     run = make_run(steps=2)
@@ -212,13 +184,6 @@ def test_another_number_of_processes_does_not_go_on(make_run):
     (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
     with pytest.raises(DecabenchError, match="with 2 processes, not 1"):
         run_training(make_run(steps=4, resume=True))
-
-
-def test_scores_of_another_choice_are_not_compared(make_run):
-    run_training(make_run(steps=3, learning_rate=0.0))
-    run = make_run(steps=6, learning_rate=0.0, best_by="sst", resume=True)
-    run_training(run)
-    assert Checkpoint.open(run.output).record.step == 6  # though no score is above the sum of both tasks
 
 
 def test_vectors_may_have_moved(make_run, tmp_path):
@@ -232,28 +197,10 @@ def test_vectors_may_have_moved(make_run, tmp_path):
         run_training(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
 
 
-def test_what_a_run_began_with_is_not_needed_again(make_run):
-    first = make_run("first", steps=2)
-    run_training(first)
-    run_training(make_run("second", steps=2, init=str(first.output)))
-    shutil.rmtree(first.output)
-    run = make_run("second", steps=4, init=str(first.output), resume=True)
-    assert run_training(run).step == 4
-    assert Checkpoint.open(run.output).record.config["init"] == str(first.output)
-
-
 def test_the_last_checkpoint_where_none_is_chosen(make_run):
     run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
     assert run_training(run).step == 6
     assert Checkpoint.open(run.output).record.step == 6
-
-
-def test_the_lowest_error_is_the_best(make_run, monkeypatch):
-    errors = iter([5.0, 3.0, 4.0])
-    monkeypatch.setattr(loop, "Validator", lambda *_: lambda model: ValidationScores({"sst": next(errors)}))
-    run = make_run(steps=6, validate_every=2, tasks=("sst",))
-    run_training(replace(run, tasks={"sst": replace(run.tasks["sst"], metric="mse")}))
-    assert Checkpoint.open(run.output).record.step == 4
 
 
 def test_it_stops_when_nothing_gets_better(make_run):
@@ -261,13 +208,6 @@ def test_it_stops_when_nothing_gets_better(make_run):
     finished = run_training(run)
     assert finished.step == 8  # the first validation is the best, and three more are not
     assert Checkpoint.open(run.output).record.step == 2
-
-
-def test_patience_compares_with_the_best_where_the_last_is_taken(make_run):
-    run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3, best_by="last")
-    finished = run_training(run)
-    assert finished.step == 8
-    assert Checkpoint.open(run.output).record.step == 8
 
 
 def test_a_weight_scales_a_tasks_gradient(make_run):
@@ -331,47 +271,30 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
         run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
 
 
-@pytest.mark.parametrize(
-    "name", ["sst", "multinli.in.out"]
-)  # one with dots, which names of parameters cannot have
-def test_heads_that_are_not_copied_may_have_other_labels(make_run, name):
-    model = ClassifierConfig(dimension=4)
-    first = make_run("first", model=model, tasks=(name,))
-    run_training(first)
-    labels = replace(TASKS[name], output=Label(TASKS[name].output.names[::-1]))
-    for parts, fits in ((("encoder",), True), ((), False), (("heads",), False)):
-        run = make_run(f"init-{parts}", init=str(first.output), init_parts=parts, model=model, tasks=(name,))
-        run = replace(run, tasks={name: labels})
-        with (
-            nullcontext() if fits else pytest.raises(DecabenchError, match=rf"has a head for {name} as Label")
-        ):
-            run_training(run)
-
-
 @pytest.mark.slow
 def test_it_learns_by_heart(make_run):
-    """32 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
+    """8 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
     model = replace(TINY.model, dimension=64, hidden=64, dropout=0.0, max_answer_tokens=40)
     run = make_run(
         model=model,
         tasks=("sst", "woz.en"),
-        steps=240,
-        train_examples=32,
-        batch_tokens=2_000,
+        steps=120,
+        train_examples=8,
+        batch_tokens=1_000,
         warmup=40,
-        validate_every=240,
-        checkpoint_every=240,
+        validate_every=120,
+        checkpoint_every=120,
         vectors=("none:64",),
     )
     run_training(run)
     answerer = Checkpoint.open(run.output).load("cpu")
     for task in run.config.tasks:
-        examples = list(run.store.examples(task, "train"))[:32]
+        examples = list(run.store.examples(task, "train"))[:8]
         replies = answerer.answer(run.tasks[task], examples)
         right = sum(
             reply.text == example.answers[0].lower() for reply, example in zip(replies, examples, strict=True)
         )
-        assert right >= len(examples) - 1, task
+        assert right == len(examples), task
 
 
 def train_in_two_processes(run, home):
@@ -439,70 +362,10 @@ def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, 
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
 
 
-def test_a_cooldown_longer_than_the_epochs_is_refused(make_run):
-    """The rate began at a hundredth of its peak, without a word."""
-    with pytest.raises(
-        DecabenchError, match=r"cooldown is 1000, but the run has \d+ steps: give at most that number"
-    ):
-        run_training(make_run(epochs=1, cooldown=1_000))
-
-
-def plan(home, output, settings):
-    """Plan a run as the command does; return it, and what is said."""
-    said = []
-    tasks = ["sst", "squad"]
-    request = TrainingRequest(output, tasks, settings=settings, home=home, device="cpu", report=said.append)
-    return plan_training(request), said
-
-
-def test_limits_of_tasks_that_there_are_not_are_refused(home, tmp_path):
-    for key in ("cut_context", "skip_context"):
-        with pytest.raises(UnknownNameError, match=rf"task \({key}\).*'sqaud'"):
-            plan(home, tmp_path / "run", {f"{key}.sqaud": 10})
-    assert plan(home, tmp_path / "run", {"cut_context.woz.en": 10})[0].config.cut_context["woz.en"] == 10
-
-
-def test_a_curriculum_that_never_leaves_its_first_phase_says_so(home, tmp_path):
-    settings = {"schedule": "anti-curriculum", "steps": 6}
-    assert plan(home, tmp_path / "run", settings)[1] == [
-        "The first phase takes all 6 steps, so that no other tasks are trained: set first_steps (now 30,000) to less."
-    ]
-    assert plan(home, tmp_path / "run", {**settings, "first_steps": 5})[1] == []
-
-
 def test_a_form_that_a_task_does_not_have_is_noticed_before_any_data_is_read(make_run, monkeypatch):
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     with pytest.raises(DecabenchError, match="sst has no target forms"):
         run_training(make_run(tasks=("sst",), target_forms={"sst": "short"}))
-
-
-def test_no_step_waits_for_the_device(make_run, monkeypatch):
-    """What a GPU would be waited for: values that Python reads. They are read once, for several steps."""
-    run_training(make_run("each"))
-    reads = []
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, call, types, arguments=(), keywords=None):
-            if call is torch.ops.aten._local_scalar_dense.default:
-                reads.append(call)
-            return call(*arguments, **(keywords or {}))
-
-    original = _Trainer._step
-
-    def step(trainer):
-        with Watch():
-            return original(trainer)
-
-    monkeypatch.setattr(_Trainer, "_step", step)
-    monkeypatch.setattr("decabench.training.loop.steps_to_read", lambda device: 50)
-    run_training(make_run("seldom"))
-    assert not reads
-    each, seldom = (
-        (make_run(name).output / "train.csv").read_text().splitlines() for name in ("each", "seldom")
-    )
-    assert [line.rsplit(",", 1)[0] for line in each] == [line.rsplit(",", 1)[0] for line in seldom]
-    one, two = (latest_checkpoint(make_run(name).output) for name in ("each", "seldom"))
-    assert one.digest() == two.digest()
 
 
 def test_a_fault_in_a_batch_ends_the_run(make_run, monkeypatch):
@@ -516,10 +379,3 @@ def test_a_fault_in_a_batch_ends_the_run(make_run, monkeypatch):
     monkeypatch.setattr(_Trainer, "_take_share", take)
     with pytest.raises(DecabenchError, match="no batch"):
         run_training(make_run())
-
-
-def test_settings_that_do_nothing_for_an_ablation_are_told(tmp_path, home):
-    said = []
-    settings = {"model.tanh_coattention": True}
-    plan_training(TrainingRequest(tmp_path / "run", ["sst"], "satt", settings, home=home, report=said.append))
-    assert said == ["model.tanh_coattention has no effect: satt has no such part."]

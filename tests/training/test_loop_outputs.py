@@ -26,7 +26,6 @@ from decabench.models import (
 from decabench.models.heads import TARGETS
 from decabench.tasks import TASKS, Label, Number, Store, Tags, Tree, known_tasks
 from decabench.training.config import TrainConfig
-from decabench.training.logs import read_rows
 from decabench.training.loop import run_training
 from decabench.training.planning import TrainingRun
 from decabench.training.validator import check_best_by, check_scores_rise
@@ -139,21 +138,6 @@ def test_all_outputs_are_learned_and_resumed(run):
             assert [float(text) for text in texts] == pytest.approx([1.5, 4.0], abs=0.2)
         else:
             assert texts == [example.answers[0] for example in examples]
-
-
-def test_a_loss_that_a_task_does_not_have_is_empty(run):
-    made = run(steps=4, best_by="colour")
-    run_training(made)
-    filled = {
-        row["task"]: {name.removeprefix("loss.") for name in row if name.startswith("loss.") and row[name]}
-        for row in read_rows(made.output / "train.csv")
-    }
-    assert filled == {
-        "colour": {"label"},
-        "shape": {"tags"},
-        "links": {"head", "relation"},
-        "size": {"number"},
-    }
 
 
 def test_a_sum_of_scores_of_both_directions_is_refused():

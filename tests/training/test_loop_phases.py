@@ -166,38 +166,6 @@ def test_what_a_family_fixed_itself_stays(make_run, monkeypatch):
         assert weights(make_run(name).output)[fixed].tolist() == [7.0, 7.0]
 
 
-def test_what_a_family_unfreezes_later_is_trained_from_then_on(make_run, monkeypatch):
-    class Gradual(Hooked):
-        def begin_epoch(self, epoch):
-            super().begin_epoch(epoch)
-            self.encoder.requires_grad_(epoch > 1)
-
-    def build(config, outputs, words):
-        network = Gradual(config, outputs, words)
-        network.encoder.requires_grad_(False)
-        return network
-
-    monkeypatch.setattr("tests.training.test_loop_phases.FAMILY", replace(FAMILY, build=build))
-    phases = (Phase(("sst",), epochs=1), Phase(("sst",), epochs=2))
-    shared = {"model": HookedConfig(dimension=8), "tasks": ("sst",), "batch_examples": 6, "validate_every": 0}
-    for name, own in {"before": phases[:1], "after": phases}.items():
-        run_training(make_run(name, phases=own, **shared))
-    before, after = (weights(make_run(name).output) for name in ("before", "after"))
-    moved = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
-    assert "encoder" in moved
-    norms = [float(row["gradient_norm"]) for row in read_rows(make_run("after").output / "train.csv")]
-    assert max(norms) < 3 * min(norms)  # none is added to that of the step before
-
-
-def test_what_a_phase_freezes(make_run):
-    frozen = (Phase(("sst",), steps=2, freeze=("encoder", "heads.sst.score.bias")),)
-    run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
-    run_training(make_run("after", model=SMALL, tasks=("sst",), phases=frozen))
-    before, after = (weights(make_run(name).output) for name in ("before", "after"))
-    kept = {name for name in before if torch.equal(before[name], after[name])}
-    assert kept == {name for name in before if name.startswith("encoder.")} | {"heads.sst.score.bias"}
-
-
 def test_an_unknown_part_is_refused_before_any_data_is_read(make_run, monkeypatch):
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     run = make_run(model=SMALL, tasks=("sst",), phases=(Phase(steps=1, freeze=("decoder",)),))
@@ -222,30 +190,6 @@ def test_hooks_come_when_they_should(make_run):
     run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
     biases = [weights(folder)["heads.sst.score.bias"] for folder in (make_run("before").output, run.output)]
     assert torch.equal(*biases)  # as adjust_gradients empties their gradient
-
-
-@pytest.mark.parametrize("order", ["turn", "random", "size"])
-def test_orders(make_run, order):
-    run = make_run(model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3}, batch_examples=6)
-    run_training(run)
-    tasks = tasks_of(run.output)
-    assert set(tasks) <= set(TWO)
-    if order == "turn":
-        assert tasks == list(TWO) * 4
-    again = make_run("again", model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3})
-    run_training(replace(again, config=replace(again.config, batch_examples=6)))
-    assert tasks_of(again.output) == tasks
-
-
-def test_batches_by_examples(make_run):
-    run = make_run(
-        model=SMALL, tasks=TWO, epochs=1, batch_examples=6, batch_sizes={"sst": 5}, validate_every=0
-    )
-    run_training(run)
-    rows = read_rows(run.output / "train.csv")
-    sizes = {task: sorted(int(row["examples"]) for row in rows if row["task"] == task) for task in TWO}
-    assert sizes == {"sst": [2, 5, 5], "multinli.in.out": [6, 6]}
-    assert [row["tokens"] for row in rows] == [row["examples"] for row in rows]  # its loss counts examples
 
 
 def test_a_gradient_is_clipped_by_task(make_run):

@@ -1,8 +1,6 @@
 """The family of docs/how-to/own-network.md, as pasted, and in a run that stops and continues."""
 
-import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -10,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError, UnknownNameError
-from decabench.models import Checkpoint, find_analysis, find_family, load_weights
+from decabench.errors import DecabenchError
+from decabench.models import Checkpoint, load_weights
 from decabench.training.config import from_mapping
 from decabench.training.logs import read_rows
 from decabench.training.loop import run_training
@@ -38,35 +36,6 @@ def family(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "bag_of_words", raising=False)
     yield from_mapping({"model": {"name": "bag_of_words:FAMILY", "dimension": 6}}, TINY).model
     sys.modules.pop("bag_of_words", None)
-
-
-@pytest.mark.slow
-def test_the_page_runs_as_pasted(tmp_path):
-    shim = tmp_path / "bin" / "decabench"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench "$@"\n')
-    shim.chmod(0o755)
-    path = f"{shim.parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "bag_of_words.py").write_text(block("python", "class BagOfWords"))
-    script = block("sh", "bag_of_words:FAMILY")
-    done = subprocess.run(
-        ["sh", "-eu", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Trained to step" in done.stdout
-    assert (folder / "answers" / "results" / "validation" / "results.json").exists()
-
-
-def test_each_loss_has_a_column(make_run, family):
-    run = make_run(model=family, tasks=("sst",), loss_weights={"size": 0.5})
-    run_training(run)
-    for row in read_rows(run.output / "train.csv"):
-        assert float(row["loss"]) == pytest.approx(
-            float(row["loss.label"]) + 0.5 * float(row["loss.size"]), rel=1e-4
-        )
 
 
 def test_a_weight_of_zero_only_logs(make_run, family):
@@ -100,13 +69,6 @@ def test_an_unknown_loss_is_refused(make_run, family):
         run_training(make_run(model=family, tasks=("sst",), loss_weights={"sise": 1.0}))
 
 
-def test_it_resumes_to_the_same_weights(make_run, family):
-    run_training(make_run("whole", model=family, tasks=("sst",)))
-    run_training(make_run("parts", model=family, tasks=("sst",), steps=3))
-    run_training(make_run("parts", model=family, tasks=("sst",), resume=True))
-    assert same(weights(make_run("whole").output), weights(make_run("parts").output))
-
-
 def test_a_task_more_keeps_the_rest(make_run, family):
     """`--init`: a head more is drawn anew, and everything else, the words that both know too, is the checkpoint's."""
     run_training(make_run("first", model=family, tasks=("sst",)))
@@ -130,14 +92,3 @@ def test_a_task_more_keeps_the_rest(make_run, family):
 def test_tasks_that_it_cannot_answer_are_refused(make_run, family):
     with pytest.raises(DecabenchError, match=r"answers tasks whose output is Label, not squad \(Text\)"):
         run_training(make_run(model=family, tasks=("squad",)))
-
-
-def test_it_has_no_analyses(make_run, family):
-    run_training(make_run(model=family, tasks=("sst",), steps=1))
-    with pytest.raises(UnknownNameError, match="the model bag_of_words:FAMILY has no analyses"):
-        find_analysis(Checkpoint.open(make_run().output), "pointers")
-
-
-def test_an_object_that_is_no_family_is_refused(family):
-    with pytest.raises(DecabenchError, match=r"not a decabench\.models\.Family"):
-        find_family("bag_of_words:Config")

@@ -1,7 +1,5 @@
 """Checkpoints: whole or not there, exact, and never a pickle."""
 
-import csv
-import errno
 import json
 import os
 import signal
@@ -22,7 +20,6 @@ from decabench.training.logs import read_rows
 from decabench.training.loop import TrainingInterrupted, run_training
 from decabench.training.resume import lock_folder, restore
 from decabench.training.validator import ValidationScores
-from decabench.untrusted import read_json
 from tests.training.conftest import change_record
 
 
@@ -31,20 +28,6 @@ def run(make_run):
     made = make_run()
     run_training(made)
     return made
-
-
-def test_what_a_killed_run_left_is_swept_away(run, make_run):
-    part = run.output / "checkpoints" / ".partial"
-    part.mkdir()
-    (part / "model.safetensors").write_bytes(b"half")
-    (run.output / "checkpoints" / "step-00000009").mkdir()  # renamed, but not yet pointed at
-    again = make_run(resume=True, steps=8)
-    run_training(again)
-    names = {path.name for path in (run.output / "checkpoints").iterdir()}
-    pointers = {
-        json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
-    }
-    assert {f"checkpoints/{name}" for name in names} == pointers
 
 
 def test_moments_come_back_exactly(run):
@@ -132,14 +115,6 @@ def test_an_order_by_scores_goes_on_as_it_was(make_run, monkeypatch):
         run_training(make_run("cut", resume=True, **{**settings, "steps": 16, "validate_every": 3}))
 
 
-def test_patience_goes_on_as_it_was(make_run):
-    """The first validation is the best, and three more are not, two of them after the run was resumed."""
-    settings = {"learning_rate": 0.0, "validate_every": 2, "patience": 3}
-    run_training(make_run(steps=4, **settings))
-    assert run_training(make_run(resume=True, steps=60, **settings)).step == 8
-    assert Checkpoint.open(make_run().output).record.step == 2
-
-
 def test_other_data_is_refused(run, make_run):
     """A task that was prepared anew, from other files: neither its old steps nor its positions are of this data."""
     change_record(
@@ -172,29 +147,6 @@ def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monke
     run_training(make_run("killed", resume=True, checkpoint_every=3))
     assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
     assert Checkpoint.open(killed.output).record.step == Checkpoint.open(whole.output).record.step
-
-
-def test_a_kill_before_both_pointers_of_the_first_checkpoint(make_run):
-    """The run began anew, and removed the checkpoint that it had."""
-    whole, killed = make_run("whole"), make_run("killed", steps=3)
-    run_training(whole)
-    run_training(killed)
-    for name in ("best.json", "latest.json"):
-        (killed.output / name).unlink()
-    with pytest.raises(DecabenchError, match="but now has files"):
-        run_training(make_run("killed"))
-    run_training(make_run("killed", resume=True))
-    assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
-
-
-def test_a_pointer_to_a_folder_that_is_gone(make_run):
-    """`predict` used the best checkpoint, and `--resume` failed."""
-    whole, run = make_run("whole"), make_run("run", steps=3)
-    run_training(whole)
-    run_training(run)
-    (run.output / "latest.json").write_text('{"checkpoint": "checkpoints/step-00000009"}')
-    run_training(make_run("run", resume=True))
-    assert latest_checkpoint(run.output).digest() == latest_checkpoint(whole.output).digest()
 
 
 def test_a_folder_that_another_run_has_filled_since(make_run):
@@ -249,20 +201,6 @@ def test_a_full_disk_is_said_to_be_full(run, make_run, monkeypatch):
     assert run_training(make_run(resume=True, steps=8)).step == 8
 
 
-def test_a_full_disk_is_not_taken_for_standard_output(make_run, monkeypatch):
-    """An error of an open file has no name, by which the command line took it for that of its output."""
-
-    def fails(self, row):
-        if row["step"] == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(self, row)
-
-    write = csv.DictWriter.writerow
-    monkeypatch.setattr(csv.DictWriter, "writerow", fails)
-    with pytest.raises(StorageError, match=r"No space left to write .*train\.csv"):
-        run_training(make_run())
-
-
 def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
     """As with Ctrl-C: `decabench train ... | head` lost up to a thousand steps."""
 
@@ -277,37 +215,6 @@ def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
     # The step after the validation whose line could not be written.
     assert latest_checkpoint(make_run().output).record.step == 4
     assert run_training(make_run(resume=True, **settings)).step == 12
-
-
-def test_a_kill_between_the_two_pointers_keeps_the_best(make_run, monkeypatch):
-    """The best checkpoint was once named last, and lost: the resumed run had its score, and not its weights."""
-    whole = make_run("whole", steps=12)
-    run_training(whole)
-    best = read_json(whole.output / "best.json")["checkpoint"]
-    killed, write, pointers = make_run("killed", steps=12), checkpoint.write_json, []
-
-    def dies(path, content):
-        if content.get("checkpoint") == best:
-            pointers.append(path.name)
-        if len(pointers) == 2:
-            raise KeyboardInterrupt
-        write(path, content)
-
-    monkeypatch.setattr(checkpoint, "write_json", dies)
-    with pytest.raises(KeyboardInterrupt):
-        run_training(killed)
-    monkeypatch.setattr(checkpoint, "write_json", write)
-    assert set(pointers) == {"best.json", "latest.json"}
-    run_training(make_run("killed", resume=True, steps=12))
-    assert read_json(killed.output / "best.json")["checkpoint"] == best
-    assert Checkpoint.open(killed.output).digest() == Checkpoint.open(whole.output).digest()
-
-
-def test_the_last_checkpoint_is_the_last_also_without_a_validation(make_run):
-    run = make_run(steps=20, validate_every=5, checkpoint_every=2, best_by="last")
-    stopped = replace(run, stop_after=1e-9)
-    run_training(stopped)
-    assert read_json(run.output / "best.json") == read_json(run.output / "latest.json")
 
 
 @pytest.fixture

@@ -69,11 +69,6 @@ def test_what_is_refused(settings, words):
         plan_phases(TrainConfig(**settings))
 
 
-def test_it_ends():
-    with pytest.raises(IndexError):
-        Schedule(TrainConfig(tasks=("a",), steps=2), lambda task, epoch: 1).tasks_at(2)
-
-
 def plan(*phases, batches=None, **settings):
     config = TrainConfig(tasks=("a", "b"), phases=phases, **settings)
     return Schedule(config, lambda task, epoch: (batches or {"a": 3, "b": 1})[task])
@@ -95,10 +90,6 @@ def shown(schedule):
 )
 def test_phases(phase, expected):
     assert shown(plan(phase)) == [expected]
-
-
-def test_a_given_order_is_the_order_of_the_tasks():
-    assert shown(plan(Phase(("b", "a"), epochs=1, order="sequence"))) == ["b a a a"]
 
 
 def test_epochs_of_a_given_length():
@@ -132,52 +123,6 @@ def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
     assert shown(plan(Phase(epochs=60, order="shuffled"), seed=4)) != shown(schedule)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        Phase(steps=3),
-        Phase(epochs=1),
-        Phase(("a",), steps=7),
-        Phase(("a",), steps=25),
-        Phase(epochs=1, order="sequence"),
-    ],
-)
-@pytest.mark.parametrize("first", [[3, 5, 4, 3, 6, 5, 3, 4], [5]])
-def test_a_whole_pass_after_steps_in_another_order_is_a_new_one(before, first):
-    """What a mixed phase had left of a pass was taken for the next one's beginning."""
-    sizes = {"a": first + [3] * 30, "b": [2, 1, 2, 3] + [1, 2] * 20}  # batches of each pass
-    schedule = Schedule(
-        TrainConfig(tasks=("a", "b"), phases=(before, Phase(epochs=2, order="sequence"))),
-        lambda task, epoch: sizes[task][epoch],
-    )
-    streams = {task: [0, 0] for task in sizes}  # pass and batch, as BatchStream has them
-    met = {}
-    for step in range(schedule.steps):
-        stretch = schedule.stretch_at(step)
-        for task in schedule.tasks_at(step):
-            if stretch.start == step and stretch.whole_pass is not None:
-                assert stretch.whole_pass >= streams[task][0] + (
-                    streams[task][1] == sizes[task][streams[task][0]]
-                )
-                streams[task] = [stretch.whole_pass, 0]
-            number, batch = streams[task]
-            if batch == sizes[task][number]:
-                number, batch = number + 1, 0
-            streams[task] = [number, batch + 1]
-            if stretch.whole_pass is not None:
-                met.setdefault((stretch.epoch, task, number), []).append(batch)
-    assert len(met) >= 4
-    for (_, task, number), batches in met.items():
-        assert batches == list(range(sizes[task][number]))
-
-
-def test_the_steps_of_an_epoch_are_those_of_its_own_pass():
-    sizes = [3, 5, 4]
-    for phase in (Phase(epochs=3, order="sequence"), Phase(epochs=3)):
-        schedule = Schedule(TrainConfig(tasks=("a",), phases=(phase,)), lambda task, epoch: sizes[epoch])
-        assert [stretch.steps for stretch in schedule.stretches] == sizes
-
-
 def test_phases_follow_each_other_and_count_epochs_on():
     schedule = plan(Phase(("a",), epochs=2), Phase(steps=2), Phase(("b",), epochs=1))
     assert shown(schedule) == ["a a a a a a a b b"]
@@ -201,12 +146,6 @@ def test_a_temperature_evens_out_sizes(temperature, expected):
     phase, batches = Phase(steps=2_000, order="size"), {"a": 9, "b": 1}
     found = shown(plan(phase, batches=batches, temperature=temperature))[0].split()
     assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
-
-
-def test_a_temperature_near_zero_takes_the_largest_alone():
-    """Its power was too large for a float."""
-    phase, batches = Phase(steps=20, order="size"), {"a": 9, "b": 1}
-    assert set(shown(plan(phase, batches=batches, temperature=0.001))[0].split()) == {"a"}
 
 
 def test_tasks_far_below_their_targets_are_chosen_more_often():
@@ -238,22 +177,6 @@ def test_tasks_far_below_their_targets_are_chosen_more_often():
 def test_settings_of_sampling_that_cannot_be(settings, words):
     with pytest.raises(DecabenchError, match=words):
         TrainConfig(tasks=("a", "b"), **settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"steps": 1, "epochs": 1}, "set exactly one of them"),
-        ({}, "set exactly one of them"),
-        ({"steps": 1, "order": "sequence"}, "count the phase in epochs"),
-        ({"steps": 1, "order": "shuffled"}, "'shuffled' needs whole passes"),
-        ({"epochs": 1, "together": True, "order": "random"}, "leave together or order out"),
-        ({"steps": 1, "order": "tern"}, "Did you mean turn"),
-    ],
-)
-def test_phases_that_cannot_be(settings, words):
-    with pytest.raises(DecabenchError, match=words):
-        Phase(**settings)
 
 
 def test_a_phase_of_another_task_is_refused():

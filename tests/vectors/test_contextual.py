@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers", reason="pip install 'decabenc
 
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from tokenizers.models import BPE, WordLevel
+from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import ByteLevel
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
@@ -52,12 +52,6 @@ def test_a_word_has_the_mean_of_the_states_of_its_pieces(encoder):
     np.testing.assert_allclose(found, scaled(np.array(expected)), atol=2e-3)
 
 
-def test_a_word_has_another_vector_in_another_text(encoder):
-    vectors = open_contextual(f"contextual:{encoder}")
-    one, other = (vectors.rows(["<init>", word, "film", "<eos>"]) for word in ("good", "bad"))
-    assert not np.allclose(one[2], other[2])
-
-
 def test_the_words_of_roberta_begin_with_a_space(tmp_path):
     """As its own tokenizer splits `good film` where a text goes on with it."""
     folder = write_encoder(tmp_path)
@@ -67,15 +61,6 @@ def test_the_words_of_roberta_begin_with_a_space(tmp_path):
     tokenizer.save(str(folder / "tokenizer.json"))
     found = open_contextual(f"contextual:{folder}").rows(["good", "film"])
     np.testing.assert_allclose(found, scaled(states(folder, [2, 4])), atol=2e-3)
-
-
-def test_what_has_no_piece_has_no_vector(encoder):
-    vectors = open_contextual(f"contextual:{encoder}")
-    assert not vectors.rows(["<init>", "<eos>"]).any()
-    assert not vectors.rows([]).any()
-    found = vectors.rows(["<init>", "  ", "film", "<unk>", "<eos>"])
-    assert [bool(row.any()) for row in found] == [True, False, True, False, True]
-    np.testing.assert_allclose(found[[0, 2, 4]], vectors.rows(["<init>", "film", "<eos>"]), atol=2e-3)
 
 
 def test_a_text_of_more_pieces_than_positions_is_read_in_parts(tmp_path):
@@ -94,21 +79,6 @@ def test_a_word_of_more_pieces_than_positions_is_cut(tmp_path):
     assert found.any(axis=1).all()
 
 
-def test_vectors_do_not_depend_on_the_texts_before(encoder, monkeypatch):
-    monkeypatch.setattr("decabench.vectors.contextual._KEPT_BYTES", 200)  # two or three texts
-    vectors = open_contextual(f"contextual:{encoder}")
-    texts = [["good", *["a"] * number, "film"] for number in range(6)]
-    first = [vectors.rows(text) for text in texts]
-    assert 0 < vectors._bytes <= 200 and len(vectors._kept) < len(texts)
-    for text, found in reversed([*zip(texts, first, strict=True)]):
-        assert np.array_equal(vectors.rows(text), found)
-
-
-@pytest.mark.parametrize("text", [["a \ud800", "film"], ["\udfff"], ["\0", "\x1b[1m", "\u200b", "🎬"]])
-def test_odd_texts_are_read(encoder, text):
-    assert np.isfinite(open_contextual(f"contextual:{encoder}").rows(text)).all()
-
-
 def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path):
     """transformers would read other files of weights, if config.json or the names of files asked for them."""
     folder = write_encoder(tmp_path)
@@ -125,16 +95,6 @@ def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path
     assert found.digest != digest and np.array_equal(found.rows(TEXT), wanted)
 
 
-def test_a_tokenizer_that_draws_its_pieces_at_random_does_not(tmp_path):
-    folder = write_encoder(tmp_path)
-    merges = [("f", "i"), ("fi", "l"), ("fil", "m")]
-    vocabulary = {piece: number for number, piece in enumerate(["f", "i", "l", "m", "fi", "fil", "film"])}
-    Tokenizer(BPE(vocabulary, merges, dropout=0.5)).save(str(folder / "tokenizer.json"))
-    vectors = open_contextual(f"contextual:{folder}")
-    found = [vectors._read(["film"]) for _ in range(9)]
-    assert all(np.array_equal(found[0], other) for other in found)
-
-
 def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     folder = write_encoder(tmp_path)
     path = folder / "tokenizer.json"
@@ -148,15 +108,6 @@ def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"Missing \[UNK\] token"):
         open_contextual(f"contextual:{folder}")
-
-
-def test_their_digest_is_that_of_the_files(encoder, tmp_path):
-    other = write_encoder(tmp_path)
-    names = [f"contextual:{folder}" for folder in (encoder, other)]
-    assert open_contextual(names[0]).digest == open_contextual(names[1]).digest
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
-    assert open_contextual(names[0]).digest != open_contextual(names[1]).digest
 
 
 def change(folder, **changes):
@@ -236,25 +187,6 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     assert exported.record.exported_from["vectors"].keys() == {"none:8", f"contextual:{encoder.name}"}
     again = exported.load("cpu").network.state_dict()
     assert all(torch.equal(again[key], value) for key, value in network.state_dict().items())
-
-
-def test_a_run_that_is_resumed_ends_with_the_weights_of_one_that_was_not(make_run, encoder):
-    vectors = ("none:8", f"contextual:{encoder}")
-    whole, part = make_run("whole", steps=6, vectors=vectors), make_run("part", steps=3, vectors=vectors)
-    run_training(whole)
-    run_training(part)
-    run_training(make_run("part", resume=True, steps=6, vectors=vectors))
-    one, other = (latest_checkpoint(run.output).load("cpu").network.state_dict() for run in (whole, part))
-    assert all(torch.equal(one[key], other[key]) for key in one)
-
-
-def test_another_encoder_is_refused(make_run, encoder, tmp_path):
-    folder = write_encoder(tmp_path / "encoder")
-    run_training(make_run(steps=2, vectors=("none:8", f"contextual:{folder}")))
-    change(folder, hidden_act="relu")
-    saved = latest_checkpoint(tmp_path / "run")
-    with pytest.raises(DecabenchError, match="use those vectors"):
-        saved.load("cpu")
 
 
 def test_other_models_refuse_them(make_run, encoder):

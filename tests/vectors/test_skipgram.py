@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.errors import DataError, DecabenchError
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import SplitRecord, Store
-from decabench.vectors.skipgram import NgramTraining, _thin, read_corpus, read_texts, train_ngrams
+from decabench.vectors.skipgram import NgramTraining, read_corpus, train_ngrams
 from decabench.vectors.tokenizer import EOS, INIT, Lexicon
 from decabench.vectors.vector_files import open_vectors, write_ngram_vectors
 from decabench.vectors.word_vectors import ngrams
@@ -67,17 +67,6 @@ def test_training_is_repeatable_and_kept(trained, tmp_path):
     assert np.array_equal(read.rows(words), vectors.rows(words))
 
 
-def test_frequent_words_are_passed_over(trained):
-    text = np.array([4] * 900 + [5] * 90 + [6] * 10, dtype=np.int32)
-    frequency = np.bincount(text)
-    random = np.random.default_rng(0)
-    kept = np.bincount(_thin(np.tile(text, 20), 20 * frequency, 0.01, random), minlength=7) / (
-        20 * frequency.clip(1)
-    )
-    assert kept[4:] == pytest.approx([(0.01 / 0.9) ** 0.5, (0.01 / 0.09) ** 0.5, 1], abs=0.02)
-    assert _thin(text, frequency, 0, random) is text
-
-
 @pytest.mark.parametrize("changes", [{"window": 2_000}, {"minimum": 100}, {"frequent": 1e-9}])
 def test_what_trains_nothing(trained, changes):
     lexicon, ids, how, _ = trained
@@ -113,12 +102,6 @@ def store(tmp_path):
     return store
 
 
-def test_what_stands_in_a_row_comes_once(store):
-    expected = ["Ann came.", "Who came?", "Ann", "she", "Who left?", "Bob", "Nobody did.", ""]
-    assert list(read_texts(store, "sst")) == expected
-    assert list(read_texts(store, "sst", 1)) == expected[:4]
-
-
 def test_texts_are_numbers_of_lower_cased_tokens(store):
     heard = []
     corpus = read_corpus(store, ["sst"], report=heard.append)
@@ -134,10 +117,3 @@ def test_of_several_tasks(home):
     alone = [read_corpus(Store(home), [task], 3) for task in ("sst", "schema")]
     assert both.size == sum(corpus.size for corpus in alone)
     assert both.distinct < sum(corpus.distinct for corpus in alone)
-
-
-def test_what_is_not_there(store):
-    with pytest.raises(MissingDataError, match="schema, train, is not prepared"):
-        read_corpus(store, ["sst", "schema"])
-    with pytest.raises(MissingDataError, match="no training text in sst"):
-        read_corpus(store, ["sst"], 0)

