@@ -67,8 +67,8 @@ def prepare(
     """Turn the datasets' published files into examples on disk.
 
     TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
-    skipped, even if it came from a mirror that is not named again. A split that has changed is rebuilt from its
-    recorded source. --force rebuilds everything.
+    skipped, even if it came from a mirror that is not named again. A split that has changed is rebuilt;
+    if it came from a mirror, name the mirror again. --force rebuilds everything.
     """
     from decabench.commands._console import is_chatty, note, print_json
     from decabench.commands._options import chosen_tasks

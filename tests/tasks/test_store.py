@@ -114,7 +114,7 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
     [
         (
             [GOOD, replace(GOOD, id="b"), GOOD],
-            r"1 id occurs more than once, first in the examples 0 and 2 \(counted from 0\)",
+            r"the examples 0 and 2 \(counted from 0\) have the same id",
         ),
         ([], "has no examples"),
         ([replace(GOOD, answers=())], "example 0: its answers must be"),

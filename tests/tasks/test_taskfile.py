@@ -560,7 +560,7 @@ def test_an_empty_answer_cell_is_refused(request_for: Requests, tmp_path: Path) 
 
 def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "data.jsonl", [*ROWS, ROWS[0]])
-    with pytest.raises(DataError, match=r"1 id occurs more than once.* 0 and 2 .* That one is 'no'\."):
+    with pytest.raises(DataError, match=r"the examples 0 and 2 .* have the same id, 'no'"):
         prepared(write_toml(tmp_path, id='"key"'), request_for())
 
 
