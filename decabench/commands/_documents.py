@@ -159,7 +159,6 @@ class ExportDocument(Document, tag="decabench.exported/1", frozen=True):
     path: str
     bytes: int
     words: int  #: The number of words with a vector.
-    shards: int  #: The number of files that hold the weights.
 
 
 class ExportedResultsDocument(Document, tag="decabench.exported-results/1", frozen=True):

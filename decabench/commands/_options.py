@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
@@ -37,7 +36,6 @@ __all__ = [
     "output_option",
     "processes",
     "section",
-    "size_option",
     "split_option",
     "submission_argument",
     "suite_option",
@@ -212,27 +210,6 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-def _parse_size(text: str) -> int:
-    """Parse a number of bytes, in powers of a thousand. Raises ValueError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", text.strip(), re.IGNORECASE | re.ASCII)
-    if found is None:
-        raise ValueError(f"{text!r} is not a size: write it as 500K, 15M or 1.5G.")
-    factors = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
-    return round(float(found[1]) * factors[found[2].upper()])
-
-
-def size_option(flag: str, default: str, text: str) -> Callable[[Command], Command]:
-    """Make an option for a number of bytes."""
-    return click.option(
-        flag,
-        type=_Parsed(_parse_size),
-        default=default,
-        show_default=default != "0",
-        metavar="SIZE",
-        help=text,
-    )
 
 
 def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:

@@ -11,7 +11,6 @@ from decabench.commands._options import (
     home_option,
     include_option,
     output_option,
-    size_option,
     split_option,
     suite_option,
 )
@@ -41,12 +40,7 @@ def export() -> None:
     help="Leave out the word vectors and name their packages, which must be installed to use the copy.",
 )
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
-@size_option(
-    "--shard",
-    "0",
-    "Split weights and vectors into files of at most this size, such as 15M (15,000,000 bytes).",
-)
-def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool, shard: int) -> None:
+def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
     CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files, unless
@@ -57,14 +51,13 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     require_torch()
     from decabench.models import Checkpoint, export_checkpoint
 
-    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard, not named_vectors)
+    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, not named_vectors)
     if is_set("json"):
         from decabench.commands._documents import ExportDocument
 
-        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words, shards=made.shards))
-    weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
+        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words))
     vectors = "without its vectors" if named_vectors else f"with vectors for {made.words:,} words"
-    echo(f"{output}: {made.size / 1e6:.1f} MB, {vectors}{weights}.")
+    echo(f"{output}: {made.size / 1e6:.1f} MB, {vectors}.")
 
 
 @export.command()

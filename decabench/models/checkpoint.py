@@ -1,9 +1,8 @@
 """Trained models, on disk and in memory. Weights are safetensors, everything else is JSON; nothing is unpickled.
 
-A checkpoint is a folder with `model.safetensors` (or shards of it, see `tensors.py`), `vocabulary.json` and
-`checkpoint.json` (the record: configuration, data, vectors, the tasks' outputs, the digests of the other files); a
-training run adds `optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`,
-each of which points to one of them.
+A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record: configuration,
+data, vectors, the tasks' outputs, the digests of the other files); a training run adds `optimizer.safetensors`. A run's
+folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of which points to one of them.
 
 The record names the model's family, whose module is imported on loading; a custom family's module is your own code.
 """
@@ -45,7 +44,7 @@ from decabench.models.family import (
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import INDEX, MODEL, StoredWeights, build_to_fit, limited, load_tensors
+from decabench.models.tensors import MODEL, build_to_fit, limited, load_tensors, stored_shapes
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
@@ -251,7 +250,7 @@ def _read_pointer(pointer: Path) -> Path | None:
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """Load the weights of a checkpoint, in full precision. Raises DataError."""
-    return StoredWeights.find(folder).load()
+    return load_tensors(folder / MODEL)
 
 
 def load_optimizer(folder: Path) -> dict[str, Tensor]:
@@ -404,7 +403,7 @@ class Checkpoint:
 
     def _files(self) -> list[Path]:
         """Return the files of weights and the vocabulary. Raises DataError if one is missing."""
-        files = [*StoredWeights.find(self.folder).files, self.folder / VOCABULARY]
+        files = [self.folder / MODEL, self.folder / VOCABULARY]
         if missing := [path.name for path in files if not path.is_file()]:
             raise DataError(
                 f"{self.folder} lacks {', '.join(missing)}: use a complete copy of the checkpoint."
@@ -412,8 +411,8 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """The SHA-256 digest of each file of weights, by name, as `sha256sum` would give it."""
-        return _digests_by_name(StoredWeights.find(self.folder).files)
+        """The SHA-256 digest of the file of weights, by name, as `sha256sum` would give it."""
+        return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:
         """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
@@ -468,8 +467,7 @@ class Checkpoint:
 
         The network may have a different vocabulary, with the given number of words.
         """
-        shapes = StoredWeights.find(self.folder).shapes()
-        return limited(shapes, str(self.folder / RECORD), vectors=words * _WIDEST)
+        return limited(stored_shapes(self.folder / MODEL), str(self.folder / RECORD), vectors=words * _WIDEST)
 
     def load(
         self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
@@ -483,7 +481,7 @@ class Checkpoint:
         place = pick_device(device)
         network = build_to_fit(
             lambda: self.family.build(self.config, self.outputs, words),
-            StoredWeights.find(self.folder).shapes(),
+            stored_shapes(self.folder / MODEL),
             str(self.folder / RECORD),
             vectors=words.lexicon.size * words.dimension,
             optional=self.family.training_only,
@@ -501,12 +499,8 @@ class Checkpoint:
 
 def digest_files(folder: Path) -> dict[str, str]:
     """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name, for its record."""
-    others = (folder / name for name in (INDEX, VOCABULARY, OPTIMIZER))
-    return _digests_by_name([*StoredWeights.find(folder).files, *filter(Path.is_file, others)])
-
-
-def _digests_by_name(paths: Iterable[Path]) -> dict[str, str]:
-    return {path.name: file_digest(path) for path in paths}
+    files = (folder / name for name in (MODEL, VOCABULARY, OPTIMIZER))
+    return {path.name: file_digest(path) for path in files if path.is_file()}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -545,8 +539,7 @@ def write_checkpoint(
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
-        files = _digests_by_name(part / name for name in (MODEL, VOCABULARY, OPTIMIZER))
-        replace(record, files=files).write(part / RECORD)
+        replace(record, files=digest_files(part)).write(part / RECORD)
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
     # The best pointer comes first: a run killed between the two resumes from an older step and gets here again. If

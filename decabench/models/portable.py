@@ -1,4 +1,4 @@
-"""Portable copies of checkpoints: with their word vectors, in half precision if wanted, in shards if wanted."""
+"""Portable copies of checkpoints: with their word vectors, in half precision if wanted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from decabench.models.checkpoint import (
     load_weights,
 )
 from decabench.models.family import find_family
-from decabench.models.tensors import LEAST_SHARD, MODEL, write_shards
+from decabench.models.tensors import MODEL
 from decabench.vectors import (
     PACKAGES,
     SPECIALS,
@@ -60,8 +60,6 @@ class ExportedCheckpoint:
     """The number of words with a vector in it."""
     size: int
     """The total size in bytes."""
-    shards: int
-    """The number of files that hold the weights."""
 
 
 def export_checkpoint(
@@ -69,7 +67,6 @@ def export_checkpoint(
     output: Path,
     words: int = 20_000,
     half: bool = True,
-    shard: int = 0,
     copy_vectors: bool = True,
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the folder `output`. Raises DecabenchError, StorageError.
@@ -79,13 +76,10 @@ def export_checkpoint(
     The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
     frequent; all others get zeros, like unknown words. It includes the character n-grams of the same words. Values
     that only training reads are left out. `half` stores weights and vectors in half precision; loading converts them
-    back. With `shard`, no file of weights or
-    vectors is larger than that many bytes. A network that learned its own table of vectors needs no others. Without
-    `copy_vectors`, which works only for vectors from packages, the copy names the packages and needs them installed; it
-    then uses single precision, as in training. The encoders of contextual vectors are named too, never copied.
+    back. A network that learned its own table of vectors needs no others. Without `copy_vectors`, which works only for
+    vectors from packages, the copy names the packages and needs them installed; it then uses single precision, as in
+    training. The encoders of contextual vectors are named too, never copied.
     """
-    if shard and shard < LEAST_SHARD:
-        raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
     has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # or a table of its own
     if (
         has_vectors
@@ -105,7 +99,7 @@ def export_checkpoint(
             made = PortableVectors(names, checkpoint.record.vectors, 0)
         elif has_vectors:
             vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
-            made = write_vectors(folder, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
+            made = write_vectors(folder, vectors, [*vocabulary, *_first_words(vectors, words)], half)
             if isinstance(vectors, JoinedVectors) and vectors.contextual:
                 names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
                 made = replace(
@@ -125,8 +119,8 @@ def export_checkpoint(
         record = replace(checkpoint.record, state=None, exported_from=trained)
         weights = load_weights(checkpoint.folder)
         lexicon.write(folder / VOCABULARY)
-        shards = write_portable(folder, record, weights, made, half, shard)
-    return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
+        write_portable(folder, record, weights, made, half)
+    return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()))
 
 
 def _is_installed(name: str) -> bool:
@@ -139,9 +133,8 @@ def write_portable(
     weights: Mapping[str, Tensor],
     vectors: PortableVectors,
     half: bool,
-    shard: int,
-) -> int:
-    """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards.
+) -> None:
+    """Write weights, then the record, to a folder that has vectors and vocabulary.
 
     A tensor with a number too large for half precision (above 65,504) stays as it is. Without a state to resume from,
     values that only training reads are left out.
@@ -152,15 +145,10 @@ def write_portable(
     config = {**record.config, "vectors": list(vectors.names)}
     config["init"] = Path(config.get("init", "")).name
     stored = {name: _halve(value) if half else value for name, value in weights.items()}
-    if shard:
-        shards = len(write_shards(output, stored, shard)) - 1
-    else:
-        shards = 1
-        with atomic_file(output / MODEL) as file:
-            file.write(save({name: value.contiguous() for name, value in stored.items()}))
+    with atomic_file(output / MODEL) as file:
+        file.write(save({name: value.contiguous() for name, value in stored.items()}))
     made = replace(record, config=config, vectors=vectors.digest, files=digest_files(output))
     made.write(output / RECORD)
-    return shards
 
 
 def _halve(value: Tensor) -> Tensor:
@@ -186,14 +174,8 @@ class PortableVectors:
     """The number of words with a vector."""
 
 
-def write_vectors(
-    folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True, limit: int = 0
-) -> PortableVectors:
-    """Write the vectors of words, and the character n-grams of these words, to a folder.
-
-    With a `limit`, no file is larger than that many bytes: a matrix is split into files of some dimensions each, which
-    are read as vectors to concatenate. Raises DecabenchError.
-    """
+def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True) -> PortableVectors:
+    """Write the vectors of words, and the character n-grams of these words, to a folder. Raises DecabenchError."""
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32
     parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
@@ -206,9 +188,8 @@ def write_vectors(
             known = (rows != 0).any(axis=1)
             has_vector |= known
             own = [word for word, has in zip(wanted, known, strict=True) if has]
-            for values in _split_columns(_as_kind(rows[known], kind), _text_size(own), limit):
-                names.append(f"vectors-{len(names) + 1}.npy")
-                write_matrix(folder / names[-1], own, values)
+            names.append(f"vectors-{len(names) + 1}.npy")
+            write_matrix(folder / names[-1], own, _as_kind(rows[known], kind))
             continue
         for part in members:
             if isinstance(part, NoVectors):
@@ -216,7 +197,8 @@ def write_vectors(
                 has_vector[:] = True
             elif isinstance(part, NgramVectors):
                 has_vector |= (part.rows(wanted) != 0).any(axis=1)
-                names += _write_ngrams(folder, part, wanted, kind, limit, len(names))
+                names.append(f"ngrams-{len(names) + 1}.safetensors")
+                _write_ngrams(folder / names[-1], part, wanted, kind)
             else:
                 raise DecabenchError(
                     f"{type(part).__name__} cannot be written to files: use vectors of words or of n-grams."
@@ -229,10 +211,8 @@ def write_vectors(
     return PortableVectors(tuple(names), digest, int(has_vector.sum()))
 
 
-def _write_ngrams(
-    folder: Path, vectors: NgramVectors, words: Sequence[str], kind: type[Any], limit: int, number: int
-) -> list[str]:
-    """Write the n-grams of words; return the names of the files, numbered after `number`."""
+def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind: type[Any]) -> None:
+    """Write the n-grams of words."""
     used = {gram for word in words for gram in ngrams(word)}
     grams = [gram for gram in vectors.index if gram in used]
     if not grams:
@@ -240,12 +220,8 @@ def _write_ngrams(
             "None of the n-grams of the model's words has a vector: train n-gram vectors again."
         )
     values = _as_kind(vectors.matrix[[vectors.index[gram] for gram in grams]], kind)
-    names: list[str] = []
-    for own in _split_columns(values, 2 * _text_size(grams), limit):
-        names.append(f"ngrams-{number + len(names) + 1}.safetensors")
-        index = {gram: row for row, gram in enumerate(grams)}
-        write_ngram_vectors(folder / names[-1], NgramVectors(np.ascontiguousarray(own), index, ""))
-    return names
+    index = {gram: row for row, gram in enumerate(grams)}
+    write_ngram_vectors(path, NgramVectors(np.ascontiguousarray(values), index, ""))
 
 
 def _as_kind(values: npt.NDArray[np.floating[Any]], kind: type[Any]) -> npt.NDArray[np.floating[Any]]:
@@ -253,23 +229,3 @@ def _as_kind(values: npt.NDArray[np.floating[Any]], kind: type[Any]) -> npt.NDAr
     with np.errstate(over="ignore"):
         made = values.astype(kind)
     return made if np.isfinite(made).all() else values
-
-
-def _text_size(texts: Sequence[str]) -> int:
-    """The size in bytes of texts with quotes and commas, and a file's header."""
-    return sum(len(text.encode()) + 4 for text in texts) + 1_000
-
-
-def _split_columns(
-    values: npt.NDArray[np.floating[Any]], beside: int, limit: int
-) -> list[npt.NDArray[np.floating[Any]]]:
-    """Split a matrix by columns, so that each part and the `beside` bytes stored with it fit into `limit` bytes."""
-    if not limit or values.nbytes + beside <= limit:
-        return [values]
-    columns = (limit - beside) // max(1, values[:, :1].nbytes)
-    if columns < 1:
-        raise DecabenchError(
-            f"The vectors of {len(values):,} words do not fit into files of {limit:,} bytes: give a larger shard, or "
-            "fewer words with --words."
-        )
-    return [values[:, start : start + columns] for start in range(0, values.shape[1], columns)]

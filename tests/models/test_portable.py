@@ -1,10 +1,8 @@
 """Checkpoints that travel."""
 
 import hashlib
-import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,13 +16,11 @@ from decabench.cli import cli
 from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.joint_many_task import JointManyTaskConfig
-from decabench.models.mqan_batch import MQANConfig
 from decabench.models.portable import export_checkpoint, write_vectors
 from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
-from decabench.tasks import TASKS, Question, Store
+from decabench.tasks import TASKS, Question
 from decabench.training.loop import run_training
-from decabench.training.planning import TrainingRun
 from decabench.vectors.skipgram import NgramTraining, train_ngrams
 from decabench.vectors.tokenizer import SPECIALS, Lexicon, tokenize
 from decabench.vectors.vector_files import (
@@ -34,7 +30,7 @@ from decabench.vectors.vector_files import (
     write_matrix,
     write_ngram_vectors,
 )
-from tests.training.conftest import TINY, change_record
+from tests.training.conftest import change_record
 
 TASK = TASKS["sst"]
 ASKED = [
@@ -103,13 +99,12 @@ def snapshots(folder):
     return {name for name in load_weights(folder) if name.startswith("reference/")}
 
 
-@pytest.mark.parametrize("shard", [0, 100_000])
-def test_an_export_has_nothing_that_only_training_needs(remembering, tmp_path, shard):
+def test_an_export_has_nothing_that_only_training_needs(remembering, tmp_path):
     task = TASKS["multinli.in.out"]
     asked = [Question(str(at), "Premise or not?", f'Premise: "a {at}"\nHypothesis: "b"') for at in range(3)]
     saved = Checkpoint.open(tmp_path / "trained")
     assert snapshots(saved.folder)
-    export_checkpoint(saved, tmp_path / "out", half=False, shard=shard)
+    export_checkpoint(saved, tmp_path / "out", half=False)
     copy = Checkpoint.open(tmp_path / "out")
     own, all = load_weights(copy.folder), load_weights(saved.folder)
     assert own.keys() == all.keys() - snapshots(saved.folder)
@@ -232,113 +227,14 @@ def test_vectors_of_letters_are_exported(make_run, letters, glove, tmp_path):
     assert after.words.vectors.rows(["charms"]).any()  # a word in no vocabulary has n-grams of others
 
 
-LIMIT = 110_000
-
-
-@pytest.fixture(scope="module")
-def large(home, tmp_path_factory):
-    """A checkpoint with a tensor and a matrix of vectors that are larger than a shard."""
-    folder = tmp_path_factory.mktemp("large")
-    words = [f"word{number}" for number in range(300)]
-    values = np.random.default_rng(0).standard_normal((len(words), 200)).astype(np.float32)
-    write_matrix(folder / "wide.npy", words, values)
-    model = MQANConfig(dimension=120, hidden=20, heads=1, layers=1, max_answer_tokens=8)
-    config = replace(
-        TINY, model=model, tasks=("sst",), steps=1, vectors=(str(folder / "wide.npy"),), train_examples=60
-    )
-    config = replace(config, validate_every=9, validation_examples=1)
-    run_training(
-        TrainingRun(config, {"sst": TASK}, Store(home), folder / "run", "cpu", report=lambda text: None)
-    )
-    return Checkpoint.open(folder / "run")
-
-
-@pytest.fixture(scope="module")
-def sharded(large, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sharded") / "out"
-    export_checkpoint(large, folder, shard=LIMIT)
-    return folder
-
-
-def test_shards_are_smaller_than_the_limit_and_read_back(large, tmp_path):
-    before = large.load("cpu")
-    made = export_checkpoint(large, tmp_path / "out", half=False, shard=LIMIT)
-    sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
-    assert max(sizes.values()) <= LIMIT
-    assert made.shards == len([name for name in sizes if name.startswith("model-")]) > 2
-    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
-    assert index["metadata"]["slices"]  # a matrix larger than a shard
-    after = Checkpoint.open(tmp_path / "out").load("cpu")
-    for name, value in before.network.state_dict().items():
-        assert torch.equal(value, after.network.state_dict()[name])
-    assert after.answer(TASK, ASKED) == before.answer(TASK, ASKED)
-
-
-def shards(folder):
-    return sorted(folder.glob("model-*.safetensors"))
-
-
-def lose(folder):
-    shards(folder)[1].unlink()
-
-
-def cut_short(folder):
-    shards(folder)[0].write_bytes(shards(folder)[0].read_bytes()[:5000])
-
-
-def edit(key, value):
-    def change(folder):
-        path = folder / "model.safetensors.index.json"
-        content = json.loads(path.read_text())
-        content[key] = value(content[key]) if callable(value) else value
-        path.write_text(json.dumps(content))
-
-    return change
-
-
-def cut_index(folder):
-    path = folder / "model.safetensors.index.json"
-    path.write_text(path.read_text()[:100])
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lose, r"lacks model-00002-of-\d+.safetensors, of the \d+ shards of its weights"),
-        (cut_short, r"model-00001-of-\d+.safetensors cannot be read"),
-        (cut_index, "is not an index of weights"),
-        (edit("weight_map", []), "is not an index of weights"),
-        (edit("weight_map", {}), "is not an index of weights"),
-        (edit("weight_map", {"x": "../../other.safetensors"}), "other files than shards"),
-        (edit("weight_map", {"x": 3}), "other files than shards"),
-        (edit("metadata", None), "is not an index of weights"),
-        (edit("metadata", {"slices": {"generate.weight": 10**9}}), "not counted"),
-        (edit("metadata", {"slices": {"generate.weight": 3}}), "do not fit each other"),
-        (edit("metadata", {"slices": {}}), "The weights next to .* lack 'encoder"),
-    ],
-)
-def test_damaged_shards(sharded, damage, reason, tmp_path):
-    folder = Path(shutil.copytree(sharded, tmp_path / "out"))
-    damage(folder)
-    with pytest.raises(DecabenchError):
-        Checkpoint.open(folder).load("cpu")
-    forget_digests(folder)
-    with pytest.raises(DecabenchError, match=reason):
-        Checkpoint.open(folder).load("cpu")
-
-
-def test_what_is_recorded_matches_the_published_files(large, sharded):
+def test_what_is_recorded_matches_the_published_files(saved, tmp_path):
     """`sha256sum` of a published file is in the submission, as is the digest of the weights before the export."""
-    described = backend(str(sharded), ModelOptions(device="cpu")).describe()
-    files = {path.name: path for path in shards(sharded)}
-    assert described["files"] == {
-        name: f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in files.items()
-    }
-    assert described["exported_from"] == large.digest()
-    before = backend(str(large.folder), ModelOptions(device="cpu")).describe()
-    whole = (large.folder / "model.safetensors").read_bytes()
-    assert before["files"] == {"model.safetensors": f"sha256:{hashlib.sha256(whole).hexdigest()}"}
-    assert before["exported_from"] is None
+    export_checkpoint(saved, tmp_path / "out")
+    for folder, origin in ((tmp_path / "out", saved.digest()), (saved.folder, None)):
+        described = backend(str(folder), ModelOptions(device="cpu")).describe()
+        whole = (folder / "model.safetensors").read_bytes()
+        assert described["files"] == {"model.safetensors": f"sha256:{hashlib.sha256(whole).hexdigest()}"}
+        assert described["exported_from"] == origin
 
 
 def test_the_command(saved, tmp_path):
@@ -346,12 +242,6 @@ def test_the_command(saved, tmp_path):
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     assert "MB, with vectors for" in done.output
-    assert "its weights in" not in done.output
-    sharded = [*arguments[:-4], "--output", str(tmp_path / "sharded"), "--shard", "0.1M"]
-    assert "its weights in 1 file." in CliRunner().invoke(cli, sharded).output
-    wrong = CliRunner().invoke(cli, [*arguments, "--shard", "15X"])
-    assert wrong.exit_code == 2
-    assert "'15X' is not a size: write it as 500K, 15M or 1.5G." in wrong.output
     again = CliRunner().invoke(cli, arguments)
     assert again.exit_code == 2
     assert "is not empty: name another folder" in again.output
