@@ -239,6 +239,7 @@ class AskedTask(Part, frozen=True):
     cut_reasoning: int  #: Empty answers that reached the limit of new tokens during reasoning.
     only_reasoning: int  #: Empty answers that consist of reasoning alone.
     served_by: Sequence[str]  #: The models that answered, according to the server.
+    not_in_context: int  #: Answers of an extractive task that are not a part of the context.
     other_label: int  #: Answers that are none of the labels that the question offers.
     other_label_example: str  #: A sentence about the first of them.
     answer_format: str  #: A sentence about the format of most answers, such as HTML; empty if they are plain.

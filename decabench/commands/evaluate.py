@@ -563,6 +563,7 @@ _FORMS = {
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",
     "template": "{} with chat-template tokens",
+    "not_in_context": "{} not in the context",
 }
 
 _ITEM_FORMS = {
@@ -584,6 +585,11 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         form.format(f"{task.answers[kind]:,}") for kind, form in _ITEM_FORMS.items() if kind in task.answers
     ]:
         yield f"items of answers: {', '.join(items)}"
+    if found := task.calibration:
+        yield (
+            f"probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, calibration error "
+            f"{100 * found.error:.1f} %"
+        )
     if others := task.answers.get("other_label"):
         yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
     if cut := task.answers.get("context_cut"):

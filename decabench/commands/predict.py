@@ -368,6 +368,7 @@ _FORMS = {
     "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
     "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn the reasoning off.",
     "empty": "{} are empty.",
+    "not_in_context": "{} are not in the context, although the task asks for a part of it.",
 }
 """Sentences about answers that say little about the model, with advice."""
 

@@ -42,7 +42,7 @@ _FLAGS = (
         "cut",
         "context_cut",
     ),
-    *("other_label", "label_form"),
+    *("not_in_context", "other_label", "label_form"),
 )
 """Those of `ScoredExample.flags`, written out: importing scoring would slow down help."""
 _MOST_WORDS = 400

@@ -76,6 +76,8 @@ class Tally:
     """Answers that reached the limit of new tokens while the model reasoned."""
     only_reasoning: int = 0
     """Answers that consist only of reasoning."""
+    not_in_context: int = 0
+    """Answers of an extractive task that are not a part of the context."""
     served_by: list[str] = field(default_factory=list)
     """The models that answered, according to the server, in order of appearance."""
     other_label: int = 0

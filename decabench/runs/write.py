@@ -32,6 +32,7 @@ from decabench.prompts import (
     Protocol,
     describe_format,
     extract,
+    is_in_context,
     is_other_label,
     possible_labels,
     silent_rule,
@@ -101,6 +102,9 @@ HALF_WRITTEN = ".partial"
 
 RELABELLED = "relabelled"
 """The extraction rule that records that a variant's label word was replaced with the dataset's."""
+
+NOT_IN_CONTEXT = "not-in-context"
+"""The rule that records that the answer of an extractive task is not a part of its context."""
 
 _MOST_SERVED = 10
 """The maximum number of models per task in submission.toml; a server with more is not naming models."""
@@ -352,6 +356,8 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
                 is_opened,
                 choices_by,
             )
+            if _is_elsewhere(planned, question, line):
+                line["rule"] = f"{line['rule']}+{NOT_IN_CONTEXT}"
             _count_form(done, question, outcome, line)
             answers[question.id] = line["answer"]
             yield line
@@ -362,10 +368,20 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
         done.tally.answer_format = describe_format(given)
 
 
+def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
+    """Tell whether an extracted answer should be a part of the context and is not."""
+    if planned.form is None or not planned.task.extractive or not line["answer"].strip():
+        return False
+    is_none = line["answer"] in planned.form.labels
+    return not is_none and not is_in_context(line["answer"], question.context)
+
+
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
     """Count an answer that isn't in the task's form, to distinguish it from a wrong answer."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
+    tally.not_in_context += rules[-1] == NOT_IN_CONTEXT
+    rules = [rule for rule in rules if rule != NOT_IN_CONTEXT]
     is_empty = not line["answer"].strip()
     is_silent = bool({"reasoning-only", "cut-in-reasoning"}.intersection(rules))
     is_unparseable = rules[-1] == "unparseable" and not is_silent

@@ -324,8 +324,8 @@ def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
-_NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call")
-"""Rules that explain why a text is unparseable."""
+_NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context")
+"""Rules that explain why a text is unparseable, or suspicious."""
 
 
 def _flags(line: AnswerLine | None, text: str, form: str) -> tuple[str, ...]:

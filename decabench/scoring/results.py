@@ -19,6 +19,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
+from decabench.scoring.calibration import Calibration
 from decabench.scoring.examples import (
     ExamplesHead,
     ScoredExample,
@@ -186,11 +187,14 @@ class TaskResult:
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
-    `truncated` or `refused`, had tokens of a chat `template` or their `context_cut`, or were an `other_label`
-    than the question offers; 0 is left out. For tags and trees, the numbers of items that are `missing_items`,
-    `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
+    `truncated`, `refused` or, for an extractive task, `not_in_context`; had tokens of a chat `template` or their
+    `context_cut`; or were an `other_label` than the question offers. 0 is left out. For tags and trees, the numbers of
+    items that are `missing_items`, `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees)
+    and `outside_heads`."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
+    calibration: Calibration | None = None
+    """If labels were chosen by their likelihood: how their probabilities agree with the gold labels."""
     partial: LimitedRun | None = None
     """The answered examples, if the run is limited."""
     variants: VariantScores | None = None
@@ -409,7 +413,9 @@ class Results:
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
 _OMITTED: Mapping[str, object] = {
-    **dict.fromkeys(("ceiling", "chosen", "level", "partial", "units", "variants", "within", "without")),
+    **dict.fromkeys(
+        ("calibration", "ceiling", "chosen", "level", "partial", "units", "variants", "within", "without")
+    ),
     "answers": {},
     "failed": {},
     "fixed": 0,

@@ -20,6 +20,7 @@ from decabench.files import Paths, file_digest, require_machine
 from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
+from decabench.scoring.calibration import calibrate
 from decabench.scoring.examples import changed_error, label_questions
 from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
 from decabench.scoring.results import (
@@ -296,6 +297,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         predictions=texts_digest(ids, texts),
         answers=counts,
         ceiling=ceiling,
+        calibration=None if job.hidden else calibrate(aligned.details, references),
         partial=LimitedRun(**limits) if limits else None,
         variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
         units=describe_units(sample, task.unit_names),
@@ -587,6 +589,7 @@ _RULES = {
     "cut_in_reasoning": "cut-in-reasoning",
     "tool_call": "tool-call",
     "template": "template",
+    "not_in_context": "not-in-context",
 }
 """Extraction rules that are counted, by the name of the count."""
 

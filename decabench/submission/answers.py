@@ -248,6 +248,8 @@ class AnswerLine(NamedTuple):
     """Why the answer ended; one of `FINISHES`."""
     context_kept: tuple[int, int] | None = None
     """Which characters of the context the model was shown, [start, end); None for all of them."""
+    probabilities: Mapping[str, float] | None = None
+    """The probability of each label, if the model chose between labels by their likelihood."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -322,7 +324,21 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     }
     details, faults = read_details({key: record[key] for key in ("finish", "context_kept") if key in record})
     problems += (("bad-record", fault) for fault in faults)
-    return AnswerLine(number, id_, answer, tuple(problems), **texts, **details)
+    probabilities = _read_probabilities(record["choices"]) if "choices" in record else None
+    return AnswerLine(number, id_, answer, tuple(problems), **texts, **details, probabilities=probabilities)
+
+
+def _read_probabilities(choices: Any) -> dict[str, float] | None:
+    """Return the probability of each label; None for anything else, because no score depends on them."""
+    rows = choices.items() if isinstance(choices, dict) else ()
+    found = {
+        label: row["probability"]
+        for label, row in rows
+        if isinstance(row, dict)
+        and isinstance(row.get("probability"), int | float)
+        and 0 <= row["probability"] <= 1
+    }
+    return found if found and len(found) == len(rows) else None
 
 
 def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
