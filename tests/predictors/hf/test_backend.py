@@ -98,7 +98,11 @@ def test_the_prompt_that_is_shown_is_the_one_that_is_sent(
     """Found by a reader: turns were shown for models without a chat template, which get plain text."""
     shared = ("--show-prompt", "sst", "--home", home)
     plain = command("predict", "--predictor", f"hf:{llama}", *shared)
-    assert plain.exit_code == 0 and "[user]" not in plain.stdout and plain.stdout.rstrip().endswith("Answer: <answer>")
+    assert (
+        plain.exit_code == 0
+        and "[user]" not in plain.stdout
+        and plain.stdout.rstrip().endswith("Answer: <answer>")
+    )
     chat = save_llama(tmp_path / "chat", chat=CHAT)
     assert "[user]" in command("predict", "--predictor", f"hf:{chat}", *shared).stdout
     assert command("predict", "--predictor", f"hf:{chat}", *shared, "--no-chat").stdout == plain.stdout
