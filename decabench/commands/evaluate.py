@@ -505,6 +505,28 @@ def _data(data: DataUsed) -> str:
     return f"{data.origin}, checksums {'verified' if data.verified else 'differ or unknown'}"
 
 
+def _describe_usage(results: Results) -> Iterator[str]:
+    """Yield the models that answered, and what the answers took, as the submission states it."""
+    from decabench.text import excerpt
+
+    predictor = results.submission.get("predictor", {})
+    tables = [predictor.get(name) for name in ("served_by", "usage")]
+    served, usage = (
+        [table.get(f"{task}.{results.split}") for task in results.tasks] if isinstance(table, dict) else []
+        for table in tables
+    )
+    names = dict.fromkeys(str(name) for each in served if isinstance(each, list) for name in each)
+    if names:
+        yield f"Answered by: {', '.join(excerpt(name, 80) for name in names)}."
+    sums = {name: 0.0 for name in ("prompt_tokens", "completion_tokens", "cost")}
+    for each in usage:
+        for name in sums.keys() & (each if isinstance(each, dict) else {}).keys():
+            sums[name] += each[name] if isinstance(each[name], int | float) else 0
+    if sums["prompt_tokens"] or sums["completion_tokens"]:
+        cost = f", at a cost of {sums['cost']:,.2f}" if sums["cost"] else ""
+        yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{cost}."
+
+
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """Yield every caveat that the numbers need."""
     from decabench.scoring import SAMPLE_NOTE, describe_partial, show_units
@@ -516,6 +538,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Reworded questions: variant {variant}, not the datasets' own wording."
+    yield from _describe_usage(results)
     if missing:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from decabench.commands._console import (
     write_run_file,
 )
 from decabench.commands._options import (
-    FiniteRange,
     SectionedCommand,
     complete_task,
     fill,
@@ -42,10 +41,9 @@ from decabench.commands._progress import clock_time, show_progress
 if TYPE_CHECKING:
     from decabench.commands._console import Clock
     from decabench.commands._documents import EstimatedTask
-    from decabench.runs import Estimate, Plan, Report, Run, Tally
+    from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
 
 __all__ = [
-    "Prices",
     "describe_answers",
     "estimated",
     "predict",
@@ -61,8 +59,6 @@ def _options() -> list[Any]:
     from decabench.runs import Prompts, Run, Selection
 
     questions = section("Questions")
-    running = section("The run")
-    price = FiniteRange(min=0)
     return [
         options_of(Run, "predictor"),
         tasks_option,
@@ -97,8 +93,7 @@ def _options() -> list[Any]:
         options_of(Run, "extract", "reasoning_tags"),
         options_of(ModelOptions),
         options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
-        running("--price-in", type=price, metavar="PRICE", help="Price per million prompt tokens."),
-        running("--price-out", type=price, metavar="PRICE", help="Price per million generated tokens."),
+        options_of(Run, "prices", "price_in", "price_out", "max_cost"),
     ]
 
 
@@ -124,8 +119,8 @@ def predict(context: click.Context, /, **given: Any) -> None:
         return
     if given["output"] is None and not given["dry_run"]:
         raise click.UsageError("Missing option '--output'.")
-    prices = Prices(given["price_in"], given["price_out"])
     plan = plan_run(_run(given))
+    prices = plan.run.tariff
     _note_unused_templates(given["template"], given["include"])
     if given["dry_run"]:
         estimates = estimate_run(plan)
@@ -142,7 +137,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         )
     clock = start_clock()
     report = run_plan(plan, show_progress())
-    write_record(plan, report, clock, prices)
+    write_record(plan, report, clock)
     if is_set("json"):
         _print_document(plan, report, prices)
     else:
@@ -240,23 +235,6 @@ def _show_prompt(given: dict[str, Any]) -> None:
         echo(text)
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Prices per million tokens, in any currency; None for a price that was not given."""
-
-    prompt: float | None = None
-    """Of prompt tokens."""
-    completion: float | None = None
-    """Of generated tokens."""
-
-    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return the cost of these tokens, or None if no price was given."""
-        if self.prompt is None and self.completion is None:
-            return None
-        prompt = (self.prompt or 0) * (prompt_tokens or 0)
-        return (prompt + (self.completion or 0) * (completion_tokens or 0)) / 1_000_000
-
-
 _FIRST_RUN = "give --limit 50 --output DIR without --dry-run first, and then --dry-run --output DIR"
 
 
@@ -285,14 +263,14 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
         out.print(folded(f"Time: unknown until a first run: {first_run}."))
 
 
-def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> None:
+def write_record(plan: Plan, report: Report, clock: Clock) -> None:
     """Write times, tokens and memory to `run.json` next to the submission."""
     prompts = {task.name: task.prompting.describe() for task in plan.tasks if task.prompting}
     tasks = [
         {
             **asdict(tally),
             "prompts": prompts.get(tally.task),
-            "cost": prices.cost(tally.prompt_tokens, tally.completion_tokens),
+            "cost": plan.run.tariff.cost(tally.prompt_tokens, tally.completion_tokens),
         }
         for tally in report.tallies
     ]

@@ -66,7 +66,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
         context.with_resource(watched_process())
 
     from decabench.commands._progress import show_progress
-    from decabench.commands.predict import Prices, write_record
+    from decabench.commands.predict import write_record
     from decabench.runs import forecast, read_experiment, run_experiment
 
     if file is None and not settings:
@@ -79,7 +79,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
     def record(plan: Plan, report: Report) -> None:
         if any(tally.answered for tally in report.tallies):  # or the record is of the run that asked
-            write_record(plan, report, clock, Prices())
+            write_record(plan, report, clock)
 
     progress = show_progress()
     try:
@@ -94,7 +94,8 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:
-    from decabench.commands.predict import Prices, estimated, print_estimate
+    from decabench.commands.predict import estimated, print_estimate
+    from decabench.runs import Prices
 
     if is_set("json"):
         from decabench.commands._documents import ForecastDocument

@@ -17,6 +17,7 @@ from .plan import Prompts as Prompts
 from .plan import Run as Run
 from .plan import Selection as Selection
 from .plan import plan_run as plan_run
+from .prices import Prices as Prices
 from .write import Report as Report
 from .write import occupied_by as occupied_by
 from .write import predict as predict

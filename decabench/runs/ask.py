@@ -27,6 +27,7 @@ from decabench.predictors import (
     storable_outcome,
 )
 from decabench.runs.journal import Journal
+from decabench.runs.prices import Budget
 from decabench.tasks import Question
 from decabench.text import describe_error, excerpt, quoted
 
@@ -186,12 +187,15 @@ class TaskRun:
     """Shows the progress of the run."""
     give_up_after: int = 25
     """Failures in a row that stop the run; 0 means never."""
+    budget: Budget | None = None
+    """The most that the run may cost."""
 
 
 def answer_task(run: TaskRun) -> Tally:
     """Ask every question that the journal has no answer to; earlier failures come last.
 
-    Raises ModelError after too many failures in a row, not counting questions that failed before.
+    Raises ModelError after too many failures in a row, not counting questions that failed before, and at the end of
+    the budget.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -221,6 +225,8 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         nonlocal in_a_row
         run.journal.append(id_, outcome)
         tally.count(outcome)
+        if run.budget:
+            run.budget.count(outcome)
         tally.seconds = time.monotonic() - start
         if not isinstance(outcome, Failure):
             in_a_row = 0
@@ -245,6 +251,12 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         pending.discard(id_)
         record(id_, storable_outcome(outcome))
         run.progress.update(tally)
+    if run.budget and run.budget.is_spent and tally.done < tally.total:
+        raise ModelError(
+            f"Stopped on {run.name} at a cost of {run.budget.spent:,.2f}, because --max-cost is {run.budget.most:g}; "
+            f"{tally.total - tally.done:,} of its {tally.total:,} questions are left. Run the same command with a "
+            "larger --max-cost to continue: earlier answers are kept."
+        )
     for id_ in sorted(pending):
         record(id_, Failure("the predictor ended without answering it"))
     tally.commonest_error = errors.most_common(1)[0][0] if errors else ""
@@ -257,6 +269,8 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
     """
     for again in (False, True) if failed else (False,):
         for question in run.questions():
+            if run.budget and run.budget.is_spent:
+                return  # the requests in flight are still answered
             is_answered = isinstance(run.journal.outcomes.get(question.id), Answer)
             if not is_answered and (question.id in failed) is again:
                 pending.add(question.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -38,6 +38,7 @@ from decabench.prompts import (
 )
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import JournalKey
+from decabench.runs.prices import Prices, read_prices
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import (
     AnswerForm,
@@ -329,11 +330,46 @@ class Run:
     give_up_after: int = option(
         25, "Stop after this many failures in a row; 0 means never.", section=RUN, metavar="N", at_least=0
     )
+    prices: str | None = option(
+        None,
+        "TOML file with the prices of models: a table for each name, with in and out per million tokens.",
+        section=RUN,
+        metavar="FILE",
+    )
+    price_in: float | None = option(
+        None, "Price per million prompt tokens.", section=RUN, metavar="PRICE", at_least=0
+    )
+    price_out: float | None = option(
+        None, "Price per million generated tokens.", section=RUN, metavar="PRICE", at_least=0
+    )
+    max_cost: float | None = option(
+        None,
+        "Ask no more questions once the submission has cost this much; the same command with a larger number "
+        "continues. Requests in flight are still answered.",
+        section=RUN,
+        metavar="COST",
+        above=0,
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.prices and (self.price_in is not None or self.price_out is not None):
+            raise DecabenchError("--prices has both prices: leave out --price-in and --price-out.")
+        if self.max_cost is not None and self.tariff == Prices():
+            raise DecabenchError(
+                "--max-cost needs prices: give --prices FILE, or --price-in and --price-out."
+            )
         if self.reasoning_tags:
             check_reasoning_tags(self.reasoning_tags)
+
+    @cached_property
+    def tariff(self) -> Prices:
+        """The prices of the model's tokens. Raises DecabenchError for a file without the model."""
+        if self.prices is None:
+            return Prices(self.price_in, self.price_out)
+        return read_prices(
+            self.prices, self.options.model or self.predictor.partition(":")[2] or self.predictor
+        )
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from decabench.runs.ask import (
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, Selection, plan_run
+from decabench.runs.prices import Budget, Prices
 from decabench.submission import (
     FOLDER,
     METADATA_NAME,
@@ -175,7 +176,8 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     shown = progress or Silent()
     with _locked(run.output), make_engine(run.engine, options) as engine:
         with shown.show(run.name or str(plan.predictor["name"])):
-            answered = [_answer(run, task, engine, shown) for task in plan.tasks]
+            budget = _budget(plan)
+            answered = [_answer(run, task, engine, shown, budget) for task in plan.tasks]
         if run.fresh:  # before the submission is written, so that a later run continues from its answers
             for done in answered:
                 _promote(run, done)
@@ -219,7 +221,23 @@ def make_engine(name: str, options: EngineOptions) -> Engine:
     return LocalEngine(options)
 
 
-def _answer(run: Run, planned: PlannedTask, engine: Engine, progress: Progress) -> _Answered:
+def _budget(plan: Plan) -> Budget | None:
+    """Return the budget of a run, with what its journals have cost already."""
+    run = plan.run
+    if run.max_cost is None:
+        return None
+    budget = Budget(run.tariff, run.max_cost)
+    for task in plan.tasks:
+        journal = Journal(run.output, task.key, FRESH if run.fresh else "")
+        if journal.path.exists():
+            for outcome in journal.read().values():
+                budget.count(outcome)
+    return budget
+
+
+def _answer(
+    run: Run, planned: PlannedTask, engine: Engine, progress: Progress, budget: Budget | None
+) -> _Answered:
     with Journal(run.output, planned.key, FRESH if run.fresh else "") as journal:
         if run.fresh and (count := sum(isinstance(each, Answer) for each in journal.outcomes.values())):
             warnings.warn(
@@ -228,7 +246,14 @@ def _answer(run: Run, planned: PlannedTask, engine: Engine, progress: Progress) 
                 stacklevel=2,
             )
         task_run = TaskRun(
-            planned.name, engine, planned.setting, planned.questions, journal, progress, run.give_up_after
+            planned.name,
+            engine,
+            planned.setting,
+            planned.questions,
+            journal,
+            progress,
+            run.give_up_after,
+            budget,
         )
         tally = answer_task(task_run)
     return _Answered(planned, tally, journal)
@@ -498,7 +523,14 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
         key = f"{done.planned.task.name}.{run.split}"
         if names := list(dict.fromkeys([*served.get(key, ()), *done.tally.served_by])):
             served[key] = names
-    predictor = {**info.predictor, **({_SERVED: served} if served else {})}
+    usage = dict({} if old is None else old.predictor.get(_USAGE, {}))
+    for done in answered:
+        usage.pop(key := f"{done.planned.task.name}.{run.split}", None)
+    for done in answered:
+        key = f"{done.planned.task.name}.{run.split}"
+        usage[key] = _add_usage(usage.get(key, {}), _usage(done), run.tariff)
+    found = {_SERVED: served, _USAGE: {key: used for key, used in usage.items() if used}}
+    predictor = {**info.predictor, **{name: table for name, table in found.items() if table}}
     if old is None:
         return replace(info, predictor=predictor)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
@@ -517,6 +549,28 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
 _SERVED = "served_by"
 """The part of submission.toml's `predictor` taken from servers' replies: `<task>.<split>` to the models that answered.
 """
+
+
+_USAGE = "usage"
+"""The part of it with the tokens of the answers to `<task>.<split>`, and what they cost."""
+
+
+def _usage(done: _Answered) -> dict[str, int]:
+    """Count the tokens of all answers, of earlier runs too; empty if they were not counted."""
+    outcomes = (done.journal.outcomes.get(question.id) for question in done.planned.questions())
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
+    counts = {
+        "prompt_tokens": sum(answer.prompt_tokens or 0 for answer in answers),
+        "completion_tokens": sum(answer.completion_tokens or 0 for answer in answers),
+    }
+    return counts if any(counts.values()) else {}
+
+
+def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Prices) -> dict[str, Any]:
+    """Add the tokens of another wording, and give their cost if there are prices."""
+    tokens = {name: before.get(name, 0) + count for name, count in found.items()}
+    cost = prices.cost(tokens.get("prompt_tokens"), tokens.get("completion_tokens")) if tokens else None
+    return tokens if cost is None else {**tokens, "cost": round(cost, 6)}
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:

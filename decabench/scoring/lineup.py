@@ -88,7 +88,17 @@ class Lineup:
 
 
 _OF_A_RUN = frozenset(
-    {"decabench", "extraction", "fingerprint", "prompts", "reasoning_tags", "seed", "served_by", "variant"}
+    {
+        "decabench",
+        "extraction",
+        "fingerprint",
+        "prompts",
+        "reasoning_tags",
+        "seed",
+        "served_by",
+        "usage",
+        "variant",
+    }
 )
 """Parts of a predictor's record that may differ between runs of one model."""
 

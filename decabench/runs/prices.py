@@ -1,0 +1,71 @@
+"""Prices of tokens, from options or a table of the user, and the most that a run may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decabench.errors import DecabenchError, require_name
+from decabench.predictors import Answer, Outcome
+from decabench.tables import TomlTable, read_toml
+
+__all__ = ["Budget", "Prices", "read_prices"]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices per million tokens, in any currency; None for a price that was not given."""
+
+    prompt: float | None = None
+    """Of prompt tokens."""
+    completion: float | None = None
+    """Of generated tokens."""
+
+    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+        """Return the cost of these tokens, or None if no price was given."""
+        if self.prompt is None and self.completion is None:
+            return None
+        prompt = (self.prompt or 0) * (prompt_tokens or 0)
+        return (prompt + (self.completion or 0) * (completion_tokens or 0)) / 1_000_000
+
+
+def read_prices(path: str | Path, model: str) -> Prices:
+    """Read the prices of a model from a TOML file with a table for each: `["gpt-x"]`, `in = 2.5`, `out = 10`.
+
+    Raises DecabenchError if the file has no such model, or something else.
+    """
+    content = read_toml(Path(path), DecabenchError)
+    require_name(model, content, f"price in {path} of the model")
+    faults: list[str] = []
+    table = TomlTable(content, "", faults).table(model)
+    table.refuse_unknown(("in", "out"))
+    found = Prices(table.number("in"), table.number("out"))
+    table.raise_faults(str(path), DecabenchError)
+    return found
+
+
+@dataclass
+class Budget:
+    """What a submission has cost until now, and the most that it may cost."""
+
+    prices: Prices
+    """The prices."""
+    most: float
+    """The most that it may cost."""
+    spent: float = 0.0
+    """The cost of the answers until now, in this run and before."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether to ask no more questions."""
+        return self.spent >= self.most
+
+    def count(self, outcome: Outcome) -> None:
+        """Count an outcome. Raises DecabenchError for an answer whose tokens are not known."""
+        if not isinstance(outcome, Answer):
+            return
+        if outcome.prompt_tokens is None and outcome.completion_tokens is None:
+            raise DecabenchError(
+                "--max-cost needs counts of tokens, but the server's replies have none: leave it out."
+            )
+        self.spent += self.prices.cost(outcome.prompt_tokens, outcome.completion_tokens) or 0.0

@@ -1,0 +1,67 @@
+"""What answers cost, and a run that stops at a cost and continues."""
+
+import pytest
+
+import decabench
+from decabench.errors import DecabenchError, ModelError
+from decabench.predictors import ModelOptions
+from decabench.runs.plan import Selection
+from decabench.runs.prices import Prices, read_prices
+from decabench.runs.write import predict
+from decabench.submission import read_metadata
+from tests.predictors.openai.openai_server import Say, chat, serving
+
+PRICES = '["org/m"]\nin = 100_000\nout = 1_000_000\n'  # an answer of 7 tokens in and 3 out costs 3.7
+
+
+def test_a_run_stops_at_its_cost_and_continues(home, tmp_path, command):
+    (tmp_path / "prices.toml").write_text(PRICES)
+
+    def run(server, most=None):
+        settings = {"options": ModelOptions(model="org/m", concurrency=1), "selection": Selection(10)}
+        prices = {"prices": str(tmp_path / "prices.toml"), "max_cost": most}
+        return predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings, **prices)
+
+    with serving(lambda seen: chat("<answer>positive</answer>")) as server:
+        asked = []
+        for _ in range(2):
+            with pytest.raises(ModelError, match="because --max-cost is 15"):
+                run(server, 15)
+            asked.append(len(server.seen))
+        assert asked[0] == asked[1] and 5 <= asked[0] <= 7  # the fifth reached 18.5, others were on their way
+        assert not (tmp_path / "s" / "submission.toml").exists()
+        run(server)
+    assert len(server.seen) == 10
+    info, _ = read_metadata(tmp_path / "s")
+    usage = {"prompt_tokens": 70, "completion_tokens": 30, "cost": 37.0}
+    assert info.predictor["usage"] == {"sst.validation": usage}
+    assert (
+        "Tokens: 70 in, 30 out, at a cost of 37.00."
+        in command("evaluate", tmp_path / "s", "--home", home).stdout
+    )
+
+
+def test_replies_without_tokens_have_no_cost(home, tmp_path):
+    options = ModelOptions(model="m", concurrency=1)
+    with serving(lambda seen: Say({"choices": [{"message": {"content": "x"}}]})) as server:
+        with pytest.raises(DecabenchError, match="--max-cost needs counts of tokens"):
+            decabench.predict(
+                f"openai:{server.url}",
+                tmp_path,
+                "sst",
+                home=home,
+                options=options,
+                price_in=1.0,
+                max_cost=1.0,
+            )
+
+
+def test_prices(tmp_path):
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES)
+    assert read_prices(path, "org/m") == Prices(100_000, 1_000_000)
+    with pytest.raises(DecabenchError, match=r"no price in .* of the model 'm2'"):
+        read_prices(path, "m2")
+    path.write_text('[m]\nin = "free"\nper = 3\n')
+    with pytest.raises(DecabenchError, match="3 faults"):
+        read_prices(path, "m")
