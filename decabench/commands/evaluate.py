@@ -520,8 +520,9 @@ def _describe_usage(results: Results) -> Iterator[str]:
         yield f"Answered by: {', '.join(excerpt(name, 80) for name in names)}."
     sums = {name: 0.0 for name in ("prompt_tokens", "completion_tokens", "cost")}
     for each in usage:
-        for name in sums.keys() & (each if isinstance(each, dict) else {}).keys():
-            sums[name] += each[name] if isinstance(each[name], int | float) else 0
+        found = each if isinstance(each, dict) else {}
+        for name in sums.keys() & found.keys():
+            sums[name] += found[name] if isinstance(found[name], int | float) else 0
     if sums["prompt_tokens"] or sums["completion_tokens"]:
         cost = f", at a cost of {sums['cost']:,.2f}" if sums["cost"] else ""
         yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{cost}."
