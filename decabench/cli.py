@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import io
 import os
+import re
 import sys
 import time
 import traceback
@@ -316,6 +317,23 @@ def _fail(
     raise _CliError(sentence, exit_code, meta, error) from None
 
 
+_PLAINER = (
+    (r"^Invalid value for '\[(.*?)\]'", r"Invalid value for '\1'"),
+    (r"is not a valid integer( range)?\.", "is not a whole number."),
+    (r"is not a valid float( range)?\.", "is not a number."),
+    (r"is not in the range x>=(\S+)\.", r"is not allowed: give \1 or more."),
+    (r"is not in the range x>(\S+)\.", r"is not allowed: give a number above \1."),
+    (r"is not in the range (\S+)<=x<=(\S+)\.", r"is not allowed: give a number from \1 to \2."),
+    (r"is not in the range (\S+)<x<=(\S+)\.", r"is not allowed: give a number above \1, at most \2."),
+    (r"Directory ('.*') is a file\.", r"\1 is a file, not a folder."),
+    (r"File ('.*') is a directory\.", r"\1 is a folder, not a file."),
+    (r"(Directory|Path|File) ('.*') does not exist\.", r"\2 does not exist."),
+    (r"^Got unexpected extra arguments? \((.*)\)", r"Too many arguments: \1"),
+    (r"\(Did you mean one of: (.*)\)", r"Did you mean one of \1?"),
+)
+"""Messages of click, and plainer words for them."""
+
+
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
     """Fail with one of click's errors."""
     if isinstance(error, _CliError):
@@ -327,6 +345,8 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
     message = error.format_message()
     if isinstance(error, click.MissingParameter):  # click lists the choices on separate lines, after tabs
         message = " ".join(message.split())
+    for pattern, words in _PLAINER:
+        message = re.sub(pattern, words, message)
     raise _CliError(f"{message}{_advice(error)}", error.exit_code, meta, error) from None
 
 
@@ -367,9 +387,8 @@ def _with_place(error: click.ClickException, group: click.Group, args: Sequence[
     options = {each for option in group.commands[name].get_params(error.ctx) for each in option.opts}
     if error.option_name not in options:
         return error
-    advice = (
-        f"No such option {error.option_name!r} before a command: write decabench {name} {error.option_name} …"
-    )
+    option = error.option_name
+    advice = f"No such option {option!r} before a command: put it after, as in decabench {name} {option} …"
     return click.UsageError(advice, error.ctx)
 
 
@@ -379,9 +398,9 @@ _LISTING = ("list", "ls", "all")
 def _advise_unknown(path: str, group: click.Group, name: str) -> str:
     """Suggest `show` and the list for a word that is not a command of the group."""
     if "show" not in group.commands:
-        return ""
+        return f" Choose from {', '.join(group.commands)}."
     if name in _LISTING:
-        return f" To list them, write {path} alone."
+        return f" To list them, run {path}."
     from decabench.metrics import METRICS
     from decabench.tasks import known_suites, known_tasks
 
@@ -392,11 +411,7 @@ def _advise_unknown(path: str, group: click.Group, name: str) -> str:
     }
     listed = known.get(group.name)
     is_known = listed is not None and name in listed()
-    return (
-        f" To see {name!r}, write {path} show {name}."
-        if is_known
-        else f" To see one, write {path} show NAME."
-    )
+    return f" To see {name!r}, run {path} show {name}." if is_known else f" To see one, run {path} show NAME."
 
 
 @click.group(

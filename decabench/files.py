@@ -199,7 +199,7 @@ def is_within(folder: Path, path: Path) -> bool:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path for a message: relative if it lies below the current folder."""
+    """Return a path for a message: relative if it is below the current folder."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 

@@ -155,5 +155,9 @@ def read_setting(text: str, example: str) -> tuple[str, Any]:
         raise DecabenchError(f"Invalid setting {text!r}: write it as KEY=VALUE, such as {example}.")
     try:
         return path, untrusted.parse_toml(f"value = {value}")["value"]
-    except ValueError:
+    except ValueError as error:
+        if value.lstrip().startswith(("[", "{", '"')):
+            raise DecabenchError(
+                f"Invalid setting {text!r} ({error}): in a shell, put it in single quotes, such as '{path}=[\"a\"]'."
+            ) from None
         return path, value

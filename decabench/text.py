@@ -15,6 +15,7 @@ __all__ = [
     "short_list",
     "terminal_safe",
     "well_formed",
+    "with_full_stop",
 ]
 
 _ERROR_LENGTH = 300
@@ -29,6 +30,11 @@ _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 def bare(text: str) -> str:
     """Return a text without the spaces and invisible characters around it."""
     return text.strip(_SPACES + _INVISIBLE)
+
+
+def with_full_stop(text: str) -> str:
+    """Return a sentence with a full stop, unless it ends with a mark of its own."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def excerpt(text: str, limit: int = 200) -> str:
@@ -71,7 +77,7 @@ def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """Return a file name unchanged, or escaped if it contains what a terminal or UTF-8 cannot represent."""
+    """Return a file name unchanged, or escaped if it contains characters that a terminal or UTF-8 cannot represent."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 

@@ -71,7 +71,8 @@ def parse_json(text: str, surrogates: bool = False) -> Any:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+        said = _IN_WORDS.get(error.msg.removesuffix(" at"), error.msg)
+        raise ValueError(f"{said} at {line}column {error.colno}") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > DEPTH:
@@ -81,6 +82,24 @@ def parse_json(text: str, surrogates: bool = False) -> Any:
     return value
 
 
+_IN_WORDS = {
+    "Expecting value": "there is no JSON value",
+    "Expecting property name enclosed in double quotes": "there is no key in double quotes",
+    "Illegal trailing comma before end of object": "there is a comma too many",
+    "Illegal trailing comma before end of array": "there is a comma too many",
+    "Expecting ',' delimiter": "a comma or a closing bracket is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Extra data": "there is more text after the JSON value",
+    "Unterminated string starting": "there is a string without an end",
+    "Unterminated string": "there is a string without an end",
+    "Invalid control character": "there is a line break or control character in a string",
+    "Invalid \\escape": "there is a backslash that escapes nothing",
+    "Invalid value": "a value is not valid (text needs quotes)",
+    "Invalid statement": "there is no KEY = VALUE",
+    "Cannot overwrite a value": "a key occurs twice",
+    "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
+}
+"""Faults of Python's parsers of JSON and TOML, for people who do not know the grammar."""
 _TOO_DEEP = "its brackets are nested too deeply"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -163,6 +182,9 @@ def parse_toml(text: str) -> dict[str, Any]:
         content = tomllib.loads(text, parse_float=_parse_float)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except tomllib.TOMLDecodeError as error:
+        fault, place, where = str(error).partition(" (at ")
+        raise ValueError(f"{_IN_WORDS.get(fault, fault)}{place}{where}") from None
     _check_depth(content)
     return content
 
@@ -334,4 +356,4 @@ def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Ite
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"it is not a complete parquet file ({str(error)[:200]})") from error
+        raise ValueError("it is not a complete parquet file") from error

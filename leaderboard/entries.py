@@ -37,7 +37,7 @@ RANKED_SPLITS = ("validation", "test")
 """The splits that are ranked, in the order of the page."""
 
 Kind = Literal["verified", "reported"]
-"""The origin of a score: this machine scored the answers, or somebody stated the number."""
+"""The origin of a score: this machine scored the answers, or the submitter stated the number."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
@@ -90,7 +90,7 @@ class Entry:
     interval: tuple[float, float] | None = None
     """The 95 % interval of the total."""
     apart: str = ""
-    """Why it stands apart from the results that are ranked; empty if it does not."""
+    """Why it is not ranked; empty if it is."""
     remarks: tuple[str, ...] = ()
     """Further remarks for readers."""
     authors: tuple[str, ...] = ()

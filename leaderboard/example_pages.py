@@ -26,7 +26,7 @@ _PIECE = 1 << 18
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
-    """Write the page into a folder, in place of one that was there before, and return its index.html.
+    """Write the page into a folder, replacing an earlier one, and return its index.html.
 
     Raises LeaderboardError if the folder holds something else, StorageError if it cannot be written.
     """

@@ -39,7 +39,7 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
     """
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
-    _find_others(site)
+    find_others(site)
     with storage_errors(site):
         if site.parent.exists() and not site.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
@@ -52,7 +52,7 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
         with temporary_folder(site.parent, site.name) as temporary:
             built = temporary / "site"
             _write(built, files)
-            for name in _find_others(site):
+            for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
                         f"{site / name} is in the way of a page of that name: move it elsewhere."
@@ -80,7 +80,7 @@ def _write(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     (folder / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
 
 
-def _find_others(site: Path) -> list[str]:
+def find_others(site: Path) -> list[str]:
     """Return the names of files that move along with a site; empty if there is nothing at `site` yet.
 
     Raises LeaderboardError unless the folder is empty or a site, and StorageError if it is a file.
@@ -116,7 +116,7 @@ def _find_others(site: Path) -> list[str]:
 
 
 def _read_marker(site: Path) -> Iterable[str]:
-    """Return the names of a site's files. Raises LeaderboardError if the folder is no site."""
+    """Return the names of a site's files. Raises LeaderboardError if the folder is not a site."""
     path = site / MARKER
     advice = "choose an empty or a new folder with --output"
     if not path.is_file() or path.is_symlink():

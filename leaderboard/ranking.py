@@ -394,8 +394,8 @@ def assign_places(
     """Return the places of systems that are ordered by their scores, best first.
 
     Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
-    no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test, nobody is above
-    anybody.
+    no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test,
+    neither is above the other.
 
     Args:
         shown: The scores as they are shown.
@@ -441,7 +441,7 @@ def describe_test(name: str, p: float, differs: bool) -> str:
 
 
 def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
-    """Return (start, end) of the runs of systems whose scores look equal and that no test tells apart."""
+    """Return (start, end) of the runs of systems whose scores look equal and that no test distinguishes."""
     runs: list[tuple[int, int]] = []
     for index, score in enumerate(shown):
         start = runs[-1][0] if runs else 0

@@ -102,7 +102,7 @@ class Keeper:
         return {}
 
     def record(self, task: str, split: str) -> SplitRecord | None:
-        """Return what is recorded of a split whose labels are here; None if there is no such split."""
+        """Return the record of a split whose labels are here; None if there is no such split."""
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
@@ -251,7 +251,7 @@ def _score_place(
             ]
     except SubmissionError as error:
         why = printable_line(str(error).rstrip("."), 300)
-        yield Refusal(shown, f"its answers are no valid submission: {why}")
+        yield Refusal(shown, f"its answers are not a valid submission: {why}")
     except (_ContradictionError, StorageError, OSError) as error:  # one file must not stop the whole board
         yield Refusal(shown, _reason(error, place.parent))
     else:

@@ -26,7 +26,7 @@ from decabench.leaderboard.entries import LeaderboardError, NoResultsError, Refu
 from decabench.leaderboard.example_pages import STATIC_FILES
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
-from decabench.leaderboard.publishing import publish
+from decabench.leaderboard.publishing import find_others, publish
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.metrics import METRICS, Metric
@@ -110,6 +110,7 @@ def build_leaderboard(
     With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """
     options = options or BoardOptions()
+    find_others(Path(output))  # refuses a folder before an hour of scoring, not after it
     include = as_paths(options.include)
     tasks, suites = known_tasks(include), known_suites(include)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
@@ -151,8 +152,8 @@ def _explain_no_rows(
     names = ", ".join(suite.name for suite in keeper.suites)
     if not paths and not refused:
         raise NoResultsError(
-            f"There is no submission in {given}: give the folder that holds them. decabench predict makes one. "
-            "No board was written."
+            f"There is no finished submission in {given}: give the folder that holds your submissions. decabench "
+            "predict makes one. No board was written."
         )
     if refused:
         shown = "; ".join(f"{each.path}: {each.reason}" for each in refused[:3])

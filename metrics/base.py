@@ -66,7 +66,7 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 _MOST_NAMED = 20
-"""The number of known names in the message of an UnknownNameError."""
+"""The number of known names in the message of an UnknownNameError; with near matches, longer lists are left out."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -82,11 +82,11 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
     names = list(known)
     if name in names:
         return name
-    near = near_matches(name, names)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    rest = len(names) - _MOST_NAMED
+    near, rest = near_matches(name, names), len(names) - _MOST_NAMED
+    hint = f" Did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?" if near else ""
     listed = ", ".join(names) if rest <= 0 else f"{', '.join(names[:_MOST_NAMED])} and {rest} more"
-    raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {listed}.")
+    known = "" if near and rest > 0 else f" Known: {listed}."
+    raise UnknownNameError(f"There is no {kind} {name!r}.{hint}{known}")
 
 
 REFUSED = "\x00refused"
@@ -287,7 +287,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
 
 
 def _is_ordered(values: Any) -> bool:
-    """Tell whether values come one for each example in order: not a set, a mapping or a table of columns."""
+    """Return whether values come one for each example in order: not a set, a mapping or a table of columns."""
     return isinstance(values, Iterable) and not (
         isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
     )
@@ -298,7 +298,7 @@ def _name_type(value: Any) -> str:
 
 
 def _are_texts(answers: Any) -> bool:
-    """Tell whether this is a non-empty sequence of strings; numpy arrays and tuples are sequences too."""
+    """Return whether this is a non-empty sequence of strings; numpy arrays and tuples are sequences too."""
     if not hasattr(answers, "__iter__") or not hasattr(answers, "__len__"):
         return False
     return len(answers) > 0 and all(isinstance(answer, str) for answer in answers)
@@ -376,7 +376,7 @@ def show_value(value: Any, most: int = 80) -> str:
 
 
 def is_scalar(value: Any) -> bool:
-    """Tell whether this is a plain number, as numpy's own float is, and not an array."""
+    """Return whether this is a plain number, as numpy's own float is, and not an array."""
     return isinstance(value, int | float)
 
 
@@ -437,5 +437,5 @@ def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
 
 
 def any_nonzero(value: Any) -> bool:
-    """Tell whether a float, or any entry of an array, is not 0."""
+    """Return whether a float, or any entry of an array, is not 0."""
     return bool(value) if is_scalar(value) else bool(value.any())

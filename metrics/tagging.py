@@ -57,7 +57,7 @@ class ItemFaults:
     unknown: int
     """Items that occur nowhere in the gold answers: unknown tags; in trees, unreadable items."""
     outside: int
-    """In trees: heads that are no token of the sentence."""
+    """In trees: heads that are not tokens of the sentence."""
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
@@ -139,13 +139,13 @@ def _are_listed(pairs: Set[str], before: _Tag, tag: _Tag) -> bool:
 
 
 def _ends_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Tell whether a chunk ends between two tags: as listed, or where the kind changes."""
+    """Return whether a chunk ends between two tags: as listed, or where the kind changes."""
     changes = before[0] not in _NONE and before[1] != tag[1]
     return changes or before[0] in _SINGLE or _are_listed(_ENDS, before, tag)
 
 
 def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Tell whether a chunk starts with a tag: as listed, or where the kind changes, even if the tag is unknown."""
+    """Return whether a chunk starts with a tag: as listed, or where the kind changes, even if the tag is unknown."""
     changes = tag[0] not in _NONE and before[1] != tag[1]
     return changes or tag[0] in _SINGLE or _are_listed(_STARTS, before, tag)
 
@@ -267,7 +267,7 @@ _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
 
 
 def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
-    """Tell which tokens are punctuation: by their gold tags if the example has them, else by their relation."""
+    """Return which tokens are punctuation, by their gold tags if the example has them, else by their relation."""
     tags = reference.meta.get("upos") or reference.meta.get("pos")
     if tags is None:
         return [relation == _PUNCTUATION for relation in relations]

@@ -74,7 +74,7 @@ def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Itera
 
 
 def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
-    """Tell every fault of a table, each with the first place that has it."""
+    """Yield every kind of fault in a table, with the first row that has it."""
     told = []
     for fault, places in faults.items():
         others = len(places) - 1

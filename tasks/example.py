@@ -22,7 +22,7 @@ class Example:
     """A (question, context, answer) triple of decaNLP, with everything that scoring needs."""
 
     id: str
-    """Stable, and unique in its split: upstream's id if it does not tell the answer, else `<task>.<split>.<index>`."""
+    """Stable, and unique in its split: upstream's id unless it reveals the answer, else `<task>.<split>.<index>`."""
     question: str
     """The question."""
     context: str

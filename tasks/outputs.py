@@ -160,7 +160,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Tell whether answers are words, so that 1945.0 and 1945 differ."""
+    """Return whether answers are words, so that 1945.0 and 1945 differ."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
@@ -252,8 +252,8 @@ def _find_text_fault(answer: str, metric: str) -> str:
         composed = unicodedata.normalize("NFC", answer)
         if composed != answer and not _are_alike(metric, composed, answer):
             return (
-                f"Its answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} tells from the usual form: "
-                "write NFC."
+                f"Its answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} distinguishes from the usual "
+                "form: write NFC."
             )
     return ""
 
@@ -277,7 +277,7 @@ def _folded(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _are_alike(metric: str, text: str, label: str) -> bool:
-    """Tell whether a metric takes a text for a label."""
+    """Return whether a metric takes a text for a label."""
     reference, known = Item((label,)), METRICS[metric]
     try:
         given, wanted = known.statistics([text, label], [reference, reference])
@@ -310,7 +310,7 @@ def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
     found = next((pair for pair in pairs if pair[0] != pair[1]), None)
     if found is None and isinstance(output, Label) and len(names) <= _MOST_COMPARED:
         found = next((pair for pair in combinations(names, 2) if _are_alike(metric, *pair)), None)
-    return f"{metric} does not tell {found[0]!r} from {found[1]!r}: rename one." if found else ""
+    return f"{metric} does not distinguish {found[0]!r} from {found[1]!r}: rename one." if found else ""
 
 
 def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:

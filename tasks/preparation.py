@@ -65,7 +65,7 @@ def sample_sources() -> dict[str, Any]:
 
 
 def is_web_address(mirror: str) -> bool:
-    """Tell whether a mirror is an HTTP(S) URL rather than a folder."""
+    """Return whether a mirror is an HTTP(S) URL rather than a folder."""
     return mirror.startswith(("http://", "https://"))
 
 
@@ -119,7 +119,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Tell whether a split from a mirror is kept, because no other source was named."""
+        """Return whether a split from a mirror is kept, because no other source was named."""
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
@@ -336,7 +336,7 @@ def _sweep(raw: Path, is_shared: bool) -> None:
 
 
 def is_prepared(task: Task, request: Request) -> bool:
-    """Tell whether everything requested exists, unaltered, made from the same files by the same adapter."""
+    """Return whether everything requested exists, unaltered, made from the same files by the same adapter."""
     return not _find_due(task, request).splits
 
 
@@ -390,7 +390,7 @@ def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()
 
 
 def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
-    """Tell whether a split whose file is not the recorded one has its rows all the same; if so, record its digest."""
+    """Return whether a split whose file is not the recorded one has its rows all the same; if so, record its digest."""
     try:
         store.require_content(task.name, split)
         records = store.records(task.name)

@@ -219,9 +219,9 @@ def _from_toml(path: Path) -> Task | Suite:
         return suite_from_toml(content, path)
     if content.get("format") == TASK_FORMAT:
         return task_from_toml(content, path)
+    given = f"format {content['format']!r:.60}" if "format" in content else "no format"
     raise UnknownNameError(
-        f"{path} has format {content.get('format')!r}: write format = {TASK_FORMAT!r} for a task, or "
-        f"{SUITE_FORMAT!r} for a suite."
+        f"{path} has {given}: write format = {TASK_FORMAT!r} for a task, or {SUITE_FORMAT!r} for a suite."
     )
 
 

@@ -93,7 +93,7 @@ class SplitRecord:
     version: int
     """The version of the adapter."""
     note: str = ""
-    """What readers of a score must know, such as that the data is a stand-in or a subset."""
+    """A remark that readers of a score must know, such as that the data is a stand-in or a subset."""
     units_digest: str = ""
     """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
     salt: str = ""
@@ -241,7 +241,7 @@ class Store:
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
-        """Tell whether file and record of a prepared split are those that were written together.
+        """Return whether file and record of a prepared split are those that were written together.
 
         This guards against accidents. Anyone who alters data on purpose can alter the record.
         """
@@ -466,7 +466,7 @@ def _find(task: str | Task) -> Task | None:
 
 
 def _has_split(task: Task | None, split: str) -> bool:
-    """Tell whether a task has a split; of one that is not known, assume so."""
+    """Return whether a task has a split; of one that is not known, assume so."""
     return task is None or not task.sources or split in available_splits(task)
 
 
@@ -484,7 +484,7 @@ def include_option(task: Task | None) -> str:
 def prepare_again(task: str, record: SplitRecord) -> str:
     """Say how to prepare data again that is not what its record says."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
-    return f"run decabench prepare {task}{option}, and with --force if that finds nothing to do"
+    return f"run decabench prepare {task}{option}, and add --force if that changes nothing"
 
 
 def _parse_meta(text: str) -> dict[str, Any]:

@@ -357,7 +357,7 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
     """Yield the rows of a table with its columns in the first line, or that one could be misread or has no answer.
 
-    Raises DataError for a column that is named twice, and for what is not UTF-8.
+    Raises DataError for a column that is named twice, and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:

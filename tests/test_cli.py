@@ -136,7 +136,7 @@ def test_version(command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["prepare", "sqaud"], "Did you mean squad or squad2? Known: squad, iwslt.en.de,"),
+        (["prepare", "sqaud"], "Did you mean squad or squad2? For a task of your own"),
         (
             ["predict", "--predictor", "majority", "--output", "x", "--tasks", "squad,shema"],
             "Did you mean schema",
@@ -149,7 +149,7 @@ def test_version(command):
         (["check", "--submission", "nowhere"], "'nowhere' does not exist"),
         (["evaluate", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad or squad2?"),
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
-        (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not in the range"),
+        (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not allowed: give 1 or more"),
         (["prepare", "--sample", "--mirror", "x"], "cannot be combined"),
         (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),

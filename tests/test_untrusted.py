@@ -42,8 +42,8 @@ def test_parse_json() -> None:
         ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
         ("[NaN]", "NaN is not JSON"),
         ("[-Infinity]", "-Infinity is not JSON"),
-        ("[1", "Expecting ',' delimiter at column 3"),
-        ("{\n1}", "Expecting property name enclosed in double quotes at line 2, column 1"),
+        ("[1", "a comma or a closing bracket is missing at column 3"),
+        ("{\n1}", "there is no key in double quotes at line 2, column 1"),
         ("[" * 100_000, "its brackets are nested too deeply"),
         ("[" * 100 + "]" * 100, "its brackets are nested too deeply"),
         ('{"a":' * 100 + "1" + "}" * 100, "its brackets are nested too deeply"),
@@ -54,8 +54,8 @@ def test_parse_json() -> None:
         (r'["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),
         (r'{"a": {"\uDFFF": 1}}', r"it has half of a surrogate pair (\udfff), which is not a character"),
         ('["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),
-        ("", "Expecting value at column 1"),
-        ("\0", "Expecting value at column 1"),
+        ("", "there is no JSON value at column 1"),
+        ("\0", "there is no JSON value at column 1"),
     ],
 )
 def test_json_that_is_refused(text: str, reason: str) -> None:
@@ -110,7 +110,7 @@ def test_toml_that_is_refused(text: str, reason: str) -> None:
 
 
 def test_toml_of_a_string_without_an_end_is_refused_in_linear_time() -> None:
-    with pytest.raises(ValueError, match="Unterminated string"):
+    with pytest.raises(ValueError, match="string without an end"):
         parse_toml('x = """' + r"\"" * 120_000)  # six minutes before
 
 

@@ -242,7 +242,7 @@ def sentences(mirror: Path) -> None:
 
 
 def subj(mirror: Path) -> None:
-    # The readers of subj and mr cut what they find into tenths.
+    # The readers of subj and mr cut their files into tenths.
     for name in ("subj.objective", "subj.subjective"):
         write_lines(f"subj/{name}", mirror / name, TRAIN + HELD_OUT)
 

@@ -1,4 +1,4 @@
-"""Write submissions/: what the trained models of papers/weights answer.
+"""Write submissions/: the answers of the trained models of papers/weights.
 
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
@@ -22,7 +22,7 @@ MODELS = {
     "mqan-squad-first": ("squad-first-longer", "MQAN that learned SQuAD first, then all ten tasks"),
     "mqan-joint": ("joint-asked", "MQAN that learned all ten tasks together"),
 }
-"""By submission, its weights and what they learned."""
+"""By submission, its weights and the tasks they were trained on."""
 
 TASKS = {"test": ("srl", "sst", "woz.en", "wikisql"), "validation": DECATHLON.tasks}
 """By split, the tasks that are answered."""

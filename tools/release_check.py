@@ -2,7 +2,7 @@
 
 python tools/release_check.py [--python PATH]… [--only PATH] [--output dist]
 
-A Python is tried in an empty environment: the wheel and what it requires are installed, `decabench metrics
+A Python is tried in an empty environment: the wheel and its requirements are installed, `decabench metrics
 selftest`, the demo and `decabench run examples/run.toml` are run with the installed command, and the
 size is printed. Those of 3.11 to 3.14 that are not found are named.
 """
@@ -51,7 +51,7 @@ IN_ARCHIVE = (
 
 
 def run(*arguments: str | Path, **options: object) -> str:
-    """Run a command; what it printed is shown if it fails."""
+    """Run a command, and show its output if it fails."""
     done = subprocess.run([str(each) for each in arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload]
     if done.returncode:
         sys.exit(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}{done.stderr}")
@@ -68,7 +68,7 @@ def build(output: Path) -> tuple[Path, Path]:
 
 
 def missing(wheel: Path, archive: Path) -> Iterator[str]:
-    """Yield what should be in them and is not."""
+    """Yield the files that are missing from them."""
     names = zipfile.ZipFile(wheel).namelist()
     yield from (f"wheel: {each}" for each in IN_WHEEL if not any(re.fullmatch(each, name) for name in names))
     with tarfile.open(archive) as packed:
@@ -99,7 +99,7 @@ def megabytes(folder: Path) -> float:
 
 
 def attempt(python: str, package: Path, folder: Path) -> str:
-    """Install a wheel, or a source archive, into an empty environment and run what a newcomer runs first."""
+    """Install a wheel or a source archive into an empty environment, and run the commands of a newcomer."""
     run(python, "-m", "venv", folder / "venv")
     before = megabytes(folder / "venv")
     tool = folder / "venv" / "bin"

@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 25, "predict": 23, "prepare": 17, "train": 21}
+LIMITS = {"evaluate": 25, "predict": 23, "prepare": 16, "train": 20}
 """The most files that a walk may enter; the others are shown without a limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
@@ -50,7 +50,7 @@ class Walk:
     files: tuple[str, ...]
     """The project's files, in the order in which they were entered."""
     functions: int
-    """Distinct functions of theirs."""
+    """The number of distinct functions in these files."""
     climbs: int
     """From how many files a function called one of a file that the walk had entered earlier: pairs of files."""
 
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def run(name: str, folder: Path) -> Walk:
-    """One walk in a process of its own; each leaves in `folder` what the next needs."""
+    """One walk in a process of its own; each leaves the files in `folder` that the next needs."""
     (folder / "constant.py").write_text(CONSTANT)
     command = [sys.executable, str(Path(__file__)), "--inside", name, str(folder)]
     environment = {**os.environ, "DECABENCH_HOME": str(folder / "home"), "PYTHONPATH": f"{ROOT}:{folder}"}
@@ -98,7 +98,7 @@ def run(name: str, folder: Path) -> Walk:
 
 
 STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
-    "prepare": lambda folder: ["prepare", "sst", "schema", "--sample", "--jobs", "1"],
+    "prepare": lambda folder: ["prepare", "sst", "--sample", "--jobs", "1"],
     "predict": lambda folder: [
         "predict",
         "--predictor",
@@ -119,7 +119,7 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
         *["--device", "cpu", "--set", "checkpoint_every=1"],
     ],
 }
-"""The command line of each walk, in an order in which each finds what it needs."""
+"""The command line of each walk, in an order in which each finds the files it needs."""
 
 
 def _walk(name: str, folder: Path) -> Walk:

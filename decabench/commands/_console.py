@@ -74,7 +74,7 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Break long lines between words on a terminal, and indent what goes on below; elsewhere, leave them whole."""
+    """Break long lines between words on a terminal, and indent the continuation lines; elsewhere, leave them whole."""
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
@@ -121,7 +121,7 @@ def console(stderr: bool = False) -> Console:
             return super().render_str(terminal_safe(text), **settings)
 
         def on_broken_pipe(self) -> None:
-            raise  # what the command line does with it, not rich's exit code, which is that of faults
+            raise  # rich's own exit code would be that of faults
 
     return SafeConsole(
         stderr=stderr or is_set("json"),
@@ -135,7 +135,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def styles() -> dict[str, Any]:
-    """Return what tells a console of rich whether to style what it prints."""
+    """Return the settings that tell a console of rich whether to print styles."""
     color = _setting("color")
     return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
 
@@ -153,11 +153,11 @@ class TableColumn:
     heading: str
     """Its heading."""
     right: bool = False
-    """Whether it holds numbers, which stand below each other on the right."""
+    """Whether it holds numbers, which are aligned on the right."""
     rank: int = 0
     """In a table that is too wide, the columns of the highest rank are left out first; those of rank 0 never."""
     is_text: bool = False
-    """Whether a cell may go on in further lines."""
+    """Whether a cell may continue on further lines."""
 
 
 def print_table(
@@ -167,7 +167,7 @@ def print_table(
     totals: int = 0,
     more: str = "in a wider window, or with --json",
 ) -> bool:
-    """Print a table without columns that do not fit, and say which those are and, if `more` is given, where they stand.
+    """Print a table without columns that do not fit; name these, and where to find them if `more` is given.
 
     The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns whether
     all columns are there.
@@ -216,7 +216,7 @@ def _print_lists(
 
 
 def print_field(out: Console, label: str, text: str) -> None:
-    """Print a text next to its label. On a terminal, long lines break between words and go on below the text."""
+    """Print a text next to its label. On a terminal, long lines break between words and continue below the text."""
     for number, line in enumerate(text.split("\n")):
         head = f"{'' if number else label:<10} "
         if out.is_terminal:
@@ -277,7 +277,7 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 
 
 def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
-    """Write `run.json`; `more` holds what the run itself counted. Raises StorageError.
+    """Write `run.json`; `more` holds the run's own counts. Raises StorageError.
 
     It is separate from results and answers, whose bytes must not depend on times and hardware.
     """
@@ -317,7 +317,7 @@ def peak_memory() -> float:
 
 
 def describe_run(seconds: float) -> str:
-    """Say what a command took, and which settings it had from elsewhere than its options."""
+    """Say how long a command took, how much memory, and which settings came from the environment."""
     import os
     import platform
 

@@ -203,7 +203,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse what was typed; a default has been parsed already."""
+        """Parse the typed text; a default has been parsed already."""
         if not isinstance(value, str):
             return value
         try:

@@ -37,7 +37,7 @@ class Lines:
         self._next = 0.0
 
     def say(self, step: str) -> None:
-        """Say what is done next."""
+        """Name the next step."""
         note(step)
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class Lines:
         yield
 
     def begin(self, tally: Tally) -> None:
-        """Report what is resumed; a quick task gets no line until it is done."""
+        """Report resumed answers; a quick task gets no line until it is done."""
         self._next = time.monotonic() + _LINE_SECONDS
         if tally.resumed:
             note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
@@ -82,7 +82,7 @@ class Bars:
         self._next = 0.0
 
     def say(self, step: str) -> None:
-        """Show what is done next."""
+        """Show the next step."""
         from rich.text import Text
 
         self.close()
@@ -90,7 +90,7 @@ class Bars:
         self._live.start()
 
     def close(self) -> None:
-        """Remove what is drawn."""
+        """Remove the display."""
         if self._live is not None:
             self._live.stop()
             self._live = self._bars = None
@@ -121,7 +121,7 @@ class Bars:
             self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Draw the task's bar in place of the last one; it starts where the journal ends."""
+        """Draw the task's bar instead of the last one; it starts where the journal ends."""
         if self._bars is not None:
             for old in self._bars.task_ids:
                 self._bars.remove_task(old)

@@ -462,7 +462,7 @@ def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]
 
 
 def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
-    """Return a row a class: how often it is gold, predicted and right, precision, recall and F1."""
+    """Return a row for each class: how often it is gold, predicted and right, precision, recall and F1."""
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -482,7 +482,7 @@ def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]
 
 
 def _matrix(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
-    """Return a row a gold class and a column a prediction; what is none of the gold classes is one column."""
+    """Return a row for each gold class and a column for each prediction; all other predictions share a column."""
     from rich.table import Table
 
     classes = sorted({gold for gold, _ in pairs})
@@ -549,8 +549,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         )
     for name, task in tasks:
         if task.status == "failed":
-            noun = "fault" if task.faults == 2 else "faults"
-            more = f" (and {task.faults - 1:,} more {noun}, which decabench check lists)"
+            more = f" ({task.faults:,} faults in all: run decabench check)"
             yield f"Failed: {name}: {task.reason}{more if task.faults > 1 else ''}"
     for name, task in tasks:
         if task.status == "partial" and task.partial:
@@ -596,7 +595,7 @@ _ITEM_FORMS = {
     "unknown_items": "{} unknown",
     "outside_heads": "{} with a head outside the sentence",
 }
-"""The same for the items of tags and trees."""
+"""The problems with items of tags and trees, and how to describe them."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:

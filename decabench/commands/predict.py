@@ -322,7 +322,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
 
 
 def _remarks(plan: Plan, report: Report) -> Iterator[str]:
-    """Say what the answers lack, and which results no longer hold."""
+    """Yield gaps in the answers, and results that are out of date."""
     run = plan.run
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
     totals = {  # a tally has the name of its wording
@@ -363,7 +363,7 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         if tally.failed:
             yield (
                 f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
-                f"({tally.commonest_error}); run the same command again to retry them."
+                f"({tally.commonest_error.rstrip('.')}). Run the same command again to retry them."
             )
     for tally in report.tallies:
         count = tally.resumed + tally.answered

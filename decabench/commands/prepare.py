@@ -181,7 +181,7 @@ def _report(preparation: Preparation) -> None:
 def _print_missing(
     preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
 ) -> None:
-    """Say in a line what is prepared, and what is missing; the reasons were reported when they arose."""
+    """Print a line with the prepared and the missing data; the reasons were reported when they arose."""
     from decabench.commands._console import console
 
     failed = [each for each in preparations if each.error]
@@ -246,7 +246,7 @@ def _describe_data(record: SplitRecord) -> str:
 
 
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
-    """Write the ids of what is prepared, and return where. A failure leaves an earlier list as it is."""
+    """Write the ids of the prepared splits, and return the path. A failure leaves an earlier list unchanged."""
     from decabench.commands._console import console
     from decabench.submission import write_id_list
     from decabench.tasks import Store

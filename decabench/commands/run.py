@@ -38,7 +38,7 @@ __all__ = ["run"]
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting in place of the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
+    help="A setting that overrides the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be prepared and asked, and write nothing.")
 @click.pass_context
@@ -143,7 +143,7 @@ def _to_json(experiment: Experiment, done: Outcome) -> str:
 
 
 def _print(experiment: Experiment, done: Outcome, board: str) -> None:
-    """Print scores next to the baselines', what is amiss, some wrong answers, and the way to more."""
+    """Print scores next to the baselines', problems, some wrong answers, and commands that show more."""
     results, out = done.results, console()
     for name, found in done.comparisons.items() or [("", None)]:
         against = f" against {name}" if name else ""

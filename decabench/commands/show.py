@@ -247,7 +247,7 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
 
 
 _NAMES = 13
-"""Columns for the name of a line."""
+"""The width of the names of lines, in columns."""
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:

@@ -60,7 +60,7 @@ def verify(
                 VerifiedFile(path=str(path), ok=False, verdict=verdict, tasks={}, other=[], lacking=[])
             )
             echo(f"{path}: {verdict}")
-            # A damaged results file is a fault of what is verified; other data is not.
+            # A damaged results file is a fault of the submission; different data is not.
             code = max(code, 1 if isinstance(error, InvalidResultsError) else error.exit_code)
             continue
         for name, check in found.tasks.items():

@@ -303,7 +303,7 @@ class CheckpointRecord:
     outputs: dict[str, dict[str, Any]] | None = None
     """Task to `output_record`, if the network has a head for each."""
     state: dict[str, Any] | None = None
-    """The progress of the run, as `training.RunState` has it; None in an export."""
+    """The progress of the run, in the form of `training.RunState`; None in an export."""
     files: dict[str, str] | None = None
     """The digests of weights, vocabulary and optimizer state, by name."""
     exported_from: dict[str, Any] | None = None

@@ -71,7 +71,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Compute in a precision, as `pick_precision` has it."""
+    """Compute in the precision that `pick_precision` returned."""
     import torch
 
     is_half = pick_precision(precision) == "bfloat16"

@@ -437,7 +437,7 @@ class Process:
 
     @property
     def messages(self) -> str:
-        """Return the end of what it wrote to stderr."""
+        """Return the end of its standard error."""
         return self._messages.decode("utf-8", "replace")
 
     @property
@@ -502,7 +502,7 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """Read what is available: empty at the end of the output, None if nothing has arrived yet."""
+    """Read the available bytes: empty at the end of the output, None if nothing has arrived yet."""
     assert pipe is not None
     try:
         return os.read(pipe.fileno(), CHUNK)

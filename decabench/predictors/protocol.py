@@ -400,9 +400,15 @@ def parse_header(text: str) -> Header:
 
 def parse_body(text: str) -> str:
     """Parse a JSON object and return it in its canonical spelling. Raises ValueError."""
-    value = parse_json(text)
+    example = """such as '{"top_k": 1}'"""
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{excerpt(text, 60)} is not valid JSON ({error}): give an object, {example}."
+        ) from None
     if not isinstance(value, dict):
-        raise ValueError(f"{excerpt(text, 60)} is not a JSON object, such as '{{\"top_k\": 1}}'.")
+        raise ValueError(f"{excerpt(text, 60)} is not a JSON object, {example}.")
     return canonical_json(value)
 
 

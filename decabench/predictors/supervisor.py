@@ -110,7 +110,7 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill all children of this process, and then theirs, until none is left."""
+    """Kill all children of this process, then their children, until none is left."""
     ends_at = time.monotonic() + _PATIENCE
     while (children := _children()) and time.monotonic() < ends_at:
         for child in children:

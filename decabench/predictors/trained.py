@@ -74,7 +74,7 @@ class TrainedBackend:
 
     @property
     def prompted(self) -> bool:
-        """False: it reads question and context without a prompt."""
+        """Always False: trained models read question and context without a prompt."""
         return False
 
     @property

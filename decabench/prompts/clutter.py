@@ -53,7 +53,7 @@ def unwrapped(line: str, quotes: bool) -> str:
 
 
 def is_remark(line: str) -> bool:
-    """Tell whether a line is about the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
+    """Return whether a line is about the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
     return bool(_REMARK.match(line))
 
 
@@ -261,6 +261,6 @@ _LOOSE = re.compile(
 
 
 def is_refusal(text: str, loosely: bool = False) -> bool:
-    """Tell whether a text begins like a refusal; `loosely` if it is not in the form of an answer."""
+    """Return whether a text begins like a refusal; `loosely` if it is not in the form of an answer."""
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

@@ -32,7 +32,7 @@ class Format(NamedTuple):
     """Whether a text is in the format; None if exactly these texts are changed by `decode`."""
 
     def is_seen(self, text: str) -> bool:
-        """Tell whether a text is in the format."""
+        """Return whether a text is in the format."""
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 

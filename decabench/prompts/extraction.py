@@ -40,7 +40,7 @@ questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate 
 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
 raw texts too.
 `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
-5: an invented example begins as those of the template; articles, repeated options and `-1` are no labels; numbers keep
+5: an invented example begins as those of the template; articles, repeated options and `-1` are not labels; numbers keep
 their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
 6: tags between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
 that has numbers, and labels after `but` or `thus` are unparseable.

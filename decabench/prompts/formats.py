@@ -226,7 +226,8 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     seen = [at for at, text in enumerate(given.texts) if main.is_seen(text)]
     sample, whose = _Sample.of(given, range(total)), "answers"
     if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
-        said = f"most gold answers {phrase}, unlike {total - len(seen):,} of {total:,} answers: write answers like them"
+        others = f"{total - len(seen):,} of {total:,} answers"
+        said = f"most gold answers {phrase}, but {others} don't: write them the same way"
     else:
         sample, whose = _Sample.of(given, seen), "of these"
         text, plain = sample.texts[0], replace(sample, found=found).texts[0]
@@ -241,7 +242,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     if decoded.score - sample.score < _GAIN:
         return said
     scores = f"{abs(decoded.score):.2f} in {given.metric.headline} instead of {abs(sample.score):.2f}"
-    return f"{said}. Without that, {len(sample.texts)} {whose} score {scores}"
+    return f"{said}. With that fixed, {len(sample.texts)} {whose} score {scores}"
 
 
 # Common beginnings or ends of answers

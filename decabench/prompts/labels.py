@@ -302,7 +302,7 @@ class _Reading:
         return self._by_key[self._key(match.group())]
 
     def lists_options(self, lines: Sequence[str]) -> bool:
-        """Tell whether lines repeat the options with their letters or numbers: `A. Paris`, `B. Rome`."""
+        """Return whether lines repeat the options with their letters or numbers: `A. Paris`, `B. Rome`."""
         found = {label for line in lines if (label := self.opening([line]))}
         return len(found) > 1 and all(len(label) <= 2 for label in found)
 
@@ -351,7 +351,7 @@ class _Reading:
 
 
 def _is_a_word(line: str, match: re.Match[str]) -> bool:
-    """Tell whether a letter is an article or a pronoun rather than a label: `A dog`, `it is a dog`."""
+    """Return whether a letter is an article or a pronoun rather than a label: `A dog`, `it is a dog`."""
     starts = match.group().islower() or bool(_STARTS.search(line[: match.start()]))
     return starts and bool(_IS_WORD.match(line[match.end() :]))
 

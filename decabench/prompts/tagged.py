@@ -91,7 +91,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 
 def is_in_context(answer: str, context: str) -> bool:
-    """Tell whether an answer, or each part of a list with commas, stands in the context as whole words.
+    """Return whether an answer, or each part of a list with commas, stands in the context as whole words.
 
     Case and spaces are ignored.
     """
@@ -101,7 +101,7 @@ def is_in_context(answer: str, context: str) -> bool:
 
 
 def _has(words: str, part: str) -> bool:
-    """Tell whether a part occurs in a text, and not inside a word."""
+    """Return whether a part occurs in a text, and not inside a word."""
     start = words.find(part) if part else -1
     while start >= 0:
         end = start + len(part)
@@ -146,7 +146,7 @@ _NO_VALUE = frozenset("yes no true false none null unknown any unchanged request
 def read_state(text: str, slots: Sequence[str]) -> str | None:
     """Return a change of state in its canonical form, `slot: value, slot: value; slot`; None for any other text.
 
-    Without `slots`, any name is one. Words such as `yes` or `unknown` are no values.
+    Without `slots`, any name is one. Words such as `yes` or `unknown` are not values.
     """
     if match_label(text, ("None",)):
         return "None"

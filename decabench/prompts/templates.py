@@ -198,7 +198,7 @@ def _shipped_text(name: str) -> str:
 
 
 def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
-    """Write the table of a task, without what it shares with [default]."""
+    """Write the table of a task, without the entries of [default]."""
     form, shared = template.form or AnswerForm(), default.form or AnswerForm()
     lines = [
         f'instruction = """\n{_wrapped(_escaped(template.instruction))}"""',

@@ -341,7 +341,7 @@ _ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args", "tool_input"})
 
 
 def _is_call(text: str) -> bool:
-    """Tell whether a text is a tool call without tags: `[get(x=1)]`, or JSON with a name and arguments."""
+    """Return whether a text is a tool call without tags: `[get(x=1)]`, or JSON with a name and arguments."""
     if _PYTHON_CALL.match(text):
         return True
     if not any(key in text for key in (*_CALL_KEYS, *_ARGUMENT_KEYS)):

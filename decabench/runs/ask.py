@@ -380,10 +380,12 @@ def _ask_batch(
             yield from _ask_batch(predictor, guard, (question,))
         return
     if answers is None or len(answers) != len(batch):
-        given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
+        given = f"{len(answers):,} answers" if answers is not None else "None"
+        if answers is None and returned is not None:
+            given = f"a {type(returned).__name__}"
         raise ModelError(
-            f"The predictor was given {len(batch)} questions of {guard.task} and must return the same number "
-            f"of texts, in that order; it returned {given}."
+            f"The predictor returned {given} for {len(batch)} questions of {guard.task}: return a list with one text "
+            "for each question, in their order."
         )
     for question, answer in zip(batch, answers, strict=True):
         yield question.id, guard.outcome(answer)
@@ -396,7 +398,7 @@ _END = object()
 def _stream(
     predictor: StreamingPredictor, guard: _Guard, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Check and yield what a predictor streams. Only its own code is guarded: the consumer may close this generator."""
+    """Check and yield a predictor's stream. Only its own code is guarded: the consumer may close this generator."""
     with guard():
         pairs = iter(predictor.stream(questions))
     try:

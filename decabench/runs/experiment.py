@@ -47,6 +47,7 @@ from decabench.tasks import (
     select_suite,
     tasks_with_split,
 )
+from decabench.text import with_full_stop
 
 __all__ = [
     "RUN_TOML",
@@ -222,7 +223,7 @@ def _find(name: str) -> _Setting:
         raise DecabenchError(f"{name} belongs {place}: write {elsewhere} = …")
     names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
     tables = () if table else (*_TABLES, "predict")
-    return _known()[require_name(last, (*names, *tables), f"setting of [{table}]" if table else "setting")]
+    return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]
 
 
 def read_experiment(
@@ -265,7 +266,7 @@ def read_experiment(
     with _collected(faults):
         require_name(own.get("split", "validation"), SPLITS, "split")
     if faults:
-        raise DecabenchError(f"{place}{'; '.join(fault.rstrip('.') for fault in faults)}.")
+        raise DecabenchError(f"{place}{with_full_stop('; '.join(fault.rstrip('.') for fault in faults))}")
     for name in ("tasks", "baselines", "include", "log"):
         value = own.get(name, ())
         names = value.split(",") if isinstance(value, str) else value
@@ -373,7 +374,7 @@ _KINDS = {
 
 def _in_words(found: re.Match[str]) -> str:
     kinds = [_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]  # TOML has no null
-    got = f", not {_KINDS.get(found[2], found[2])}" if found[2] else ""
+    got = f", not {_KINDS.get(found[2], found[2]).removesuffix(' in quotes')}" if found[2] else ""
     return f"give {' or '.join(kinds)}{got}"
 
 

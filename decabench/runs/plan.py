@@ -277,7 +277,7 @@ class Run:
     description: str = option("", "A sentence or two about how it works.")
     url: str = option("", "Link to more information.")
     model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)
-    training_data: str = option("", "What the model was trained on.")
+    training_data: str = option("", "Data that the model was trained on.")
     compress: Literal["gz", "zst"] | None = option(
         None, "Compress the predictions files.", choices=("gz", "zst")
     )

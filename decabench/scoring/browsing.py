@@ -73,8 +73,8 @@ def find_examples(
         store = Store(home_folder(options.home))
         if store.hides(known[name], options.split) and not hidden:
             raise DataError(
-                f"The labels of {name}, {options.split}, are hidden, and examples would give them away: add "
-                "--hidden to see them, where nobody else reads the output."
+                f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: add "
+                "--hidden to see them, if no one else can read the output."
             )
         _, scored = score_submission(submission, replace(options, tasks=[name]))
         if scored[name].sample is None:

@@ -97,7 +97,7 @@ class Compared:
     a_wins: int | None = 0
     """Examples on which A is better; None for a suite, and for ranks if there are too many to swap."""
     b_wins: int | None = 0
-    """Examples on which B is better, or None likewise."""
+    """Examples on which B is better; None as for `a_wins`."""
     worst: tuple[Flip, ...] = ()
     """The examples that cost B most."""
     higher_is_better: bool = True
@@ -105,7 +105,7 @@ class Compared:
     units: SampledUnits | None = None
     """The resampled units, as in `TaskResult.units`; None for a suite."""
     same: bool = False
-    """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
+    """Whether A and B are equal on every sampled unit, so that the size of a difference cannot be estimated."""
     digits: int = 2
     """How many decimals to print of scores and differences: more than two on short scales and unbounded ones."""
     hidden: bool = False
@@ -150,7 +150,7 @@ class Comparison:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """What A and B are called: their names, with their paths if the names are the same."""
+        """The labels of A and B: their names, with their paths if the names are the same."""
         if self.a != self.b or not (self.a_path and self.b_path):
             return self.a, self.b
         return f"{self.a} ({self.a_path})", f"{self.b} ({self.b_path})"

@@ -183,7 +183,7 @@ def _examples_of(
     if scored[name].hidden:
         raise DataError(
             f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
-            "decabench.scoring.find_examples shows them with hidden=True, if nobody else can read the output."
+            "decabench.scoring.find_examples shows them with hidden=True, if no one else can read the output."
         )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")

@@ -157,7 +157,7 @@ class ExamplesHead:
     """The version of decabench that scored."""
 
     def loss(self, row: ScoredExample) -> float:
-        """Return how far an answer is from the best score, 0 if it is right, infinite if nobody knows."""
+        """Return how far an answer is from the best score, 0 if it is right, infinite if it is unknown."""
         if row.right:
             return 0.0
         if row.score is None or self.best is None:

@@ -94,7 +94,7 @@ class Scored:
 
     @property
     def key(self) -> str:
-        """The name of its entry; empty if code of others decides the result, for which nothing here stands."""
+        """The name of its entry; empty if third-party code decides the result, because its version is unknown."""
         task, data = self.task, self.data
         metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -221,7 +221,7 @@ class Ledger:
             return None
 
     def keep(self, scored: Scored, found: ScoredTask) -> None:
-        """Keep a result that has a score. Where nothing can be written, nothing is kept, and that is no error."""
+        """Keep a result that has a score. If the folder is read-only, nothing is kept, without an error."""
         import msgspec
 
         sample = found.sample

@@ -69,7 +69,7 @@ _TIE = 1e-4
 """The relative rounding error of single precision: values this close are equal."""
 
 _SURE = 1e6
-"""The square of a thousand standard errors, beyond which rounding alone tells a ratio from infinity."""
+"""The square of a thousand standard errors, beyond which a ratio and infinity differ only by rounding."""
 
 _LARGE = 20
 """Effects beyond this power of two are divided by one, or their squares would leave the range of single precision."""
@@ -323,7 +323,7 @@ class PairTests:
         return None if math.isnan(low) else Interval(low, high)
 
     def is_same(self, a: int, b: int) -> bool:
-        """Return whether two systems have the same statistics on every unit, so that nothing tells them apart."""
+        """Return whether two systems have the same statistics on every unit."""
         return bool(self.sizes[a, b] == 0)
 
 

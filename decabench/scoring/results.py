@@ -88,7 +88,7 @@ class DataUsed:
     published_count: int | None
     """Examples in the split as published, if known."""
     note: str = ""
-    """What readers of the score must know, such as that the data is a stand-in."""
+    """A remark that readers of the score must know, such as that the data is a stand-in."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class ScoresWithout:
-    """The scores of the same answers without some examples, such as those that stand in training data."""
+    """The scores of the same answers without some examples, such as those that are in training data."""
 
     ids: tuple[str, ...]
     """The examples that are left out."""

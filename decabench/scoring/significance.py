@@ -279,7 +279,7 @@ class SampledUnits:
 
 
 def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
-    """Return what the interval of a sample rests on; `names` are those of the task's levels, outermost first."""
+    """Return the units that a sample's interval resamples; `names` are the task's levels, outermost first."""
     return SampledUnits(
         len(sample.sizes),
         round(sample.effective, 1),
@@ -459,7 +459,7 @@ def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str =
 
 
 def show_difference(interval: tuple[float, float] | None, same: bool, digits: int = 2) -> str:
-    """Return the interval of a difference, with signs; or that no sampled unit tells the two apart."""
+    """Return the interval of a difference, with signs, or say that the two are equal on every unit."""
     return "nothing differs" if same else show_interval(interval, digits, sign="+")
 
 

@@ -183,7 +183,7 @@ class Job:
         name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
-            f"{name} --split {split} --hidden says why. Run it only where nobody else can read the output."
+            f"{name} --split {split} --hidden says why. Run it only if no one else can read the output."
         )
         with unquoted(True, instead):
             found = score_task(metrics, texts, references, pool, refused)
@@ -418,7 +418,7 @@ class TaskScores:
 
     @classmethod
     def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
-        """Score rows by metric name: the first metric's scores, and what the others have beyond them."""
+        """Score rows by metric name: the first metric's scores, and the additional scores of the others."""
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
         for name, rows in statistics.items():
@@ -616,7 +616,7 @@ def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str
 def count_other_forms(
     task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
 ) -> dict[str, int]:
-    """Count answers that are no label, or of tags and trees the missing, extra and unknown items and heads outside.
+    """Count answers that are not a label, or for tags and trees the missing, extra and unknown items and heads outside.
 
     Known tags are those of the split. For hidden labels, only their number counts, which is the number of words: no tag
     is unknown.

@@ -100,7 +100,11 @@ class VerifiedResults:
             for status in ("same", "differs", "no answers")
         }
         parts = [f"{len(names['same'])} of {len(self.tasks)} tasks the same"] if names["same"] else []
-        parts += [f"{', '.join(names['differs'])} differ"] if names["differs"] else []
+        parts += (
+            [f"{', '.join(names['differs'])} {'differ' if names['differs'][1:] else 'differs'}"]
+            if names["differs"]
+            else []
+        )
         parts += ["the file differs elsewhere"] if self.other else []
         parts += [f"no answers to {', '.join(names['no answers'])}"] if names["no answers"] else []
         parts += [f"no result for {', '.join(self.lacking)}"] if self.lacking else []

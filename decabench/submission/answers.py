@@ -288,12 +288,17 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
 
 
 def _describe_whole(raw: bytes) -> str:
-    """Say that the first line begins a JSON array, or an object of several lines; empty if it does not."""
+    """Say that the first line begins a JSON array, an object of several lines or CSV; empty if it does not."""
     start = raw.strip()
     if start == b"[" or re.match(rb"\[\s*\{", start):
         return "this looks like a JSON array; decabench reads one object per line, so write each on a line of its own"
     if start == b"{":
-        return "this looks like a JSON object of several lines; decabench reads one object per line"
+        return (
+            "this looks like a JSON object of several lines; decabench reads one object per line, such as "
+            '{"id": "…", "answer": "…"}'
+        )
+    if re.match(rb"\"?id\"?[,\t]", start):
+        return "this looks like CSV; decabench reads one JSON object per line, and decabench import csv converts it"
     return ""
 
 
@@ -412,7 +417,7 @@ def _read_count(value: Any) -> int | None:
 
 
 _MOST = 2**53
-"""Above this, many JSON readers cannot tell whole numbers apart."""
+"""Above this, many JSON readers round whole numbers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),

@@ -95,7 +95,7 @@ _SIGNATURES = (
 
 
 def _is_zip(path: Path) -> bool:
-    """Tell a zip from a .tar.gz by its first bytes, as either may have the other's suffix. Raises ValueError."""
+    """Return whether an archive is a zip, by its first bytes, because the suffix may be wrong. Raises ValueError."""
     with open(path, "rb") as file:
         head = file.read(512)
     kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")

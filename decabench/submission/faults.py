@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
@@ -209,7 +209,7 @@ class CheckReport:
         lines = []
         for (file, code), group in by_code.items():
             more = self.totals[file, code] - len(group)
-            alike = [each for each, _ in group_faults(group, more)]
+            alike = [each for each, _ in group_faults(group, more, _OF_IDS)]
             lines += [f"{prefix}{each}" for each in alike]
             if more and len(alike) > 1:
                 lines.append(f"{prefix}{file}: {code}: … and {more:,} more")
@@ -218,26 +218,34 @@ class CheckReport:
 
 _FIRST = 3
 """Lines that are named of those with the same fault."""
+_OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
+"""The codes of faults whose messages differ only in an id."""
 
 
-def group_faults(faults: Iterable[Fault], more: int = 0) -> list[tuple[str, int]]:
+def group_faults(
+    faults: Iterable[Fault], more: int = 0, merged: Collection[str] = ()
+) -> list[tuple[str, int]]:
     """Return each different fault as a sentence, and how many faults it stands for.
 
-    The same fault on many lines is one sentence with the first three lines and a count. `more` further faults were not
-    kept; if all that were kept are the same, so are they.
+    The same fault on many lines is one sentence with the first three lines and a count. Faults whose code is in
+    `merged` count as the same, whatever they say. `more` further faults were not kept; if all that were kept are the
+    same, so are they.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:
-        alike.setdefault((fault.file, fault.code, fault.message), []).append(fault)
+        alike.setdefault((fault.file, fault.code, fault.message * (fault.code not in merged)), []).append(
+            fault
+        )
     made = []
-    for (file, code, message), same in alike.items():
+    for (file, code, _), same in alike.items():
         count = len(same) + (more if len(alike) == 1 else 0)
         lines = [str(fault.line) for fault in same[:_FIRST] if fault.line is not None]
         if count > 1 and lines:
             rest = f" and {count - len(lines):,} more lines" if count > len(lines) else ""
-            made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {message}", count))
+            made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {same[0].message}", count))
         else:
-            made.append((f"{same[0]}{f' ({count:,} times)' if count > 1 else ''}", count))
+            others = f"{count - 1:,} more like it" if code in merged else f"{count:,} times"
+            made.append((f"{same[0]}{f' ({others})' if count > 1 else ''}", count))
     return made
 
 

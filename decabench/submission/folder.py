@@ -45,7 +45,7 @@ from decabench.submission.metadata import (
     render_metadata,
 )
 from decabench.tasks import SPLITS
-from decabench.text import printable, quoted
+from decabench.text import printable, quoted, with_full_stop
 
 __all__ = [
     "RESULTS",
@@ -117,11 +117,11 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
 def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
     """Say that there are no answers, or none on some splits; `others` are the splits that have some."""
     wanted = " or ".join(splits)
-    where = f"no file of {wanted}" if wanted else "no file to check"
-    only = f", only of {' and '.join(sorted(others))}" if others else ""
+    where = f"no answers for {wanted}" if wanted else "no answers"
+    only = f", only for {' and '.join(sorted(others))}" if others else ""
     advice = f"choose --split {sorted(others)[-1]}, or write" if others else "write"
     return (
-        f"there is {where} in {FOLDER}/{only}; {advice} {FOLDER}/<task>.{next(iter(splits), 'validation')}.jsonl, "
+        f"{FOLDER}/ has {where}{only}; {advice} {FOLDER}/<task>.{next(iter(splits), 'validation')}.jsonl, "
         'with a line such as {"id": "…", "answer": "…"} for each example'
     )
 
@@ -132,7 +132,9 @@ _MOST_FAULTS = 8
 def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
     """Say what is wrong with a submission: the only fault, or a list of them."""
     if len(faults) < 2:
-        return f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}."
+        return with_full_stop(
+            f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}"
+        )
     alike = group_faults(faults)
     lines = [f"- {sentence}" for sentence, _ in alike[:_MOST_FAULTS]]
     more = sum(count for _, count in alike[_MOST_FAULTS:])

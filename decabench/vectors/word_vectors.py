@@ -34,7 +34,7 @@ CONTEXTUAL = "contextual:"
 
 
 def is_contextual(name: str) -> bool:
-    """Whether a name in a configuration stands for contextual vectors."""
+    """Whether a name in a configuration means contextual vectors."""
     return name.startswith(CONTEXTUAL)
 
 

@@ -61,7 +61,7 @@ def _is_place(value: object, last: int) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value can be written as it is, without a closer look."""
+    """Return whether a value can be written as it is, without a closer look."""
     return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 

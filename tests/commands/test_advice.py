@@ -209,7 +209,7 @@ def test_a_leaderboard_of_nothing_is_an_error(command, home, tmp_path):
     done = command(
         "leaderboard", "--submissions", tmp_path / "empty", "--output", tmp_path / "site", "--home", home
     )
-    assert done.exit_code == 1 and "There is no submission in" in done.stderr
+    assert done.exit_code == 1 and "There is no finished submission in" in done.stderr
     assert not (tmp_path / "site").exists()
 
 
@@ -317,9 +317,9 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("tasks sst", "To see 'sst', write cli tasks show sst."),
-        ("metrics nf1", "write cli metrics show nf1."),
-        ("suites decathlon", "write cli suites show decathlon."),
+        ("tasks sst", "To see 'sst', run cli tasks show sst."),
+        ("metrics nf1", "run cli metrics show nf1."),
+        ("suites decathlon", "run cli suites show decathlon."),
         ("prepare --tasks squad", "Name the tasks without it: cli prepare squad sst."),
     ],
 )
@@ -346,11 +346,11 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        (["tasks", "list"], "To list them, write cli tasks alone."),
-        (["tasks", "sst"], "To see 'sst', write cli tasks show sst."),
-        (["metrics", "em"], "To see 'em', write cli metrics show em."),
-        (["suites", "sst"], "To see one, write cli suites show NAME."),
-        (["--home", "data", "tasks"], "before a command: write decabench tasks --home …"),
+        (["tasks", "list"], "To list them, run cli tasks."),
+        (["tasks", "sst"], "To see 'sst', run cli tasks show sst."),
+        (["metrics", "em"], "To see 'em', run cli metrics show em."),
+        (["suites", "sst"], "To see one, run cli suites show NAME."),
+        (["--home", "data", "tasks"], "before a command: put it after, as in decabench tasks --home …"),
         (["run", "--limit", "20"], "write --set predict.limit=…"),
         (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),

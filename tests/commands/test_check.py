@@ -95,7 +95,7 @@ def test_data_that_is_not_prepared_is_3(command, submit, tmp_path):
         (
             ["--split", "test"],
             1,
-            "no-predictions: there is no file of test in predictions/, only of validation; choose --split validation, "
+            "no-predictions: predictions/ has no answers for test, only for validation; choose --split validation, "
             "or write predictions/<task>.test.jsonl",
         ),
         (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested"),
@@ -253,7 +253,7 @@ def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, t
         line["answer"] = "\u2581" + line["answer"].replace(" ", " \u2581")
     path.write_text("".join(json.dumps(line) + "\n" for line in reversed(lines)))
     said = "17 of 17 answers are SentencePiece pieces (\u2581): decode them with the model's tokenizer"
-    proof = "Without that, 17 of these score 100.00 in bleu instead of 0.22"
+    proof = "With that fixed, 17 of these score 100.00 in bleu instead of 0.22"
 
     done = command("check", "--submission", folder, "--home", home)
     assert (

@@ -84,7 +84,7 @@ def test_a_failed_task_is_1(command, home, submit):
     assert "Sum (no decaScore): 900.0 of 900 (9 of 10 tasks)" in done.stdout
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("Failed: sst: ")]
     assert "sst.validation.jsonl:33: unknown-id" in said
-    assert said.endswith("(and 1 more fault, which decabench check lists)")
+    assert said.endswith("(2 faults in all: run decabench check)")
     content = json.loads((folder / "results" / "validation" / "results.json").read_text())
     assert content["decascore"] is None
     assert (content["tasks"]["sst"]["status"], content["tasks"]["sst"]["score"]) == ("failed", None)

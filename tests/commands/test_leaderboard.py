@@ -46,7 +46,7 @@ def test_a_folder_without_submissions_publishes_nothing(command, options, tmp_pa
     (tmp_path / "empty").mkdir()
     done = command("leaderboard", *options, "--submissions", tmp_path / "empty")
     assert done.exit_code == 1 and not (tmp_path / "site").exists() and done.stdout == ""
-    assert f"There is no submission in {tmp_path / 'empty'}: " in done.stderr
+    assert f"There is no finished submission in {tmp_path / 'empty'}: " in done.stderr
     assert command("leaderboard", *options).exit_code == 0
     done = command("leaderboard", *options, "--submissions", tmp_path / "site")  # the site itself
     assert done.exit_code == 1 and "majority" in (tmp_path / "site" / "index.html").read_text(

@@ -246,7 +246,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
         (["--question-variant", "some"], "'some' is neither a variant's number nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
-        (["--limit", "0"], "0 is not in the range x>=1"),
+        (["--limit", "0"], "0 is not allowed: give 1 or more"),
         (["--shots", "2"], "majority takes no prompts"),
     ],
 )

@@ -145,7 +145,7 @@ def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "it is not JSON: Expecting value at column 1"),
+        ("", "it is not JSON: there is no JSON value at column 1"),
         (b"\xff\xfe", "it is not UTF-8"),
         ('{"a": 1, "a": 2}', "it is not JSON: the key 'a'"),
         ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
@@ -387,7 +387,8 @@ def test_a_file_more_among_the_answers_is_no_valid_submission(one: Path, home: P
     entries, (refusal,) = read(one.parent, home)
     assert entries == []
     assert (
-        refusal.reason.startswith("its answers are no valid submission: ") and "README.md" in refusal.reason
+        refusal.reason.startswith("its answers are not a valid submission: ")
+        and "README.md" in refusal.reason
     )
 
 

@@ -161,7 +161,7 @@ def test_a_run_with_a_beam_reuses_no_greedy_answers(trained, command, home, tmp_
     assert (
         len((tmp_path / "answers" / "predictions" / "schema.validation.jsonl").read_text().splitlines()) == 5
     )
-    assert "0 is not in the range" in predict("--beam", 0).stderr
+    assert "0 is not allowed" in predict("--beam", 0).stderr
 
 
 def test_others_refuse_a_beam():

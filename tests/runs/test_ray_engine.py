@@ -313,7 +313,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("short", "questions of sst and must return the same number of texts"),
+        ("short", "questions of sst: return a list with one text"),
         ("number", "returned 1 for a question of sst: an answer must be a text"),
         ("broken", r"failed on sst after 0 answers \(OSError: no weights\)"),
         ("here", "is not a predictor: it needs a method predict"),

@@ -167,19 +167,19 @@ def divide(questions):
     [
         (
             lambda questions: ["x"] * (len(questions) - 1),
-            "64 questions of schema and must return the same number of texts",
+            "64 questions of schema: return a list with one text",
         ),
         (
             lambda questions: ["x"] * (len(questions) + 1),
-            "64 questions of schema and must return the same number of texts",
+            "64 questions of schema: return a list with one text",
         ),
         (
             lambda questions: [1] * len(questions),
             "returned 1 for a question of schema: an answer must be a text",
         ),
         (lambda questions: [None] * len(questions), "returned None for a question of schema"),
-        (lambda questions: "x" * len(questions), "must return the same number of texts"),
-        (lambda questions: None, "must return the same number of texts"),
+        (lambda questions: "x" * len(questions), "return a list with one text for each question"),
+        (lambda questions: None, "return a list with one text for each question"),
         (lambda questions: ["\ud800"] * len(questions), "bad-encoding"),
         (divide, r"Stopped on schema after 25 failures in a row; the last was: ZeroDivisionError: by nought"),
     ],

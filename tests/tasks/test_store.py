@@ -192,7 +192,7 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(
-        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and with --force if"
+        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and add --force if"
     ):
         list(store.examples("sst", "test"))
 

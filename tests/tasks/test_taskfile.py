@@ -483,15 +483,15 @@ def test_answers_that_are_themselves_when_they_are_written_again(
         ),
         (
             {"output": '{ kind = "label", names = ["US", "us"] }', "metric": '"accuracy"'},
-            "accuracy does not tell 'US' from 'us': rename one",
+            "accuracy does not distinguish 'US' from 'us': rename one",
         ),
         (
             {"output": '{ kind = "label", names = ["C", "C++"] }', "metric": '"nf1"'},
-            r"nf1 does not tell 'C' from 'C\+\+'",
+            r"nf1 does not distinguish 'C' from 'C\+\+'",
         ),
         (
             {"output": '{ kind = "tags", names = ["NN", "nn"] }', "metric": '"tag_accuracy"'},
-            "tag_accuracy does not tell 'NN' from 'nn'",
+            "tag_accuracy does not distinguish 'NN' from 'nn'",
         ),
         (
             {"question": '"Is it?"', "variants": '[{ name = "b", question = "Is {c}?" }]'},
@@ -574,7 +574,11 @@ def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path)
         ("bleu", "no ", ""),
         ("em", "[1, 2]", ""),
         ("em", "['a', 'b']", ""),  # a text of JSON lines is that text
-        ("em", "Zu\u0308rich", "is decomposed Unicode .NFD., which em tells from the usual form: write NFC"),
+        (
+            "em",
+            "Zu\u0308rich",
+            "is decomposed Unicode .NFD., which em distinguishes from the usual form: write NFC",
+        ),
         ("nf1", "Zu\u0308rich", "write NFC"),
         ("nf1", "Z\u00fcrich", ""),
         ("nf1", "\u09a1\u09bc", ""),  # Bengali is written in both forms

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tasks.commands import ROOT
 
-LIMITS = {"prepare": 17, "predict": 23, "evaluate": 25}
+LIMITS = {"prepare": 16, "predict": 23, "evaluate": 25}
 STATED = r"(\d+) files for `evaluate`, (\d+) for `predict`, (\d+) for `prepare`, (\d+) from a batch to its"
 
 

@@ -77,9 +77,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
         repository, file = in_repository.groups()
         return ModelSource(repository, commit=_snapshot(repository, revision, ()).name, gguf=file)
     if not _REPOSITORY.fullmatch(target) or target.startswith("."):
-        raise DecabenchError(
-            f"hf: there is no folder {target!r}, and names on the hub have the form owner/name."
-        )
+        missing = f"there is no folder {target!r}" if target else "a model is missing"
+        raise DecabenchError(f"hf: {missing}. Give a model's folder, or its name on the hub as owner/name.")
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
     return ModelSource(target, commit=folder.name)

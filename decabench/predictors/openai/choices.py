@@ -235,7 +235,7 @@ def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
 def _read_part(part: object) -> tuple[str, str]:
     """Return the kind of a part of a message, and its text or its name.
 
-    text and output_text hold an answer, thinking and reasoning (or any with `thought`, as Gemini has it) do not.
+    text and output_text hold an answer, thinking and reasoning (or any with `thought`, as in Gemini's replies) do not.
     """
     if isinstance(part, str):
         return "text", part

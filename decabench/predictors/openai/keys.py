@@ -115,6 +115,6 @@ def _read_header(header: Header) -> Header:
     if not value or not all(" " <= char <= "~" for char in value):
         reason = "contains characters that a header cannot hold" if value else "is not set"
         raise DecabenchError(
-            f"--header {header.name} takes its value from {variable}, which {reason}: set it."
+            f"--header {header.name} reads the environment variable {variable}, which {reason}."
         )
     return Header(header.name, value)

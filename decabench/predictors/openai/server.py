@@ -115,7 +115,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         require_sampling(options)
     body = parse_json(options.body or "{}")
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
-        raise DecabenchError(f"--body must not give {', '.join(taken)}: use what is in parentheses.")
+        raise DecabenchError(f"--body must not give {', '.join(taken)}: use the options in parentheses.")
     return OpenAIBackend(url, options)
 
 
@@ -266,7 +266,7 @@ class OpenAIPredictor:
     """The log-likelihood of each label after the template's `Answer:` alone."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) as answers arrive. Closing it cancels what is in flight."""
+        """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
         source = iter(questions)
         done: SimpleQueue[Future[Outcome]] = SimpleQueue()
         pending: dict[Future[Outcome], str] = {}
