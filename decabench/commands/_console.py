@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Clock",
     "TableColumn",
+    "changed_since",
     "console",
     "describe_run",
     "echo",
@@ -71,6 +72,21 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
     click.secho(
         terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
     )
+
+
+def changed_since(
+    tasks: Iterable[str], split: str, home: Path | None, include: Sequence[Path]
+) -> Iterator[str]:
+    """Yield the tasks that are scored on data whose files changed after their preparation."""
+    from decabench.errors import DataError
+    from decabench.tasks import Store, home_folder, known_tasks
+
+    known, store = known_tasks(include), Store(home_folder(home))
+    for name in tasks:
+        try:
+            store.require_current(known[name], split)
+        except DataError as error:
+            yield f"{name}: scored on the data as it was prepared. {error}"
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:

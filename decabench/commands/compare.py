@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, folded, is_set, print_table, write_json
+from decabench.commands._console import (
+    TableColumn,
+    changed_since,
+    echo,
+    folded,
+    is_set,
+    print_table,
+    write_json,
+)
 from decabench.commands._options import (
     SCORED_SPLITS,
     chosen_tasks,
@@ -112,11 +120,15 @@ def compare(
             raise click.UsageError("--html and --fail-on-regression are for two submissions, A and B.")
         lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
         write_json(lineup.to_json()) if is_set("json") else _print_lineup(lineup)
+        for sentence in changed_since(lineup.examples, split, home, include):
+            echo(sentence, err=True)
         return
     a, b = submissions
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
     broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points, alpha))]
     write_json(found.to_json()) if is_set("json") else _print(found)
+    for sentence in changed_since(found.tasks, split, home, include):
+        echo(sentence, err=True)
     if html:
         from decabench.leaderboard import write_comparison_page
 

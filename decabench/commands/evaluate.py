@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
+from decabench.commands._console import (
+    TableColumn,
+    changed_since,
+    echo,
+    folded,
+    is_set,
+    print_json,
+    print_table,
+)
 from decabench.commands._options import (
     SCORED_SPLITS,
     chosen_tasks,
@@ -139,7 +147,7 @@ def evaluate(
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    forms = [*_other_forms(options, scored), *_changed_since(options, scored)]
+    forms = [*_other_forms(options, scored), *changed_since(scored, split, home, include)]
     absent = list(_not_left_out(options, scored))
     if is_set("json"):
         from decabench.commands._documents import EvaluationDocument
@@ -212,19 +220,6 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing was left out of it: {shown_ids(others)}"
-
-
-def _changed_since(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield custom tasks that were scored on data whose files changed after their preparation."""
-    from decabench.errors import DataError
-    from decabench.tasks import Store, home_folder, known_tasks
-
-    known, store = known_tasks(options.include), Store(home_folder(options.home))
-    for name in scored:
-        try:
-            store.require_current(known[name], options.split)
-        except DataError as error:
-            yield f"{name}: scored on the data as it was prepared. {error}"
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:

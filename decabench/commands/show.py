@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
+from decabench.commands._console import (
+    changed_since,
+    console,
+    echo,
+    format_score,
+    is_set,
+    print_json,
+    shortened,
+)
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
     SCORED_SPLITS,
@@ -150,6 +158,8 @@ def show(
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options, hidden)
     other = find_examples(against, name, options, hidden) if against else None
+    for sentence in changed_since([name], split, home, include):
+        echo(sentence, err=True)
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
         if ids:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo, is_set, print_json
+from decabench.commands._console import changed_since, echo, is_set, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -63,6 +63,9 @@ def verify(
             # A damaged results file is a fault of the submission; different data is not.
             code = max(code, 1 if isinstance(error, InvalidResultsError) else error.exit_code)
             continue
+        scored = [name for name, check in found.tasks.items() if check.status != "no answers"]
+        for sentence in changed_since(scored, found.split, home, include):
+            echo(sentence)
         for name, check in found.tasks.items():
             echo(f"{name}: {check.status}")
             for one in check.differences:

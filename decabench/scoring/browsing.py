@@ -79,7 +79,7 @@ def find_examples(
         _, scored = score_submission(submission, replace(options, tasks=[name]))
         if scored[name].sample is None:
             raise DataError(f"{name} cannot be shown: {scored[name].result.reason.rstrip('.')}.")
-        head, made = make_examples(opened, known[name], scored[name], replace(options, all_texts=True))
+        head, made = make_examples(known[name], scored[name], replace(options, all_texts=True))
         wordings: dict[int, list[ScoredExample]] = {0: []}
         for row in made:
             wordings.setdefault(row.variant, []).append(row)

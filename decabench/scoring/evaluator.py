@@ -10,10 +10,10 @@ results/<split>/earlier.json                an earlier summary with scores that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ from decabench.files import (
     require_within,
     storage_errors,
 )
-from decabench.metrics import Item, Metric
+from decabench.metrics import Metric
 from decabench.prompts import (
     AnswerForms,
     GivenAnswers,
@@ -69,12 +69,13 @@ from decabench.scoring.task_results import (
 )
 from decabench.submission import (
     RESULTS,
+    AlignedAnswers,
     AnswerKind,
     PredictionFile,
     Submission,
     find_predictions,
     open_submission,
-    read_answers,
+    read_lines,
     read_prompts,
     remove_results,
     results_folders,
@@ -189,7 +190,7 @@ def _examples_of(
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
     with open_submission(submission) as opened:
         task = known_to(opened, options)[name]
-        head, rows = make_examples(opened, task, scored[name], replace(options, all_texts=True))
+        head, rows = make_examples(task, scored[name], replace(options, all_texts=True))
         return head, list(rows)
 
 
@@ -270,28 +271,24 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
         return None
     if job.record.checked and not job.store.is_unaltered(job.task.name, job.file.split):
         return None
-    read = partial(_read_answers, submission, options, job)
-    references = Deferred(partial(_read_answered, job, found.result, read))
-    predictions = Deferred(lambda: [answers[id_] for answers in (read(),) for id_ in ids_of(references)])
-    return replace(found, references=references, predictions=predictions)
+    read = cache(partial(_read_answers, submission, job, tuple(found.variant_rows)))
+    return replace(
+        found,
+        references=Deferred(lambda: select(job.references, read()[0].places)),
+        predictions=Deferred(lambda: read()[0].texts(options.answers)),
+        aligned=read,
+    )
 
 
-def _read_answers(submission: str | Path, options: ScoringOptions, job: Job) -> dict[str, str]:
-    """Read the answers of a result. Raises SubmissionError if they are no longer those that were scored."""
-    task, split = job.task.name, job.file.split
+def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> Mapping[int, AlignedAnswers]:
+    """Read the answers of a result again. Raises SubmissionError if they are no longer those that were scored."""
+    task, ids = (job.task.name, job.file.split), job.references.ids
     with open_submission(submission) as opened:
-        answers = read_answers(opened.files[task, split], options.answers)
         job.require_same(opened)
-        return answers
-
-
-def _read_answered(job: Job, result: TaskResult, read: Callable[[], Collection[str]]) -> Sequence[Item]:
-    """Read the references that were answered: in a limited run, only some."""
-    references = job.store.references(job.task.name, job.file.split)
-    if result.status != "partial":
-        return references
-    answered = read()
-    return select(references, [at for at, id_ in enumerate(references.ids) if id_ in answered])
+        files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}
+        found = {number: AlignedAnswers.read(read_lines(file.path), ids) for number, file in files.items()}
+        job.require_same(opened)  # nothing was written to them meanwhile
+        return found
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
@@ -507,7 +504,7 @@ def write_results(
         with collector_paused():
             for name, found in scored.items():
                 if found.sample is not None and not found.hidden:
-                    save_examples(folder, *make_examples(opened, known[name], found, options))
+                    save_examples(folder, *make_examples(known[name], found, options))
                 else:
                     remove_file(examples_path(folder, name))
     return WrittenResults(write_results_file(folder, results), earlier)
@@ -691,8 +688,8 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
 def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
     """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    The source is a file, or its bytes. Levels are outermost first; files of earlier versions have one,
-    `group`. Raises DataError if the file is damaged, empty or has other columns.
+    The source is a file, or its bytes. Levels are outermost first. Raises DataError if the file is damaged, empty or
+    has other columns.
     """
     import numpy as np
     import pyarrow as pa
@@ -700,7 +697,7 @@ def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Arra
     try:
         file = open_statistics(source)
         levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
-        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
+        levels = [name for name in levels if name in file.schema_arrow.names]
         table = file.read([*levels, *columns], use_threads=False)
         units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
         rows = np.stack(

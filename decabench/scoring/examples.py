@@ -8,7 +8,7 @@ No score rests on it: it shows what a model got right and wrong, and is read by 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, install_hint
-from decabench.files import atomic_file, file_digest
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
+from decabench.files import atomic_file
 from decabench.metrics import Item, Metric, Reference
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.submission import (
@@ -28,9 +28,7 @@ from decabench.submission import (
     AnswerLine,
     BrokenFileError,
     Limits,
-    Submission,
     numbered_lines,
-    read_lines,
 )
 from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
 from decabench.text import excerpt
@@ -215,7 +213,7 @@ class ScoredAnswers(Protocol):
     @property
     def variant_rows(self) -> Mapping[int, Any]: ...
     @property
-    def aligned(self) -> Mapping[int, AlignedAnswers]: ...
+    def aligned(self) -> Callable[[], Mapping[int, AlignedAnswers]]: ...
 
 
 class Options(Protocol):
@@ -236,7 +234,7 @@ _EXACT = 0.005
 
 
 def make_examples(
-    opened: Submission, task: Task, found: ScoredAnswers, options: Options
+    task: Task, found: ScoredAnswers, options: Options
 ) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Return the scored examples of a task: the head of their file, and the rows of every wording."""
     assert found.sample is not None  # tasks that failed have no examples
@@ -257,14 +255,7 @@ def make_examples(
         answers=options.answers,
         left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
     )
-    return head, _make_rows(opened, task, found, options, head)
-
-
-def changed_error(task: str) -> SubmissionError:
-    """Return the error for answers that are no longer those that were scored."""
-    return SubmissionError(
-        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
-    )
+    return head, _make_rows(task, found, options, head)
 
 
 def _left_out(task: Task) -> tuple[str, ...]:
@@ -277,22 +268,15 @@ def _left_out(task: Task) -> tuple[str, ...]:
 
 
 def _make_rows(
-    opened: Submission, task: Task, found: ScoredAnswers, options: Options, head: ExamplesHead
+    task: Task, found: ScoredAnswers, options: Options, head: ExamplesHead
 ) -> Iterator[ScoredExample]:
     questions = label_questions(task, Store(home_folder(options.home)), options.split)
-    wordings = {0: (opened.files[task.name, options.split], found.rows)}
-    for number, rows in found.variant_rows.items():
-        wordings[number] = opened.variants[number][task.name, options.split], rows
     metric, best, is_label = found.sample.metric, head.best, isinstance(task.output, Label)
     shows_answers, shows_raw, shows_references = (
         name not in head.left_out for name in ("prediction", "raw", "references")
     )
-    for number, (file, rows) in wordings.items():
-        aligned = found.aligned.get(number)
-        if aligned is None:  # the statistics are known from before
-            aligned = AlignedAnswers.read(read_lines(file.path), [item.id for item in found.references])
-            if file_digest(file.path) != found.files.get(file.name):
-                raise changed_error(task.name)
+    for number, rows in ((0, found.rows), *found.variant_rows.items()):
+        aligned = found.aligned()[number]
         forms = LabelForms(takes_for(metric))
         numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
         texts = aligned.texts(options.answers)

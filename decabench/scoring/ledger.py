@@ -138,8 +138,8 @@ class ScoredTask:
     """Ids in `ScoringOptions.without` that no example of the prepared split has."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example under other wordings, by their number."""
-    aligned: Mapping[int, AlignedAnswers] = field(default_factory=dict)
-    """The answers as they were read, for each wording."""
+    aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
+    """Returns the answers as they were read, for each wording."""
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False

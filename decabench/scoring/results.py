@@ -647,11 +647,6 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if task.variants and name in TASKS and task.metric in METRICS:  # earlier versions had no retired wordings
-        headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
-        summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
-        stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
-        task = replace(task, variants=replace(summed, **stated))
     return task
 
 
@@ -677,8 +672,9 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield f"its interval is {list(task.interval)}"
     if not all(map(math.isfinite, task.scores.values())):
         yield "one of its scores is not finite"
-    if min(task.n, task.empty, task.faults, *task.answers.values()) < 0:
-        yield "one of its counts is negative"
+    counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
+    if not all(0 <= count < 1e12 for count in counts):
+        yield "one of its counts is negative, or larger than any data"
     if task.ceiling is not None and not 0 <= task.ceiling <= 100:
         yield f"its ceiling is {task.ceiling}, not a number from 0 to 100"
     if rest := task.without:

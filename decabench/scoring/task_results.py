@@ -21,7 +21,7 @@ from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, co
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.calibration import calibrate
-from decabench.scoring.examples import changed_error, label_questions
+from decabench.scoring.examples import label_questions
 from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
 from decabench.scoring.results import (
     DataUsed,
@@ -127,7 +127,7 @@ class Job:
             traces = _traces(files.values())
             digests = _digests(files)
         except FileNotFoundError:
-            raise changed_error(task.name) from None
+            raise _changed_error(task.name) from None
         without = options.without.get(task.name, ())
         record = store.record(task.name, file.split)
         scored = Scored(task, record, file.split, digests, marks, options.answers, without)
@@ -140,7 +140,7 @@ class Job:
         except FileNotFoundError:
             found = {}
         if found != self.scored.files:
-            raise changed_error(self.task.name)
+            raise _changed_error(self.task.name)
 
     @property
     def record(self) -> SplitRecord:
@@ -205,6 +205,12 @@ class Job:
         return tuple(id_ for id_ in dict.fromkeys(self.without) if id_ not in known)
 
 
+def _changed_error(task: str) -> SubmissionError:
+    return SubmissionError(
+        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
+    )
+
+
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the sha256 of each file by its path in the submission. Raises FileNotFoundError.
 
@@ -244,7 +250,7 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     except FileNotFoundError:
         changed = True
     if changed:
-        raise changed_error(name)
+        raise _changed_error(name)
     if job.store.record(name, job.file.split) != job.record:
         raise DataError(f"The data of {name} was prepared again while it was being scored: evaluate again.")
     if len(job.scored.files) == len(files):
@@ -310,7 +316,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         sample,
         found.rows,
         variant_rows=variant_rows,
-        aligned=all_aligned,
+        aligned=lambda: all_aligned,
         units=units,
         hidden=job.hidden,
     )

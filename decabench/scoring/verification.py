@@ -74,6 +74,8 @@ class VerifiedResults:
 
     path: Path
     """The results file."""
+    split: str
+    """The split that it is of."""
     tasks: Mapping[str, TaskCheck]
     """Every task that the file has a result for."""
     lacking: tuple[str, ...] = ()
@@ -170,7 +172,9 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         answered = [task for task, split in opened.files if split == options.split and task in known]
     present = [name for name in stated["tasks"] if name in answered]
     if not present:
-        return VerifiedResults(path, dict.fromkeys(stated["tasks"], TaskCheck("no answers")), tuple(answered))
+        return VerifiedResults(
+            path, options.split, dict.fromkeys(stated["tasks"], TaskCheck("no answers")), tuple(answered)
+        )
     results, scored = score_submission(submission, replace(options, tasks=present))
     again = json.loads(results.to_json())
     if len(present) < len(stated["tasks"]):  # totals are of other tasks
@@ -189,7 +193,9 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         for each in (stated, again)
     )
     lacking = tuple(name for name in answered if name not in stated["tasks"])
-    return VerifiedResults(path, tasks, lacking, tuple(_differences(next(described), next(described))))
+    return VerifiedResults(
+        path, options.split, tasks, lacking, tuple(_differences(next(described), next(described)))
+    )
 
 
 def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> dict[str, Any]:

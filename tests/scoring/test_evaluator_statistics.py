@@ -76,14 +76,3 @@ def test_units_are_numbered_outermost_first(tmp_path):
     numbers, rows = read_rows(path, ["n"])
     assert numbers.tolist() == [[0, 0], [0, 1], [1, 2], [0, 0]]
     assert rows.tolist() == [[1.0]] * 4
-
-
-def test_a_file_with_groups_has_one_level(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(
-        pa.table({"group": pa.array([0, 0, 1], pa.int32()), "n": [1.0, 1, 1]}), tmp_path / "a.parquet"
-    )
-    numbers, _ = read_rows(tmp_path / "a.parquet", ["n"])
-    assert numbers.tolist() == [[0], [0], [1]]

@@ -92,6 +92,7 @@ def test_what_was_written_is_read(results: Results) -> None:
         (changed(SEVEN, "tasks", "sst", "interval", value=[9.0, 1.0]), "sst: its interval is [9.0, 1.0]"),
         (changed(SEVEN, "tasks", "sst", "interval", value=[9.0, 101.0]), "sst: its interval is [9.0, 101.0]"),
         (changed(SEVEN, "tasks", "sst", "n", value=-1), "sst: one of its counts is negative"),
+        (changed(SEVEN, "tasks", "sst", "n", value=10**30), "sst: one of its counts is negative, or larger"),
         (changed(SEVEN, "tasks", "sst", "n", value="9"), "sst: Expected `int`, got `str`"),
         (
             changed(SEVEN, "tasks", "sst", "answers", value={"refused": -1}),
