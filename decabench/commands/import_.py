@@ -32,7 +32,9 @@ _ONLY = {
 @click.option("--task", required=True, metavar="NAME", help="The task that the answers are for.")
 @split_option("validation", "The split that the answers are for.")
 @output_option("Folder of the submission; imports of several tasks may share one.")
-@click.option("--name", default="", metavar="TEXT", help="Name of the submission; needed for a new one.")
+@click.option(
+    "--name", default="", metavar="TEXT", help="Name of the submission.  [default: that of the folder]"
+)
 @click.option(
     "--note", default="", metavar="TEXT", help="Where the answers come from; the submission keeps it."
 )
@@ -142,7 +144,7 @@ def import_(
         places, in_order, extract, _read_labels(labels), ignore_unknown, partial, force, note, reasoning_tags
     )
     try:
-        done = import_answers(file, task, output, name, split, format, settings, home, include)
+        done = import_answers(file, task, output, _name(name, output), split, format, settings, home, include)
     except RefusedImportError as error:
         if report is not None:
             _write_report(report, error)
@@ -173,6 +175,11 @@ def import_(
     elif not is_set("quiet"):
         echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
     context.exit(done.check.exit_code)
+
+
+def _name(given: str, output: Path) -> str:
+    """Return the name of a new submission; an earlier import keeps its own unless another is given."""
+    return given or ("" if (output / "submission.toml").exists() else output.resolve().name)
 
 
 def _read_labels(labels: tuple[str, ...]) -> dict[str, str]:

@@ -52,8 +52,17 @@ def _make_metric() -> Any:
         if not scores:
             return {}
         exported = ExportedTask.read(scores[0].score.metadata["file"])
-        refused = {str(each.sample_id) for each in scores if each.score.metadata.get("refused")}
-        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores], refused)
+        epochs: dict[int, list[Any]] = {}
+        for each in scores:
+            epochs.setdefault(each.score.metadata.get("epoch", 1), []).append(each)
+        found = [
+            exported.scores(
+                [(str(each.sample_id), each.score.answer or "") for each in epoch],
+                {str(each.sample_id) for each in epoch if each.score.metadata.get("refused")},
+            )
+            for epoch in epochs.values()
+        ]
+        return {name: sum(each[name] for each in found) / len(found) for name in found[0]}
 
     return compute
 
@@ -66,11 +75,13 @@ def _make_scorer(path: str) -> Any:
         answer = exported.answer(str(state.sample_id), state.output.completion, finish)
         is_refused = finish == "refused"
         value = exported.example_score(str(state.sample_id), answer, is_refused)
-        return Score(value=value, answer=answer, metadata={"file": path, "refused": is_refused})
+        return Score(
+            value=value, answer=answer, metadata={"file": path, "refused": is_refused, "epoch": state.epoch}
+        )
 
     return score
 
 
 decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
-"""Sees the answers of every epoch, so that answers from several epochs are rejected."""
+"""Scores the answers of each epoch together, and returns the mean of the epochs."""
 decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

@@ -364,6 +364,9 @@ def check_ranges(options: Any) -> None:
 MODEL = "Model"
 SERVER = "Servers and programs"
 
+REASONING_TOKENS = 4_096
+"""Tokens for reasoning, besides those of an answer, if an effort is given."""
+
 OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
 """The parameters that `--omit` can leave out: all except the prompt and the model."""
 
@@ -434,6 +437,14 @@ class ModelOptions:
         section=MODEL,
         flag="--chat/--no-chat",
         unset="if it has one",
+    )
+    reasoning_effort: str | None = option(
+        None,
+        "How much the model reasons before it answers (openai:, and chat templates of hf:); unless it is none, "
+        f"{REASONING_TOKENS:,} more tokens may be generated.",
+        section=MODEL,
+        choices=("none", "minimal", "low", "medium", "high", "xhigh"),
+        unset="the model's",
     )
     dtype: str | None = option(
         None,
@@ -545,6 +556,11 @@ class ModelOptions:
     retries: int | None = option(
         None, "Number of times to retry a failed request.", section=SERVER, metavar="N", at_least=0, unset="5"
     )
+
+    def new_tokens(self, usual: int) -> int:
+        """Return the maximum length of an answer in tokens, given that of the template."""
+        reasons = self.reasoning_effort not in (None, "none")
+        return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -70,7 +70,7 @@ def _estimate_task(
     prompt_tokens = completion_tokens = None
     if prompting is not None:
         prompt_tokens = round(tokens / counted * todo) if counted else 0
-        completion_tokens = todo * (plan.run.options.max_new_tokens or prompting.max_new_tokens)
+        completion_tokens = todo * plan.run.options.new_tokens(prompting.max_new_tokens)
     return Estimate(
         task=task.name,
         examples=examples,

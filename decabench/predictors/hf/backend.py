@@ -210,6 +210,7 @@ USED = (
     "device",
     "device_map",
     "batch_size",
+    "reasoning_effort",
     "max_new_tokens",
     "max_prompt_tokens",
     "temperature",
@@ -308,6 +309,7 @@ class HfBackend:
             "weights": facts.digest,
             "gguf": self.source.gguf,
             "chat_template": facts.chat_template,
+            "reasoning_effort": options.reasoning_effort,
             "max_new_tokens": options.max_new_tokens,
             "max_prompt_tokens": options.max_prompt_tokens,
             "batch_size": None if self._watchful else options.batch_size or "auto",
@@ -345,8 +347,8 @@ class HfBackend:
         """Return a function that counts the tokens of a prompt; load only the tokenizer."""
         with quiet_transformers():
             tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
-        chat = self.facts.chat_template is not None
-        return lambda prompting, question: Prompter(tokenizer, prompting, chat).count(question)
+        chat, effort = self.facts.chat_template is not None, self.options.reasoning_effort
+        return lambda prompting, question: Prompter(tokenizer, prompting, chat, None, effort).count(question)
 
     @property
     def label(self) -> str:
@@ -383,7 +385,7 @@ class HfBackend:
         chat = facts.chat_template is not None
         decoding = Decoding(
             task=setting.task.name,
-            max_new_tokens=options.max_new_tokens or prompting.max_new_tokens,
+            max_new_tokens=options.new_tokens(prompting.max_new_tokens),
             stop=() if chat else prompting.stop,
             temperature=options.temperature,
             top_p=options.top_p,
@@ -391,7 +393,7 @@ class HfBackend:
         )
         taken = 0 if loaded.is_encoder_decoder else decoding.max_new_tokens
         budget = room(facts.positions, facts.advised, options.max_prompt_tokens, taken)
-        prompter = Prompter(loaded.tokenizer, prompting, chat, budget)
+        prompter = Prompter(loaded.tokenizer, prompting, chat, budget, options.reasoning_effort)
         if prompting.protocol == "choices":
             return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
         return HfPredictor(prompter, Generator(loaded, decoding, self._watchful), size)

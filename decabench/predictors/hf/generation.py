@@ -111,6 +111,8 @@ class Prompter:
     """Whether to use the tokenizer's chat template; otherwise prompts are plain text."""
     budget: int | None = None
     """The longest prompt in tokens; None for no limit."""
+    effort: str | None = None
+    """How much the model is to reason, for chat templates that ask; None for their default."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
         """Make one prompt for each question, or a Failure if it would not fit even without its context."""
@@ -154,7 +156,10 @@ class Prompter:
     def _text(self, question: Question, context: str | None) -> str:
         if not self.chat:
             return self.prompting.text(question, context)
-        return _render_chat(self.tokenizer, self.prompting.messages(question, context))
+        switches = {}
+        if self.effort is not None:  # templates ignore names that they don't know
+            switches = {"reasoning_effort": self.effort, "enable_thinking": self.effort != "none"}
+        return _render_chat(self.tokenizer, self.prompting.messages(question, context), switches)
 
 
 def room(positions: int | None, advised: int | None, asked: int | None, answer: int) -> int | None:
@@ -168,31 +173,32 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
     return min(limits if asked is None else [*limits, asked], default=None)
 
 
-def _render_chat(tokenizer: Any, messages: Sequence[Message]) -> str:
+def _render_chat(tokenizer: Any, messages: Sequence[Message], switches: Mapping[str, Any]) -> str:
     """Apply the chat template. If it refuses or drops the system text, put that into the user's first turn."""
     from jinja2 import TemplateError
 
     turns = [{"role": message.role, "content": message.content} for message in messages]
     if turns[0]["role"] != "system":
-        return _apply_template(tokenizer, turns)
+        return _apply_template(tokenizer, turns, switches)
     try:
-        text = _apply_template(tokenizer, turns)
+        text = _apply_template(tokenizer, turns, switches)
     except TemplateError:
         text = ""
     if turns[0]["content"].strip() in text and text:
         return text
     system, first, *others = turns
     return _apply_template(
-        tokenizer, [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others]
+        tokenizer, [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others], switches
     )
 
 
-def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]]) -> str:
+def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]], switches: Mapping[str, Any]) -> str:
     text: str = tokenizer.apply_chat_template(
         list(turns),
         chat_template=_stop_clock(tokenizer.get_chat_template()),
         tokenize=False,
         add_generation_prompt=True,
+        **switches,
     )
     return text
 

@@ -47,6 +47,7 @@ __all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"
 USED = (
     "model",
     "revision",
+    "reasoning_effort",
     "max_new_tokens",
     "max_prompt_tokens",
     "temperature",
@@ -196,6 +197,7 @@ class OpenAIBackend:
         given = {
             "revision": options.revision,
             "top_p": options.top_p,
+            "reasoning_effort": options.reasoning_effort,
             "max_new_tokens": options.max_new_tokens,
             "max_prompt_tokens": options.max_prompt_tokens,
             "omitted": sorted(set(options.omit)) or None,
@@ -403,6 +405,8 @@ class OpenAIPredictor:
         }
         if self.options.top_p is not None:
             body["top_p"] = self.options.top_p
+        if self.options.reasoning_effort is not None:
+            body["reasoning_effort"] = self.options.reasoning_effort
         if _asks_chat(self.options):
             messages = self.prompting.messages(question, context)
             body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
@@ -466,7 +470,7 @@ class OpenAIPredictor:
 
     @property
     def _max_new_tokens(self) -> int:
-        return self.options.max_new_tokens or self.prompting.max_new_tokens
+        return self.options.new_tokens(self.prompting.max_new_tokens)
 
     @staticmethod
     def _context(question: Question, kept: int | None) -> str:

@@ -116,3 +116,13 @@ def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
     assert said == [
         'The server answered with status 429: "slow down"; no request is sent for 37 s, as it asks.'
     ]
+
+
+def test_an_effort_is_sent_and_leaves_room_for_reasoning():
+    with serving(lambda seen: chat("yes")) as server:
+        for effort, most in (("high", 16 + 4_096), ("none", 16), (None, 16)):
+            made = backend(server.url, ModelOptions(model="m", reasoning_effort=effort))
+            outcomes(made, questions(1))
+            assert server.seen[-1].body.get("reasoning_effort") == effort
+            assert server.seen[-1].body["max_tokens"] == most
+            assert made.describe().get("reasoning_effort") == effort
