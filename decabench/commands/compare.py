@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from decabench.scoring import Compared, Comparison, Lineup
 
-__all__ = ["compare"]
+__all__ = ["compare", "print_lineup"]
 
 _MOST_OF_A_TEXT = 300
 """Characters of a context or answer to show."""
@@ -119,7 +119,7 @@ def compare(
         if html or allowed:
             raise click.UsageError("--html and --fail-on-regression are for two submissions, A and B.")
         lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
-        write_json(lineup.to_json()) if is_set("json") else _print_lineup(lineup)
+        write_json(lineup.to_json()) if is_set("json") else print_lineup(lineup)
         for sentence in changed_since(lineup.examples, split, home, include):
             echo(sentence, err=True)
         return
@@ -228,7 +228,8 @@ def _print_table(out: Console, found: Comparison) -> None:
     print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
 
 
-def _print_lineup(found: Lineup) -> None:
+def print_lineup(found: Lineup) -> None:
+    """Print a row for each model, and a row for each pair of them and task."""
     from decabench.commands._console import console, format_count
     from decabench.scoring import show_interval, show_p
 

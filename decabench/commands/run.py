@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +56,9 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     [predict]                             # any option of decabench predict
     shots = 3
 
+    Several models are tables: [[models]] with a predictor and a [models.predict] of their own. All pairs of them are
+    compared.
+
     Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
     run.toml. Without FILE, all settings come from --set. Exit codes are those of decabench predict and decabench
     evaluate.
@@ -67,13 +70,14 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
     from decabench.commands._progress import show_progress
     from decabench.commands.predict import write_record
-    from decabench.runs import forecast, read_experiment, run_experiment
+    from decabench.runs import forecast, read_experiments, run_experiment
 
     if file is None and not settings:
         raise click.UsageError("Give a file, or settings as --set KEY=VALUE.")
-    experiment = read_experiment(file, settings)
+    experiments = read_experiments(file, settings)
     if dry_run:
-        _print_forecast(experiment, forecast(experiment))
+        for experiment in experiments:
+            _print_forecast(experiment, forecast(experiment))
         return
     clock = start_clock()
 
@@ -83,14 +87,43 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
     progress = show_progress()
     try:
-        done = run_experiment(experiment, progress, progress.say, record)
+        outcomes = [run_experiment(each, progress, progress.say, record) for each in experiments]
+        experiment, done = experiments[-1], outcomes[-1]
         if experiment.board is not None:
             progress.say("Board")
         board = _write_board(experiment)
     finally:
         progress.close()
-    write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done, board)
-    context.exit(done.exit_code)
+    if len(experiments) > 1:
+        _print_lineup(experiments, outcomes)
+    else:
+        write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done, board)
+    context.exit(max(done.exit_code for done in outcomes))
+
+
+def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
+    """Print all models and the comparisons of all pairs, and whatever keeps the scores from being whole."""
+    from decabench.commands.compare import print_lineup
+    from decabench.scoring import compare_all
+
+    first = experiments[0]
+    lineup = compare_all(
+        [done.folder for done in outcomes],
+        first.split,
+        list(outcomes[0].results.tasks),
+        first.home,
+        first.jobs or 1,
+        first.include,
+        outcomes[0].results.suite,
+        first.compare.seed,
+    )
+    if is_set("json"):
+        write_json(lineup.to_json())
+        return
+    print_lineup(lineup)
+    for experiment, done in zip(experiments, outcomes, strict=True):
+        for sentence in _amiss(experiment, done):
+            echo(folded(f"{done.results.submission['name']}: {sentence}"))
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:

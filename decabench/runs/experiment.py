@@ -57,6 +57,7 @@ __all__ = [
     "find_setting",
     "forecast",
     "read_experiment",
+    "read_experiments",
     "run",
     "run_experiment",
 ]
@@ -276,6 +277,42 @@ def read_experiment(
         own[name] = Path(own[name]) if own.get(name) else None
     tables = {name: made(**given[name]) for name, made in _TABLES.items()}
     return Experiment(**own, **tables, predict=given["predict"], source=_storable(content, headers))
+
+
+def read_experiments(
+    source: str | Path | Mapping[str, Any] | None = None, settings: Mapping[str, Any] | Sequence[str] = ()
+) -> list[Experiment]:
+    """Read a file of one experiment, or of one for each table of `[[models]]`, which has what it has of its own.
+
+    `seeds` in such a table makes a run for each. A run's folder is the file's `output`, with a folder in it for the
+    name of the model. Raises DecabenchError.
+    """
+    content = (
+        read_toml(Path(source), DecabenchError) if isinstance(source, str | Path) else dict(source or {})
+    )
+    models = content.pop("models", None)
+    if models is None:
+        return [read_experiment(source, settings)]
+    if not isinstance(models, list) or not models or not all(isinstance(model, Mapping) for model in models):
+        raise DecabenchError("models must be a list of tables: write [[models]] above each.")
+    runs = [(model, seed) for model in models for seed in model.get("seeds", [None])]
+    found = []
+    for model, seed in runs:
+        one = {**content, **{key: value for key, value in model.items() if key not in ("predict", "seeds")}}
+        one["predict"] = {**content.get("predict", {}), **model.get("predict", {})}
+        if seed is not None:
+            one["predict"]["seed"] = seed
+        base = read_experiment(one, settings)
+        name = base.predict.get("name") or base.predict.get("model") or base.predictor
+        folder = re.sub(r"[^\w.-]+", "-", str(name)).strip("-.") + ("" if seed is None else f"-seed{seed}")
+        output = str(base.output) if "output" in model else str(base.output / folder)
+        found.append(replace(base, output=Path(output), source={**base.source, "output": output}))
+    folders = [experiment.output for experiment in found]
+    if repeated := sorted({str(folder) for folder in folders if folders.count(folder) > 1}):
+        raise DecabenchError(
+            f"Several models would write to {', '.join(repeated)}: give each a name in predict.name, or an output."
+        )
+    return found
 
 
 def _flat(content: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Any]]:

@@ -101,3 +101,24 @@ def test_a_limited_run_is_compared_on_its_examples(command, file):
     done = command("run", str(file), "--set", "predict.limit=5")
     assert done.exit_code == 0
     assert "majority against random" in done.stdout and "left out of totals and rankings" in done.stdout
+
+
+def test_several_models(command, home, tmp_path):
+    path = tmp_path / "models.toml"
+    path.write_text(
+        f"""output = "{tmp_path / "runs"}"\ntasks = ["sst"]\nhome = "{home}"\npredict = {{ sample = 20 }}
+        [[models]]\npredictor = "majority"
+        [[models]]\npredictor = "random"\nseeds = [1, 2]"""
+    )
+    done = command("run", path)
+    assert done.exit_code == 0, done.output
+    assert "2 models, validation" in done.stdout and "majority: Partial: sst" in done.stdout
+    assert sorted(each.name for each in (tmp_path / "runs").iterdir()) == [
+        "majority",
+        "random-seed1",
+        "random-seed2",
+    ]
+    assert len(json.loads(command("run", path, "--json").stdout)["rows"]) == 2
+    assert command("run", tmp_path / "runs" / "majority" / "run.toml").exit_code == 0  # a file of its own
+    path.write_text(path.read_text() + '\n[[models]]\npredictor = "majority"')
+    assert "Several models would write to" in command("run", path).stderr
