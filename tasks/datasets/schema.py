@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import github_raw, open_text
+from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import labelled_prompt, matched
 
@@ -16,6 +16,7 @@ __all__ = ["SCHEMA"]
 
 _FILE = "schema.txt"
 _COMMIT = "043ab56c592762517f7f14476d21cd6444d0de5c"
+_HUB = ("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
 _ALTERNATIVES = re.compile(r"\[([^\]/]*)/([^\]]*)\]")
 _EXAMPLES = 262
 _SLICES = {"train": slice(0, 80), "validation": slice(80, -100), "test": slice(-100, None)}
@@ -72,6 +73,18 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
         yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))
 
 
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    start = {"train": 0, "validation": 80, "test": 162}[split]
+    columns = ("sentence", "question", "options", "answer")
+    for index, row in enumerate(parquet_records(files, f"data/{split}-00000-of-00001.parquet", columns)):
+        options = row.texts("options")
+        if len(options) != 2:
+            raise row.fault(f"'options' must be two, not {len(options)}")
+        question = f"{row.text('question')} {options[0]} or {options[1]}?"
+        units = (f"schema.{(start + index) // 2}",)
+        yield Example(f"schema.{split}.{index}", question, row.text("sentence"), (row.text("answer"),), units)
+
+
 _TEXT = RemoteFile(
     _FILE,
     (github_raw("salesforce/decaNLP", _COMMIT, f"local_data/{_FILE}"),),
@@ -101,7 +114,14 @@ SCHEMA = Task(
     output=Label(),
     metric="em",
     counts={"train": 80, "validation": 82, "test": 100},
-    sources=(Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),),
+    sources=(
+        Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),
+        Source(
+            "hub parquet",
+            {split: (hub_file(*_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
+            _read_parquet,
+        ),
+    ),
     licence="BSD-3-Clause (repository), CC BY 4.0 (dataset card)",
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
     homepage="https://github.com/salesforce/decaNLP",

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, json_records, shuffled_within
+from decabench.tasks.readers import (
+    Record,
+    github_raw,
+    hub_file,
+    json_records,
+    parquet_records,
+    shuffled_within,
+)
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
@@ -17,25 +24,60 @@ __all__ = ["SQUAD", "SQUAD2"]
 _FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
 _FILES_2 = {"train": "train-v2.0.json", "validation": "dev-v2.0.json"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
+_HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
+_HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
 
 _UNANSWERABLE = "unanswerable"
 """The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer there,
 and the official scorer takes an empty prediction as none; the metric `squad2` takes both."""
 
 
+class _Paragraphs:
+    """Numbers the paragraphs of an article as they are read: another context under a title is another paragraph."""
+
+    def __init__(self) -> None:
+        self._title = self._context = ""
+        self._number = -1
+
+    def units(self, title: str, context: str) -> tuple[str, str]:
+        """Return the article and the paragraph: the title, and the title with a number."""
+        if title != self._title:
+            self._title, self._context, self._number = title, context, 0
+        elif context != self._context:
+            self._context, self._number = context, self._number + 1
+        return title, f"{title}.{self._number}"
+
+
+def _example(id: str, units: tuple[str, str], question: str, context: str, answers: list[str]) -> Example:
+    return Example(id, " ".join(question.split()), context, tuple(answers), units)
+
+
+def _answers(record: Record, answers: list[str], may_be_none: bool) -> list[str]:
+    if not answers and not may_be_none:
+        raise record.fault("it has no answer")
+    return answers or [_UNANSWERABLE]
+
+
 def _json_examples(path: Path, may_be_none: bool) -> Iterator[Example]:
+    paragraphs = _Paragraphs()
     for article in json_records(path, "data.item", "article"):
-        title, latest, number = article.text("title"), None, -1
+        title = article.text("title")
         for paragraph in article.records("paragraphs", "paragraph"):
             context = paragraph.text("context")
-            number += context != latest
-            latest = context
+            units = paragraphs.units(title, context)
             for qa in paragraph.records("qas", "question"):
-                answers = tuple(answer.text("text") for answer in qa.records("answers", "answer"))
-                if not answers and not may_be_none:
-                    raise qa.fault("it has no answer")
-                question, units = " ".join(qa.text("question").split()), (title, f"{title}.{number}")
-                yield Example(qa.text("id"), question, context, answers or (_UNANSWERABLE,), units)
+                found = [answer.text("text") for answer in qa.records("answers", "answer")]
+                answers = _answers(qa, found, may_be_none)
+                yield _example(qa.text("id"), units, qa.text("question"), context, answers)
+
+
+def _parquet_examples(files: Files, name: str, may_be_none: bool) -> Iterator[Example]:
+    paragraphs = _Paragraphs()
+    for row in parquet_records(files, name, ("id", "title", "context", "question", "answers")):
+        context = row.text("context")
+        units = paragraphs.units(row.text("title"), context)
+        answers = _answers(row, row.record("answers").texts("text"), may_be_none)
+        yield _example(row.text("id"), units, row.text("question"), context, answers)
 
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
@@ -43,9 +85,24 @@ def _read_json(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_json_2(files: Files, split: str) -> Iterator[Example]:
+    yield from _anonymous(split, _json_examples(files.path(_FILES_2[split]), may_be_none=True))
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    yield from _parquet_examples(files, _parquet("plain_text", split), may_be_none=False)
+
+
+def _read_parquet_2(files: Files, split: str) -> Iterator[Example]:
+    yield from _anonymous(split, _parquet_examples(files, _parquet("squad_v2", split), may_be_none=True))
+
+
+def _anonymous(split: str, examples: Iterator[Example]) -> Iterator[Example]:
     # Questions without an answer were added later: their ids begin with 5a, and they come last in their paragraph.
-    examples = _json_examples(files.path(_FILES_2[split]), may_be_none=True)
     yield from shuffled_within(1, f"squad2.{split}", examples)
+
+
+def _parquet(folder: str, split: str) -> str:
+    return f"{folder}/{split}-00000-of-00001.parquet"
 
 
 def _json(name: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
@@ -97,6 +154,11 @@ SQUAD = Task(
             },
             _read_json,
         ),
+        Source(
+            "hub parquet",
+            {split: (hub_file(*_HUB, _parquet("plain_text", split)),) for split in ("train", "validation")},
+            _read_parquet,
+        ),
     ),
     licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
@@ -137,6 +199,11 @@ SQUAD2 = Task(
                 ),
             },
             _read_json_2,
+        ),
+        Source(
+            "hub parquet",
+            {split: (hub_file(*_HUB_2, _parquet("squad_v2", split)),) for split in ("train", "validation")},
+            _read_parquet_2,
         ),
     ),
     licence="CC BY-SA 4.0",

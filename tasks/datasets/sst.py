@@ -9,16 +9,18 @@ from functools import partial
 from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import csv_records, github_raw, listed_files
+from decabench.tasks.readers import csv_records, github_raw, line_records, listed_files
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import fixed
 
 __all__ = ["SST", "SST_FINE"]
 
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+_SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0"
 
 _FINE_QUESTION = "Is this review very negative, negative, neutral, positive, or very positive?"
 _FINE_LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
+_SETFIT_FINE = "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a30da231967c1a249ba59361279a3"
 
 
 def _read_csv(
@@ -31,6 +33,14 @@ def _read_csv(
         yield Example(id, question, row.text("sentence"), (label,), (id,))
 
 
+def _read_jsonl(
+    task: str, question: str, labels: tuple[str, ...], files: Files, split: str
+) -> Iterator[Example]:
+    for index, row in enumerate(line_records(files.path(f"{_UPSTREAM[split]}.jsonl"))):
+        id, label = f"{task}.{split}.{index}", labels[row.integer("label", 0, len(labels) - 1)]
+        yield Example(id, question, row.text("text"), (label,), (id,))
+
+
 _CSV_FILES = listed_files(
     github_raw(
         "openai/generating-reviews-discovering-sentiment", "0032e4b87903713ad4242599f5dda2eb7b8c40fd", "data"
@@ -41,6 +51,14 @@ _CSV_FILES = listed_files(
     test       519cea7ed4d22fe7ec4eccbb3d5ba6d88902a3b15ce129f476aa8364463a9fc7 190_431 test_binary_sent.csv
     """,
 )
+_JSONL_FILES = listed_files(
+    _SETFIT,
+    """
+    train      7a4b1cfdd65be1dc48339404db86528bb2427e1d8772860ef838b76b8c38c4a8 - train.jsonl
+    validation 573c3ed18d96aa0a79a6e5980a544b80543317a319f18bd4f1660c16b2f6b939 - dev.jsonl
+    test       - - test.jsonl
+    """,
+)
 _FINE_CSV_FILES = listed_files(
     github_raw("salesforce/decaNLP", "043ab56c592762517f7f14476d21cd6444d0de5c", "local_data"),
     """
@@ -49,6 +67,15 @@ _FINE_CSV_FILES = listed_files(
     test       ee4369a454ca558083316472c40bcbad3f641432ee5dadcdd3dabfa110856f98 229_816 test_fine_sent.csv
     """,
 )
+_FINE_JSONL_FILES = listed_files(
+    _SETFIT_FINE,
+    """
+    train      46bde4fb5abc93ffbadfa9a9f67de17c08a2f535cfb5756c59188d070434f433 1_323_698 train.jsonl
+    validation 4369df4d4229e736fa734af49b342c7d6002c4d8514d9c206a5aa26edc620b79 171_422   dev.jsonl
+    test       1384216112a34f3d70b6fa210762f3399bb080410c0456ac6e54a5cb413f04b2 342_783   test.jsonl
+    """,
+)
+
 _ORDER, _HAPPY, _SENTIMENT, _ANGRY = SENTIMENT_VARIANTS
 _VARIANTS = (
     _ORDER,
@@ -77,7 +104,10 @@ SST = Task(
     output=SENTIMENT,
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
-    sources=(Source("upstream csv", _CSV_FILES, partial(_read_csv, "sst", QUESTION, SENTIMENT.names)),),
+    sources=(
+        Source("upstream csv", _CSV_FILES, partial(_read_csv, "sst", QUESTION, SENTIMENT.names)),
+        Source("hub jsonl", _JSONL_FILES, partial(_read_jsonl, "sst", QUESTION, SENTIMENT.names)),
+    ),
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
@@ -98,6 +128,9 @@ SST_FINE = replace(
     counts={"train": 8_544, "validation": 1_101, "test": 2_210},
     sources=(
         Source("decaNLP csv", _FINE_CSV_FILES, partial(_read_csv, "sst.fine", _FINE_QUESTION, _FINE_LABELS)),
+        Source(
+            "hub jsonl", _FINE_JSONL_FILES, partial(_read_jsonl, "sst.fine", _FINE_QUESTION, _FINE_LABELS)
+        ),
     ),
     variants=(
         fixed(

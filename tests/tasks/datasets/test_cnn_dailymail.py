@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
-from tests.tasks.fixtures import FolderFiles, read_form, write_parquet
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
 QUESTION = "What is the summary?"
 
@@ -85,3 +86,33 @@ def test_parts_are_read_in_order(files: FolderFiles) -> None:
     assert [example.id for example in parts] == [f"id{number}" for number in range(6)]
     assert parts == read_form(CNN_DAILYMAIL, "parquet, one file a split", "train", files)
     assert parts[5].answers == ("Highlight 5. More.",)
+
+
+def write_stories(files: FolderFiles, stories: Mapping[str, Mapping[str, str]]) -> None:
+    """The archives of both papers in alphabetical order of digests, the lists in the order given."""
+    for paper, texts in stories.items():
+        write_lines(files.folder / f"{paper}_wayback_validation_urls.txt", texts)
+        named = {hashlib.sha1(url.encode()).hexdigest(): text for url, text in texts.items()}
+        members = {f"{paper}/stories/{name}.story": named[name].encode() for name in sorted(named)}
+        (files.folder / f"{paper}_stories.tgz").write_bytes(tar_bytes(members))
+
+
+def test_stories_are_like_parquet(files: FolderFiles) -> None:
+    urls = [f"http://web.archive.org/{number}" for number in range(4)]
+    text = "(CNN) -- It rains {n}.\n\nNobody \ufb01nds it odd\n\n@highlight\n\nRain {n}\n\n@highlight\n\nNobody !\n"
+    stories = {url: text.format(n=number) for number, url in enumerate(urls)}
+    write_stories(
+        files, {"cnn": dict(list(stories.items())[:3]), "dailymail": dict(list(stories.items())[3:])}
+    )
+    rows = [
+        (
+            f"(CNN) -- It rains {n}. Nobody finds it odd.",
+            f"Rain {n}\nNobody !",
+            hashlib.sha1(url.encode()).hexdigest(),
+        )
+        for n, url in enumerate(urls)
+    ]
+    write_part(files, "validation", 0, 1, rows)
+    examples = read_form(CNN_DAILYMAIL, "upstream stories", "validation", files)
+    assert examples == read_form(CNN_DAILYMAIL, "hub parquet", "validation", files)
+    assert examples[0].answers == ("Rain 0. Nobody !",)

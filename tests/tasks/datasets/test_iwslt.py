@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import html
+
 import pytest
 
 from decabench.errors import DataError
+from decabench.tasks.datasets import iwslt
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
 from decabench.tasks.example import Example
 from decabench.tasks.sources.published import LocalFiles
-from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines
+from tests.tasks.conftest import Prepared
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
 QUESTION = "Translate from English to German"
+HUB = "iwslt2017-en-de/test/0000.parquet"
 HEAD = [
     "<url>http://ted.com/{talk}</url>",
     "<keywords>talks, art</keywords>",
@@ -91,6 +97,13 @@ def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german:
             read(files, form(english), form(german))
 
 
+def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None:
+    write_lines(files.folder / "train.tags.de-en.en", ["One"])
+    files.path("train.tags.de-en.de").write_bytes("Müller\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"train\.tags\.de-en\.\w\w, line 1, is not UTF-8"):
+        read_form(IWSLT_EN_DE, "de-en files", "train", files)
+
+
 def test_cut_xml_is_one_sentence(files: FolderFiles) -> None:
     with pytest.raises(DataError, match=r"IWSLT16\.TED\.tst2013\.de-en\.de\.xml is not valid XML"):
         read_xml(files, xml(["One", "Two"]), xml(["Eins", "Zwei"])[:-3])
@@ -113,6 +126,42 @@ def test_archives_are_like_files(files: FolderFiles) -> None:
         files.path(name).write_bytes(content)
         with LocalFiles({name: files.path(name)}, files.folder / "scratch", source.members) as local:
             assert list(source.read(local, "validation")) == plain
+
+
+def write_hub(files: FolderFiles, pairs: list[tuple[str, str]]) -> None:
+    rows = [{"translation": {"en": english, "de": german}} for english, german in pairs]
+    write_parquet(files.folder / HUB, rows)
+
+
+def pin(monkeypatch: pytest.MonkeyPatch, rows: tuple[int, int], *sides: list[str]) -> None:
+    digests = tuple(
+        hashlib.sha256("".join(f"{line}\n" for line in side).encode()).hexdigest() for side in sides
+    )
+    monkeypatch.setitem(iwslt._SLICES, "validation", rows)
+    monkeypatch.setitem(iwslt._DIGESTS, "validation", digests)
+    monkeypatch.setitem(iwslt._TALKS, "validation", ((7, 1), (8, len(sides[0]) - 1)))
+
+
+def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
+    pin(monkeypatch, (1, 3), ["Bob & I", "Go"], ["Bob & ich", "Geh"])
+    examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
+    assert examples == expected("validation", ("7", "Bob & I", "Bob & ich"), ("8", "Go", "Geh"))
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
+    """The same lines in the same talks, so that both have one fingerprint."""
+    archive = list(prepared.store.examples("iwslt.en.de", split))
+    before = [("no", "nein")] * iwslt._SLICES[split][0]
+    write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
+    assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
+
+
+def test_slices_have_the_published_lengths() -> None:
+    lengths = {split: stop - start for split, (start, stop) in iwslt._SLICES.items()}
+    assert lengths == {split: IWSLT_EN_DE.counts[split] for split in ("validation", "test")}
 
 
 def test_the_other_direction(files: FolderFiles) -> None:
@@ -146,7 +195,6 @@ def test_other_pairs(
 ) -> None:
     """From the archive of the pair, English first in its name, or from the archive of all pairs."""
     _, source, target = name.split(".")
-    first, second = archive.split("-")
     for language in (source, target):
         write_lines(files.folder / f"train.tags.{archive}.{language}", tags([f"train {language}"]))
         for year in sets:
@@ -163,4 +211,4 @@ def test_other_pairs(
     read = next(each for each in task.sources if each.name == form)
     assert all(name.endswith((".xml", f".{source}", f".{target}")) for name in read.members)
     assert len(read.members) == 6
-    assert task.shared_folder == f"iwslt.{first}.{second}"
+    assert task.shared_folder == f"iwslt.{archive.replace('-', '.')}"

@@ -1,15 +1,17 @@
-"""SQuAD: squeezed questions, paragraphs as groups."""
+"""SQuAD: squeezed questions, paragraphs as groups, both forms alike."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from decabench.prompts import extract
 from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.example import Example
-from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines, write_parquet
 
 ARTICLES = [
     ("Oslo", [("Oslo is a city.", ["q1", "q2"]), ("It  lies by the sea. ", ["q3"])]),
@@ -17,7 +19,7 @@ ARTICLES = [
 ]
 
 
-def write_articles(files: FolderFiles) -> None:
+def write_both(files: FolderFiles) -> None:
     articles = [
         {
             "title": title,
@@ -29,6 +31,19 @@ def write_articles(files: FolderFiles) -> None:
     ]
     text = json.dumps({"data": articles, "version": "1.1"})
     write_lines(files.folder / "dev-v1.1.json", [text])
+    rows = [
+        {
+            "id": id,
+            "title": title,
+            "context": context,
+            "question": question(id)["question"],
+            "answers": {"text": ["one", "one", "two"], "answer_start": [0, 0, 4]},
+        }
+        for title, paragraphs in ARTICLES
+        for context, ids in paragraphs
+        for id in ids
+    ]
+    write_parquet(files.folder / "plain_text" / "validation-00000-of-00001.parquet", rows)
 
 
 def question(id: str) -> dict[str, object]:
@@ -36,9 +51,10 @@ def question(id: str) -> dict[str, object]:
     return {"id": id, "question": f"  Which\tword is  {id}? ", "answers": answers}
 
 
-def test_paragraphs(files: FolderFiles) -> None:
-    write_articles(files)
-    examples = read_form(SQUAD, "upstream json", "validation", files)
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_forms_are_alike(files: FolderFiles, form: str) -> None:
+    write_both(files)
+    examples = read_form(SQUAD, form, "validation", files)
     answers = ("one", "one", "two")
     assert examples == [
         Example("q1", "Which word is q1?", "Oslo is a city.", answers, ("Oslo", "Oslo.0")),
@@ -48,7 +64,8 @@ def test_paragraphs(files: FolderFiles) -> None:
     ]
 
 
-def test_questions_without_an_answer(files: FolderFiles) -> None:
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
     """`unanswerable` in place of no answer; a question with answers keeps all of them."""
     rows = [("q1", ["one", "One"]), ("q2", [])]
     qas = [
@@ -57,7 +74,20 @@ def test_questions_without_an_answer(files: FolderFiles) -> None:
     ]
     article = {"title": "A", "paragraphs": [{"context": "one", "qas": qas}]}
     write_lines(files.folder / "dev-v2.0.json", [json.dumps({"version": "v2.0", "data": [article]})])
-    assert read_form(SQUAD2, "upstream json", "validation", files) == [
+    write_parquet(
+        files.folder / "squad_v2" / "validation-00000-of-00001.parquet",
+        [
+            {
+                "id": id,
+                "title": "A",
+                "context": "one",
+                "question": "Who?",
+                "answers": {"text": texts, "answer_start": [0] * len(texts)},
+            }
+            for id, texts in rows
+        ],
+    )
+    assert read_form(SQUAD2, form, "validation", files) == [
         Example("squad2.validation.0", "Who?", "one", ("one", "One"), ("A", "A.0"), {"id": "q1"}),
         Example("squad2.validation.1", "Who?", "one", ("unanswerable",), ("A", "A.0"), {"id": "q2"}),
     ]
@@ -86,6 +116,13 @@ def test_neither_ids_nor_the_order_of_a_paragraph_tell_whether_there_is_an_answe
     assert [example.meta["id"].startswith("5a") for example in found] == none
     for place in range(4):
         assert 35 < sum(none[place::4]) < 65  # of 100, within 3 standard errors
+
+
+def test_half_of_the_sample_of_squad2_has_no_answer(sample: Callable[[Task, str], list[Example]]) -> None:
+    for split, rows in (("train", 64), ("validation", 32)):
+        examples = sample(SQUAD2, split)
+        assert len(examples) == rows
+        assert sum(example.answers == ("unanswerable",) for example in examples) == rows / 2
 
 
 @pytest.mark.parametrize(
