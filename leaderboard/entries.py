@@ -62,6 +62,8 @@ class Evidence:
     """Its statistics, condensed; None if there are none."""
     scores: Array | None = None
     """(examples,): the headline score of each example by itself; NaN if it has none."""
+    key: str = ""
+    """The name of the result's entry in the ledger; empty if it has none."""
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,23 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from decabench.errors import DecabenchError
+from decabench.files import file_digest
 from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.scores import Keeper
 from decabench.leaderboard.standings import Column
 from decabench.metrics import Metric
-from decabench.scoring import describe_parting, find_courses
+from decabench.scoring import Ledger, describe_parting, find_courses
 from decabench.submission import Limits, PredictionFile, find_predictions, read_answers
 from decabench.tasks import Example
 from decabench.untrusted import parse_json
@@ -71,24 +76,56 @@ def collect_excerpts(
     """
     found: dict[str, dict[str, Excerpts]] = {entry.path: {} for entry in entries}
     files = {entry.path: _prediction_files(entry.place) for entry in entries}
+    ledger, code = Ledger(keeper.store.home), file_digest(Path(__file__))
     for column in {column.name: column for column in columns}.values():
         for split in sorted({entry.split for entry in entries}):
             scored = [
                 entry for entry in entries if entry.split == split and entry.score(column.name) is not None
             ]
-            data = _read_data(column.name, split, keeper, policy) if scored else _Data()
+            read = cache(partial(_read_data, column.name, split, keeper))
+            why = _refuse(column.name, split, keeper, policy) if scored else ""
             for entry in scored:
                 file = files[entry.path].get((column.name, split))
-                found[entry.path][column.name] = _choose_excerpts(entry, column, file, data, keeper)
+                found[entry.path][column.name] = (
+                    Excerpts(why=why)
+                    if why
+                    else _find_excerpts(entry, column, file, read, keeper, ledger, code)
+                )
     return found
+
+
+def _find_excerpts(
+    entry: Entry,
+    column: Column,
+    file: PredictionFile | None,
+    read: Callable[[], _Data],
+    keeper: Keeper,
+    ledger: Ledger,
+    code: str,
+) -> Excerpts:
+    """Return the examples that an earlier build chose from the same answers, or choose them."""
+    evidence = entry.evidence[column.name]
+    if evidence.kind != "verified":
+        return Excerpts(why="The answers were not scored here.")
+    if file is None:
+        return Excerpts(why="The answers are not in a folder.")
+    content = [evidence.key, code, column.low, column.high, column.higher_is_better, column.digits]
+    key = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    if evidence.key and (known := ledger.read(key)) is not None:
+        with suppress(msgspec.MsgspecError):
+            return msgspec.msgpack.decode(known, type=Excerpts)
+    chosen = _choose_excerpts(entry, column, file, read(), keeper)
+    if evidence.key and not chosen.why:
+        ledger.write(key, msgspec.msgpack.encode(chosen))
+    return chosen
 
 
 @dataclass(frozen=True)
 class _Data:
-    """One split of one task, or why it cannot be shown."""
+    """One split of one task."""
 
     why: str = ""
-    """Why nothing can be shown."""
+    """Why it cannot be read."""
     examples: Sequence[Example] = ()
     """The examples in order, with what a page shows of them."""
     order: Sequence[int] = ()
@@ -97,17 +134,22 @@ class _Data:
     """The index of each id."""
 
 
-def _read_data(name: str, split: str, keeper: Keeper, policy: Policy) -> _Data:
+def _refuse(name: str, split: str, keeper: Keeper, policy: Policy) -> str:
+    """Say why nothing of a split can be shown; empty if it can."""
     if policy == "none":
-        return _Data("The site was built without examples.")
+        return "The site was built without examples."
     record = keeper.record(name, split)
     if record is None:
-        return _Data("The data of this task was not prepared when the site was built.")
+        return "The data of this task was not prepared when the site was built."
     if keeper.hides(name, split):
-        return _Data("The labels of this split are hidden, and examples would reveal them.")
+        return "The labels of this split are hidden, and examples would reveal them."
     task = keeper.tasks[name] if name in keeper.tasks else None
     if policy == "free" and record.origin != "sample" and (task is None or task.withhold_texts):
-        return _Data("The text of this dataset may not be redistributed.")
+        return "The text of this dataset may not be redistributed."
+    return ""
+
+
+def _read_data(name: str, split: str, keeper: Keeper) -> _Data:
     try:
         rows = keeper.store.read(name, split, ("id", "question", "context", "answers", "units"))
         examples = [
@@ -129,15 +171,11 @@ def _prediction_files(place: Path) -> Mapping[tuple[str, str], PredictionFile]:
 
 
 def _choose_excerpts(
-    entry: Entry, column: Column, file: PredictionFile | None, data: _Data, keeper: Keeper
+    entry: Entry, column: Column, file: PredictionFile, data: _Data, keeper: Keeper
 ) -> Excerpts:
     result, evidence = entry.tasks[column.name], entry.evidence[column.name]
     if data.why:
         return Excerpts(why=data.why)
-    if evidence.kind != "verified":
-        return Excerpts(why="The answers were not scored here.")
-    if file is None:
-        return Excerpts(why="The answers are not in a folder.")
     if evidence.scores is None or len(evidence.scores) != len(data.examples):
         return Excerpts(why="The data was prepared again while the site was built.")
     metric = keeper.metrics[result.metric]

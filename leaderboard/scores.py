@@ -364,7 +364,7 @@ def _verified(found: ScoredTask) -> Evidence:
     """Return the evidence of a task that was scored here, condensed: the rows of many would fill the memory."""
     if found.sample is None:
         return Evidence("verified")
-    return _evidence("verified", "", found.sample, found.rows)
+    return replace(_evidence("verified", "", found.sample, found.rows), key=found.key)
 
 
 def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:

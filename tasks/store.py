@@ -120,6 +120,14 @@ class SplitRecord:
 
 
 @lru_cache(maxsize=256)
+def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
+    """Return the records in a file, which is read again if anything has written to it."""
+    import msgspec
+
+    return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
+
+
+@lru_cache(maxsize=256)
 def _digest(path: Path, *trace: int) -> str:
     """Return the sha256 of a file, which is computed again if anything has written to it."""
     return file_digest(path)
@@ -286,12 +294,12 @@ class Store:
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError for damage."""
-        import msgspec
-
         path = self.folder(task) / "task.json"
         try:
-            content = read_json(path, format=FORMAT)
-            return msgspec.convert(content.get("splits"), dict[str, SplitRecord])
+            found = path.stat()
+            return dict(
+                _read_records(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:

@@ -36,7 +36,7 @@ from decabench.scoring.examples import (
     find_courses,
     open_examples,
 )
-from decabench.scoring.ledger import ScoredTask
+from decabench.scoring.ledger import Ledger, ScoredTask
 from decabench.scoring.lineup import ComparedPair, Lineup, LineupRow, compare_all
 from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
@@ -93,6 +93,7 @@ __all__ = [
     "ExamplesHead",
     "Inspected",
     "InvalidResultsError",
+    "Ledger",
     "LimitedRun",
     "Lineup",
     "LineupRow",

@@ -144,6 +144,8 @@ class ScoredTask:
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False
     """Whether the labels are hidden, so that nothing about a single example may be written or shown."""
+    key: str = ""
+    """The name of its entry in the ledger; empty if it has none."""
 
 
 @dataclass(frozen=True)
@@ -208,20 +210,31 @@ class Ledger:
         """Return what this machine found before for these answers, without any texts; None if it is not known."""
         import msgspec
 
-        if not (key := scored.key):
+        if not (key := scored.key) or (content := self.read(key)) is None:
             return None
         try:
-            content = (self._folder / key).read_bytes()
-            digest, content = content[:32], content[32:]
-            if hashlib.sha256(content).digest() != digest:
-                return None
             stored = _decoder().decode(content)
             return _unpack(stored, scored) if stored.key == key else None
-        except (OSError, ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
+        except (ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
             return None
 
+    def read(self, key: str) -> bytes | None:
+        """Return the content of an entry; None if there is none, or a damaged one."""
+        try:
+            content = (self._folder / key).read_bytes()
+        except OSError:
+            return None
+        return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write an entry. If the folder is read-only, nothing is kept, without an error."""
+        with suppress(DecabenchError, OSError):
+            with atomic_file(self._folder / key) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            _sweep(self._folder)
+
     def keep(self, scored: Scored, found: ScoredTask) -> None:
-        """Keep a result that has a score. If the folder is read-only, nothing is kept, without an error."""
+        """Keep a result that has a score."""
         import msgspec
 
         sample = found.sample
@@ -238,11 +251,7 @@ class Ledger:
             sample.score,
             (sample.spread.variance, sample.spread.freedom) if len(sample.sizes) > 1 else None,
         )
-        content = msgspec.msgpack.encode(stored)
-        with suppress(DecabenchError, OSError):
-            with atomic_file(self._folder / key) as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            _sweep(self._folder)
+        self.write(key, msgspec.msgpack.encode(stored))
 
 
 def _steps(units: Array) -> Array:
@@ -277,6 +286,7 @@ def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
         variant_rows={number: packed.unpack() for number, packed in stored.variant_rows.items()},
         units=units,
         hidden=bool(scored.data.salt),
+        key=stored.key,
     )
 
 

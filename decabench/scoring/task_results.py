@@ -245,7 +245,9 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     """
     name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
-        found = replace(_score_file(job, pool), files=job.scored.files, unknown=job.unknown())
+        found = replace(
+            _score_file(job, pool), files=job.scored.files, unknown=job.unknown(), key=job.scored.key
+        )
         changed = _traces(files.values()) != job.traces
     except FileNotFoundError:
         changed = True
