@@ -60,7 +60,7 @@ def decabench(*arguments: str | Path) -> None:
 
 
 def terminal_page(folder: Path) -> Path:
-    """What `decabench run examples/run.toml` prints in a terminal of 80 columns, as a page."""
+    """Return a page with the output of `decabench run examples/run.toml` in a terminal of 80 columns."""
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-m", "decabench", "run", "examples/run.toml"]
@@ -83,7 +83,8 @@ def terminal_page(folder: Path) -> Path:
         sys.exit(f"{' '.join(command)} exited with {process.returncode}")
     console = Console(record=True, width=80, file=io.StringIO())
     console.print("$ decabench run examples/run.toml", highlight=False)
-    console.print(Text.from_ansi(printed.decode().replace("\r\n", "\n").rstrip()))
+    shown = printed.decode().replace("\r\n", "\n").replace(ROOT.as_uri(), "file:///home/you/decabench")
+    console.print(Text.from_ansi(shown.rstrip()))
     picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="80 columns"), flags=re.DOTALL)
     page = folder / "terminal.html"
     page.write_text(f'<body style="margin:0">{picture}</body>', encoding="utf-8")
@@ -128,7 +129,7 @@ def main(home: Path) -> None:
 
 def take_terminal(chromium: Browser, page: Path) -> None:
     """Take the picture of a terminal, as large as it is."""
-    tab = chromium.new_page(viewport={"width": 1100, "height": 900}, device_scale_factor=2)
+    tab = chromium.new_page(viewport={"width": 1100, "height": 900})
     tab.goto(f"file://{page}")
     box = tab.locator("svg").first.bounding_box()
     assert box is not None
