@@ -64,7 +64,7 @@ class Excerpts:
     shown: tuple[dict[str, Any], ...] = ()
     """JSON values: id, question, context, golds, answer, score, kind; for a dialogue, also its course."""
     why: str = ""
-    """Why there are none, if so."""
+    """Why there are none; empty if there are some."""
 
 
 def collect_excerpts(

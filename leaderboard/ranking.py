@@ -127,7 +127,7 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
 # The data and the metrics of a table
 
 Ground = tuple[str, str, int]
-"""(data fingerprint, metric signature, number of examples): scores on other ground are not compared."""
+"""(data fingerprint, metric signature, number of examples): only scores that share these are compared."""
 
 _ORIGINS = {
     "upstream": "upstream files",

@@ -212,7 +212,7 @@ class Metric:
     """
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
-        """Return the metric with all columns that rows of these examples have; predictions never decide them."""
+        """Return the metric with all columns that these examples need, whatever the predictions are."""
         return self if self.find_classes is None else self._for_classes(self.find_classes(references))
 
     def for_columns(self, names: Iterable[str]) -> Metric:

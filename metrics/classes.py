@@ -66,7 +66,7 @@ def _bound(classes: Collection[str], kind: str) -> list[str]:
     """Sort the classes. Raises MetricError for too many of them."""
     if len(classes) > MOST_CLASSES:
         raise MetricError(
-            f"The gold answers have {len(classes):,} different {kind}, and scores of classes are for at most "
+            f"The gold answers have {len(classes):,} different {kind}, but this metric allows at most "
             f"{MOST_CLASSES:,}: use accuracy instead."
         )
     return sorted(classes)

@@ -94,7 +94,7 @@ class Request:
 
     @property
     def lacks_folder(self) -> bool:
-        """Whether the mirror is a folder that is not there."""
+        """Whether the mirror is a folder that does not exist."""
         return bool(
             self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir()
         )
@@ -290,7 +290,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that are due, and return the records of all that were requested.
 
-    Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
+    Raises MissingDataError, DataError or StorageError; earlier data stays unchanged.
     """
     return _prepare_due(task, request, _find_due(task, request))
 
@@ -473,8 +473,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
-                    f"The bundled sample does not include {task.name}, whose texts may not be passed on or whose files "
-                    "are yours: prepare it without --sample, or with --mirror."
+                    f"The bundled sample does not include {task.name}, because its texts cannot be redistributed: prepare "
+                    "it without --sample, or with --mirror."
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)

@@ -173,7 +173,7 @@ def shuffle_key(seed: str, text: str) -> str:
 def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield examples with ids `<prefix>.<index>`, each unit (0: the outermost) in a random but fixed order.
 
-    For files whose ids, or whose order within a unit, give the answers away. Upstream's ids go to `meta`, which no
+    For files whose ids, or whose order within a unit, reveal the answers. Upstream's ids go to `meta`, which no
     predictor gets.
     """
     index = 0

@@ -368,7 +368,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 column for column in dict.fromkeys(filter(None, header)) if header.count(column) > 1
             ]:
                 raise DataError(
-                    f"{name}, line 1: the column {repeated[0]!r} is there more than once: rename it."
+                    f"{name}, line 1: the column {repeated[0]!r} occurs more than once: rename one."
                 )
             for first, last, cells in rows:
                 if not cells:

@@ -272,7 +272,7 @@ class Variant:
 
     @property
     def words(self) -> dict[str, str]:
-        """From the dataset's labels to its label words."""
+        """The dataset's labels to the words of this wording."""
         return {label: word for word, label in self.labels.items()}
 
     def relabel(self, answer: str) -> str:

@@ -215,8 +215,8 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
         if found.hidden and options.without.get(name):
             yield (
-                f"The labels of {name} are hidden, so it has no score without some examples: "
-                "next to the full score, it would reveal which of them are right."
+                f"The labels of {name} are hidden, so --without does not apply: together, the two scores would "
+                "reveal labels."
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing was left out of it: {shown_ids(others)}"

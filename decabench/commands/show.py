@@ -184,7 +184,7 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
         splits = sorted({split for _, split in opened.files})
     if not names:
         raise click.UsageError(
-            f"The submission has no answers on {options.split}, only on {', '.join(splits)}: choose with --split."
+            f"The submission has no answers for {options.split}, only for {', '.join(splits)}: choose with --split."
         )
     raise click.UsageError(f"Which task? The submission answers {', '.join(names)}: choose one with --task.")
 

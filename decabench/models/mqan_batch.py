@@ -112,7 +112,7 @@ class MQANConfig:
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"model.lstm_dropout is {self.lstm_dropout}: give at least 0 and below 1, or -1 for that of dropout."
+                f"model.lstm_dropout is {self.lstm_dropout}: give at least 0 and below 1, or -1 to use model.dropout."
             )
 
     @property

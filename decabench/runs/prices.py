@@ -46,7 +46,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """What a submission has cost until now, and the most that it may cost."""
+    """The cost of a submission until now, and its limit."""
 
     prices: Prices
     """The prices."""

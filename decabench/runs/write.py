@@ -266,7 +266,7 @@ def _promote(run: Run, done: _Answered) -> None:
 
 
 def occupied_by(plan: Plan) -> str:
-    """Describe contents of a folder that only --force may replace; empty if the run may start or continue.
+    """Describe the contents of a folder that only --force may replace; empty if the run may start or continue.
 
     Raises DecabenchError for a folder with other files, which is never replaced.
     """

@@ -189,9 +189,9 @@ class Comparison:
         return f"Only some examples were answered, and compared: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Say why intervals exclude 0 beside a corrected p above 0.05, which looks contradictory; empty if none does.
+        """Explain why intervals exclude 0 next to a corrected p above 0.05, which looks contradictory; empty if none does.
 
-        Interval and p are those of a task alone and agree with each other; Holm's p allows for the number of tasks.
+        The interval and p of a task agree with each other; Holm's p is corrected for the number of tasks.
         """
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [

@@ -201,7 +201,7 @@ class _Stored:
 
 
 class Ledger:
-    """The entries in a home that the present code wrote."""
+    """The entries in a home folder that this version of the code wrote."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / _FOLDER / code_digest()[:16]

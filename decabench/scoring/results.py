@@ -589,10 +589,8 @@ def _read_results(record: dict[str, Any]) -> Results:
         raise ValueError(f"its interval is {list(results.interval)}")
     stated, total = _convert(record, "total", SuiteTotal), results.total
     if (stated.tasks, stated.complete) != (total.tasks, total.complete):
-        whole = "all" if stated.complete else "not all"
-        raise ValueError(
-            f"its total is over {stated.tasks} tasks, {whole} that there are; {total.tasks} are scored"
-        )
+        whole = "complete" if stated.complete else "incomplete"
+        raise ValueError(f"its total states {stated.tasks} tasks ({whole}), but {total.tasks} are scored")
     _check_claim(stated.score, results, partial=True)
     if results.suite == DECATHLON:
         _check_claim(_convert(record, "decascore", float | None), results)

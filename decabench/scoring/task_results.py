@@ -401,7 +401,7 @@ def _score_variants(
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""So much work of a metric is worth starting processes, each of which takes a second before it does any."""
+"""The seconds of work above which starting processes pays off: each needs a second to start."""
 _WORTH_A_PROCESS = 2_000
 """So many examples of a slow metric take longer than starting processes."""
 

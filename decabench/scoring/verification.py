@@ -47,7 +47,7 @@ class Discrepancy:
     where: str
     """`squad: predictions`, `decascore`, ..."""
     meaning: str
-    """The thing that has changed: the answers, the labels, the metric, or the file."""
+    """The cause: changed answers, labels or metrics, or an edited file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""

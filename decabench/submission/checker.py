@@ -116,7 +116,7 @@ _MOST_CHARACTERS = 1 << 26
 
 
 class _Forms:
-    """Looks for answers of a file whose form scores as wrong; of tasks that are known by name alone, for none."""
+    """Finds answers of a file that score as wrong because of their form; needs a task with data."""
 
     def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
         task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None

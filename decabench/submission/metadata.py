@@ -232,7 +232,7 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
         not wrong and entry[count] >= entry["of"] + least
     ):  # a limited run answers fewer; all examples can fail
         most = "no more" if least else "fewer"
-        yield f"has {count} = {entry[count]} of {entry['of']}; there must be {most} than all"
+        yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than all"
     if not isinstance(entry.get(text, ""), str):
         yield f"has {given(text)}; write a string in quotes"
 

@@ -139,7 +139,7 @@ class ContextualVectors:
         known = self._encoder.get_input_embeddings().num_embeddings
         if max(pieces, default=0) >= known:
             raise ValueError(
-                f"its tokenizer has a piece {max(pieces):,}, and its weights are of {known:,} pieces"
+                f"its tokenizer has a piece {max(pieces):,}, but its weights have only {known:,} pieces"
             )
         with torch.inference_mode(), torch.autocast("cpu", enabled=False):
             found = self._encoder(input_ids=torch.tensor([pieces]))

@@ -248,7 +248,7 @@ def _read_wink(path: Path) -> WordVectors:
         raise DataError(f"{path} has rows of different lengths: use an unchanged copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
-        raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than it states")
+        raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than its first line states")
     matrix = matrix[:, :width].copy()
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 

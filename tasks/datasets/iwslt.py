@@ -245,7 +245,7 @@ _SPLIT_FILES = listed_files(
 
 
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a direction between English and German, of which more copies are published."""
+    """Return the sources of a direction between English and German, which has more published copies."""
     return (
         Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),
         Source(

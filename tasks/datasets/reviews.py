@@ -50,7 +50,7 @@ SENTIMENT_VARIANTS = (
 def in_random_order(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Sort (label, text) rows by a digest of the text, and of how often it came before.
 
-    Files are often sorted by label, so that upstream's order, or a number that follows it, would give the answers away.
+    Files are often sorted by label, so that upstream's order would reveal the answers.
     """
     repeats: Counter[str] = Counter()
     keyed = []

@@ -121,7 +121,7 @@ def test_wordings_stand_below_each_other(command: Command, home: Path, submit: S
         ((), "Which task? The submission answers schema, sst: choose one with --task."),
         (("--task", "squad"), "has no answers for squad on validation"),
         (("--task", "sts"), "Did you mean sst"),
-        (("--split", "test"), "has no answers on test, only on validation: choose with --split."),
+        (("--split", "test"), "has no answers for test, only for validation: choose with --split."),
     ],
 )
 def test_what_is_missing_is_said(

@@ -104,7 +104,7 @@ def test_an_answer_to_what_was_not_asked_is_refused(journal, extra):
             yield from super().outcomes(setting, questions)
             yield extra, Answer("more")
 
-    with pytest.raises(DecabenchError, match=f"an unasked or second answer to '{extra}' of sst"):
+    with pytest.raises(DecabenchError, match=f"answered '{extra}' of sst twice, or without being asked"):
         run(Talkative(fail_on()), journal)
     assert len(journal.outcomes) == 10
 

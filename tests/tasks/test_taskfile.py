@@ -312,7 +312,7 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
             r"line 2: A cell .* to line 4",
         ),
         ("d.csv", "q,c,a\nq1,Paris, France,a1\n", "line 2: It has 4 cells, but the first line names 3"),
-        ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' is there more than once"),
+        ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' occurs more than once"),
         ("d.csv", '"q"x,c,a\nq1,c1,a1\n', "line 1: From here on it is not CSV"),
         ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on it is not CSV"),
         ("d.csv", 'q,c,a\nq1,"c1,a1\nq2,c2,a2\n\nq3,c3,a3\n', "line 2: From here on it is not CSV"),

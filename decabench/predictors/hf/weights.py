@@ -244,7 +244,7 @@ class Loaded:
     pad: int
     """The token used for padding, which the attention mask hides."""
     tokens: int
-    """Size of the vocabulary: a higher id would crash a process on a GPU."""
+    """The size of the vocabulary: a higher id would crash a process on a GPU."""
 
 
 def load_config(source: ModelSource, folder: Path) -> Any:

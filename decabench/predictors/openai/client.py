@@ -146,7 +146,7 @@ LARGEST_REPLY = 16 << 20
 """In bytes; an answer has a few thousand."""
 
 _NEEDED = ("model", "messages", "prompt")
-"""Parameters without which there is no request."""
+"""Parameters that every request needs."""
 
 MOST_SAID = 20
 """The maximum number of logged messages: a server may name a different model in every answer."""
@@ -157,7 +157,7 @@ class RefusedError(Exception):
 
 
 class UnsupportedError(Exception):
-    """The server does not take, or does not heed, parameters that a request can do without."""
+    """The server refuses or ignores optional parameters."""
 
 
 class FilteredError(Exception):

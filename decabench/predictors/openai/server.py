@@ -111,7 +111,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     for name, value in given.items():
         if value and name in options.omit:
             flag = _OWN[name].partition(" ")[0]
-            raise DecabenchError(f"--omit {name} leaves it out, but {flag} gives one: choose one of the two.")
+            raise DecabenchError(f"--omit {name} and {flag} contradict each other: give only one of them.")
     if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
     body = parse_json(options.body or "{}")
