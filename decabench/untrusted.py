@@ -94,7 +94,7 @@ _IN_WORDS = {
     "Unterminated string": "there is a string without an end",
     "Invalid control character": "there is a line break or control character in a string",
     "Invalid \\escape": "there is a backslash that escapes nothing",
-    "Invalid value": "a value is not valid (text needs quotes)",
+    "Invalid value": "there is no valid value, perhaps because text needs quotes,",
     "Invalid statement": "there is no KEY = VALUE",
     "Cannot overwrite a value": "a key occurs twice",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
@@ -183,8 +183,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except tomllib.TOMLDecodeError as error:
-        fault, place, where = str(error).partition(" (at ")
-        raise ValueError(f"{_IN_WORDS.get(fault, fault)}{place}{where}") from None
+        fault, _, place = str(error).removesuffix(")").partition(" (at ")
+        raise ValueError(f"{_IN_WORDS.get(fault, fault)} at {place}") from None
     _check_depth(content)
     return content
 
@@ -214,14 +214,14 @@ def _check_toml(text: str) -> None:
         if token == ".":
             dots += 1
             if dots >= KEY_PARTS:
-                raise ValueError(f"a key has more than {KEY_PARTS} parts (at line {line + 1})")
+                raise ValueError(f"a key has more than {KEY_PARTS} parts at line {line + 1}")
         elif token in _BETWEEN:
             dots = 0
             depth = max(0, depth + _BETWEEN[token])
             if depth > DEPTH:
-                raise ValueError(f"{_TOO_DEEP} (at line {line + 1})")
+                raise ValueError(f"{_TOO_DEEP} at line {line + 1}")
         elif len(token) > _DIGITS and token[0] not in "\"'#" and len(token.strip()) > _DIGITS:
-            raise ValueError(f"a bare key or number has more than {_DIGITS} characters (at line {line + 1})")
+            raise ValueError(f"a bare key or number has more than {_DIGITS} characters at line {line + 1}")
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}

@@ -473,8 +473,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
-                    f"The bundled sample does not include {task.name}, because its texts cannot be redistributed: prepare "
-                    "it without --sample, or with --mirror."
+                    f"The bundled sample does not include {task.name}, because its texts cannot be redistributed: "
+                    "prepare it without --sample, or with --mirror."
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)

@@ -245,8 +245,8 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
             raise ModelError(
-                f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without being asked: return "
-                "one answer for each question, with the question's id."
+                f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without being asked: "
+                "return one answer for each question, with the question's id."
             )
         pending.discard(id_)
         record(id_, storable_outcome(outcome))

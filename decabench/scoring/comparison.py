@@ -189,7 +189,7 @@ class Comparison:
         return f"Only some examples were answered, and compared: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain why intervals exclude 0 next to a corrected p above 0.05, which looks contradictory; empty if none does.
+        """Explain why intervals exclude 0 next to a corrected p above 0.05, which seems contradictory; empty otherwise.
 
         The interval and p of a task agree with each other; Holm's p is corrected for the number of tasks.
         """

@@ -101,7 +101,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
     content = json.loads(path.read_text())
     content["model"]["vocab"]["film"] = 500
     path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="its tokenizer has a piece 500, and its weights are of 12 pieces"):
+    with pytest.raises(DataError, match="its tokenizer has a piece 500, but its weights have only 12 pieces"):
         open_contextual(f"contextual:{folder}")
     content["model"]["vocab"]["film"] = PIECES.index("film")
     del content["model"]["vocab"]["[UNK]"]
