@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -14,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Refusal
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.ranking import find_verdicts
 from decabench.leaderboard.standings import Board, Column, Row, Standings
-from decabench.scoring import PairTests, hidden_decimals, show_units
+from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
+from decabench.tasks import PublishedRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,12 +29,15 @@ if TYPE_CHECKING:
 __all__ = [
     "board_csv",
     "board_json",
-    "compare_data",
     "count_scores",
     "excerpt_data",
     "make_script",
+    "overview_data",
+    "rows_of",
     "score_edges",
     "task_data",
+    "tests_data",
+    "units_data",
 ]
 
 FORMAT = "decabench.board/2"
@@ -59,35 +65,31 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
     return {task: {"examples": list(found.shown), "why": found.why} for task, found in excerpts.items()}
 
 
-# The comparison of two submissions
+# The rows of a board
 
 
-def compare_data(boards: Sequence[Board], pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return every table of every suite, with its rows and the tests of all differences."""
-    return {"tables": [_compared(board, table, pages, hides) for board in boards for table in board.tables]}
+def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRow]]:
+    """Return (kind, row) for each row of a table in its order; those of papers are in the board's first table."""
+    kinds: list[tuple[str, Sequence[Row | PublishedRow]]] = [
+        ("system", table.rows),
+        ("floor", table.floors),
+        ("ceiling", table.ceilings),
+    ]
+    kinds.append(("apart", table.apart))
+    if not board.tables or table is board.tables[0]:
+        sign = 1 if board.higher_is_better else -1
+        kinds.append(("paper", sorted(board.suite.published, key=lambda row: -sign * (row.total or 0.0))))
+    return [(kind, row) for kind, rows in kinds for row in rows]
 
 
-def _compared(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    rows = table.compared_rows
-    hidden = {
-        column.name: (column.low, column.high) for column in board.columns if hides(column.name, table.split)
-    }
-    values = {
-        column.name: [row.cells[at].value or 0.0 for row in rows] for at, column in enumerate(board.columns)
-    }
-    totals = [row.value or 0.0 for row in rows]
+def overview_data(
+    board: Board, tables: Sequence[Standings], pages: Mapping[str, str], outputs: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return every table of a suite, with the numbers of its rows in the order of the page.
+
+    `outputs` are the types of the tasks' answers, by name.
+    """
     return {
-        "id": table.id,
-        "suite": board.suite.title,
-        "split": table.split,
-        "heading": table.heading,
-        "total": {
-            "name": table.total_name,
-            "unit": table.total_unit,
-            "isMean": board.suite.total == "mean",
-            "higherIsBetter": board.higher_is_better,
-            "digits": board.digits,
-        },
         "tasks": [
             {
                 "name": column.name,
@@ -95,93 +97,211 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str], hides: H
                 "metric": column.metric,
                 "higherIsBetter": column.higher_is_better,
                 "digits": column.digits,
-                "inPoints": _is_in_points(column),
+                "low": column.low if math.isfinite(column.low) else None,
+                "high": column.high if math.isfinite(column.high) else None,
+                "output": outputs.get(column.name, ""),
             }
             for column in board.columns
         ],
-        "rows": [_compared_row(row, pages) for row in rows],
-        "tests": {
-            "total": _describe_tests(table.tests.total, totals, list(hidden.values())),
-            "tasks": {
-                name: _describe_tests(tests, values[name], [hidden[name]] if name in hidden else [])
-                for name, tests in table.tests.tasks.items()
-            },
-        },
+        "isMean": board.suite.total == "mean",
+        "higherIsBetter": board.higher_is_better,
+        "digits": board.digits,
+        "tables": [
+            {
+                "id": table.id,
+                "split": table.split,
+                "counted": board.public(table.split),
+                "total": {"name": table.total_name, "unit": table.total_unit} if table.total_name else None,
+                "rows": [
+                    _paper(row, board) if isinstance(row, PublishedRow) else _row(kind, row, pages)
+                    for kind, row in rows_of(board, table)
+                ],
+            }
+            for table in tables
+        ],
     }
 
 
-def _is_in_points(column: Column) -> bool:
-    """Return whether a score can be plotted next to others: whether it is a percentage or a correlation."""
-    return column.span < math.inf and column.high == 100
-
-
-def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
-    results = [row.entry.tasks.get(cell.task) for cell in row.cells]
-    return {
-        "page": pages[row.entry.path],
-        "name": row.entry.name,
-        "mark": row.mark,
+def _row(kind: str, row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
+    entry = row.entry
+    results = [entry.tasks.get(cell.task) for cell in row.cells]
+    words = (entry.name, *entry.authors, entry.description, entry.training_data, entry.predictor, kind)
+    found = {
+        "kind": kind,
+        "name": entry.name,
+        "page": pages[entry.path],
+        "text": " ".join(filter(None, words)).lower(),
+        "evidence": entry.kind,
+        "size": entry.model_size,
+        "date": entry.date if entry.year else None,
+        "open": entry.open_weights or None,
+        "place": [row.place.rank, row.place.group, row.place.best, row.place.worst] if row.place else None,
         "total": row.value,
         "interval": row.interval,
         "scores": [cell.value for cell in row.cells],
         "intervals": [result.interval if result else None for result in results],
-        "units": [show_units(result.units) if result else "" for result in results],
     }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
+    found = {
+        "kind": "paper",
+        "name": row.name,
+        "text": f"{row.name} {row.training} {row.source} paper".lower(),
+        "evidence": "paper",
+        "date": next(iter(re.findall(r"\b(?:19|20)\d\d\b", row.source or board.suite.source)), None),
+        "total": row.total,
+        "scores": [row.scores.get(column.name) for column in board.columns],
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+# The statistics behind the tests: what a browser computes totals, intervals, ranks and comparisons from
+
+
+def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
+    """Return what the rows of a table share: the units of each task, how far its own scores vary, and the highest
+    ratio of any pair in each resample.
+
+    Nothing of tasks whose labels are hidden is among them.
+    """
+    names = [name for name in board.public(table.split) if not hides(name, table.split)]
+    layouts: dict[str, Any] = {}
+    spreads: dict[str, Any] = {}
+    for row in table.compared_rows:
+        found = spreads[pages[row.entry.path]] = {}
+        for name in names:
+            sample = row.entry.sample(name)
+            interval = score_interval(sample) if sample is not None else None
+            if sample is not None and interval is not None:
+                variance = sample.spread.variance if sample.varies else 0.0
+                ends = (interval.low, interval.high)
+                found[name] = [sample.score, variance, sample.spread.freedom, *ends]
+            if sample is not None and _is_testable(sample):
+                layouts.setdefault(_layout(sample), _describe_layout(sample))
+    tests = {name: table.tests.tasks[name] for name in names}
+    if table.tests.total is not None and len(names) == table.counted:
+        tests[""] = table.tests.total
+    highest = {name: _floats(test.highest) for name, test in tests.items() if test.highest is not None}
+    return {"layouts": layouts, "spreads": spreads, "highest": highest}
+
+
+def _is_testable(sample: Sample) -> bool:
+    import numpy as np
+
+    return len(sample.sizes) > 1 and bool(np.isfinite(sample.effects).all())
+
+
+def _layout(sample: Sample) -> str:
+    """Identify the units of a sample: systems that share them can be tested against each other."""
+    parts = (
+        sample.name.encode(),
+        sample.metric.name.encode(),
+        sample.sizes.tobytes(),
+        sample.strata.tobytes(),
+    )
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+
+
+def _describe_layout(sample: Sample) -> dict[str, Any]:
+    state = [int(word) for word in sign_state(sample.name)]
+    span = sample.metric.range[1] - sample.metric.range[0]
+    is_even = bool((sample.sizes == sample.sizes[0]).all())
+    return {
+        "count": len(sample.sizes),
+        "sizes": None if is_even else sample.sizes.tolist(),
+        "strata": sample.strata.tolist() if sample.strata.any() else None,
+        "state": [half for word in state for half in (word & 0xFFFFFFFF, word >> 32)],
+        "span": span if math.isfinite(span) else None,
+    }
+
+
+def _floats(values: Array) -> str:
+    import numpy as np
+
+    return base64.b64encode(np.asarray(values, "<f4").tobytes()).decode("ascii")
+
+
+def units_data(
+    board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
+) -> dict[str, Any]:
+    """Return each unit's part in the scores of a compared row; of hidden labels, only the tests against other rows.
+
+    Parts have all digits if a task has at most 256 different ones, and else those of single precision.
+    """
+    row, names = table.compared_rows[index], board.public(table.split)
+    hidden = {
+        column.name: (column.low, column.high) for column in board.columns if hides(column.name, table.split)
+    }
+    units = {}
+    for name in names:
+        sample = row.entry.sample(name)
+        if name not in hidden and sample is not None and _is_testable(sample):
+            units[name] = {"layout": _layout(sample), "score": sample.score, **_code(_parts(sample))}
+    tests = {name: table.tests.tasks[name] for name in names if name in hidden}
+    if hidden.keys() & set(names) and table.tests.total is not None:
+        tests[""] = table.tests.total
+    at = {column.name: place for place, column in enumerate(board.columns)}
+    described = {}
+    for name, test in tests.items():
+        values = [(one.cells[at[name]].value if name else one.value) or 0.0 for one in table.compared_rows]
+        scales = [hidden[name]] if name else list(hidden.values())
+        described[name] = {
+            pages[other.entry.path]: found
+            for other, found in zip(
+                table.compared_rows, _describe_tests(test, index, values, scales), strict=True
+            )
+            if found is not None and other is not row
+        }
+    return {"units": units, "tests": described}
+
+
+def _parts(sample: Sample) -> Array:
+    """Return what each unit adds to the score, in equal parts for each stratum."""
+    parts: Array = sample.effects + sample.shares * sample.score / (int(sample.strata.max()) + 1)
+    return parts
+
+
+def _code(parts: Array) -> dict[str, Any]:
+    import numpy as np
+
+    digits = 11 - np.floor(np.log10(max(float(np.abs(parts).max()), 1e-290))).astype(int)
+    values, codes = np.unique(np.round(parts, min(int(digits), 300)), return_inverse=True)
+    if len(values) > 256:
+        return {"parts": _floats(parts)}
+    coded = base64.b64encode(codes.astype(np.uint8).tobytes()).decode("ascii")
+    return {"values": values.tolist(), "parts": coded}
 
 
 def _describe_tests(
-    tests: PairTests | None, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
-) -> dict[str, list[Any]] | None:
-    """Return the differences of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
+    tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
+) -> list[dict[str, Any] | None]:
+    """Return what is said of every row minus one of them; None for pairs that were not tested.
 
-    `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` is corrected for all
-    pairs; `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same`
-    pairs have no interval, since nothing differs. `hidden` are the scales of scores on hidden labels: intervals are
-    rounded like these scores.
+    Intervals are rounded like scores on hidden labels, of which `hidden` are the scales.
     """
-    if tests is None:
-        return None
     import numpy as np
 
-    count = len(scores)
-    later, earlier = np.tril_indices(count, -1)
-    pairs = earlier, later
-    tested = tests.tested[pairs]
-    if not tested.any():
-        return None
-    low, high = (end[pairs].tolist() for end in tests.ends)
-    p, adjusted = (
-        [
-            round(value, 4) if known else None
-            for value, known in zip(found[pairs].tolist(), tested, strict=True)
-        ]
-        for found in (tests.p, tests.adjusted)
-    )
-    verdicts = find_verdicts(tests)
-
-    def cut(ends: Sequence[float]) -> list[float | None]:
-        decimals = (
-            min((hidden_decimals(span, scores[a], scores[b], least=1) for span in hidden), default=None)
-            for a, b in zip(earlier.tolist(), later.tolist(), strict=True)
+    lows, highs = (end[index].tolist() for end in tests.ends)
+    found: list[dict[str, Any] | None] = []
+    for other, score in enumerate(scores):
+        if not tests.is_tested(index, other):
+            found.append(None)
+            continue
+        places = min(hidden_decimals(span, scores[index], score, least=1) for span in hidden)
+        ends = [round(lows[other], places), round(highs[other], places)]
+        sign = int(np.sign(tests.differences[index, other]))
+        found.append(
+            {
+                "interval": None if math.isnan(lows[other]) else ends,
+                "p": round(float(tests.p[index, other]), 4),
+                "adjusted": round(float(tests.adjusted[index, other]), 4),
+                "verdict": sign if tests.differ(index, other) else 0,
+                "isSame": tests.is_same(index, other),
+            }
         )
-        return [
-            None if math.isnan(end) else _round_end(end) if places is None else round(end, places)
-            for end, places in zip(ends, decimals, strict=True)
-        ]
-
-    return {
-        "low": cut(low),
-        "high": cut(high),
-        "p": p,
-        "same": (tested & (tests.sizes[pairs] == 0)).tolist(),
-        "adjusted": adjusted,
-        "verdict": [verdicts[a][b] for b in range(count) for a in range(b)],
-    }
-
-
-def _round_end(end: float) -> float:
-    """Round to three decimals, or below 0.1 to three digits, so that intervals on short scales do not become 0."""
-    return round(end, 3) if abs(end) >= 0.1 else float(f"{end:.3g}")
+    return found
 
 
 # The distribution of the scores of single examples
@@ -336,17 +456,12 @@ def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal
 
 
 def _all_rows(board: Board) -> list[tuple[Standings, str, Row]]:
-    kinds = [
-        (table, kind, rows)
+    return [
+        (table, kind, row)
         for table in board.tables
-        for kind, rows in (
-            ("system", table.rows),
-            ("floor", table.floors),
-            ("ceiling", table.ceilings),
-            ("apart", table.apart),
-        )
+        for kind, row in rows_of(board, table)
+        if not isinstance(row, PublishedRow)
     ]
-    return [(table, kind, row) for table, kind, rows in kinds for row in rows]
 
 
 def _describe_column(column: Column) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
+from decabench.leaderboard.datafiles import rows_of
 from decabench.leaderboard.entries import Entry, Refusal
 from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.ranking import assign_places
@@ -31,6 +32,8 @@ __all__ = [
     "make_environment",
     "name_pages",
     "rank_on_task",
+    "short_names",
+    "without_results",
     "write_comparison_page",
 ]
 
@@ -49,12 +52,12 @@ _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
 """How answers that are not in the form that was asked for came about."""
 
 _SIZES = (
-    ("small", "under 100M", 0, 10**8),
-    ("medium", "100M to 1B", 10**8, 10**9),
-    ("large", "1B to 10B", 10**9, 10**10),
-    ("huge", "10B and more", 10**10, 10**30),
+    ("under 100M", 0, 10**8),
+    ("100M to 1B", 10**8, 10**9),
+    ("1B to 10B", 10**9, 10**10),
+    ("10B and more", 10**10, 10**18),
 )
-"""(key, label, from, below): the ranges of parameter counts to filter by."""
+"""(label, from, below): the ranges of parameter counts to filter by."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,9 @@ class Pages:
         return self._render(
             "overview.html",
             board=board,
+            table_list=board.tables or [without_results(board)],
             files=self.board_files[board.suite.name],
+            short=short_names([column.name for column in board.columns]),
             years=sorted({entry.year for entry in entries if entry.year}, reverse=True),
             sizes=_SIZES,
         )
@@ -194,8 +199,9 @@ class Pages:
         return None
 
     def render_compare(self) -> bytes:
-        """Render the page that compares two submissions."""
-        return self._render("compare.html")
+        """Render the page that compares systems."""
+        offered = [(self.board_files[board.suite.name], board.suite.title) for board in self.boards]
+        return self._render("compare.html", offered=offered)
 
     def _render(self, template: str, root: str = "", **values: Any) -> bytes:
         import decabench
@@ -222,10 +228,9 @@ class Pages:
             breakable=_breakable,
             parameters=_show_parameters,
             json=_json,
-            size_class=_size_class,
             units=show_units,
         )
-        environment.globals["profile"] = _profile
+        environment.globals.update(profile=_profile, rows_of=rows_of)
         return environment
 
 
@@ -273,6 +278,20 @@ def _profile(
     }
 
 
+def without_results(board: Board) -> Standings:
+    """Return a table for the rows of papers alone."""
+    suite, count = board.suite, len(board.columns)
+    total = "" if suite.total == "none" else suite.total_name
+    return Standings(suite.name, "validation", "", count, True, total, board.unit(count), (), (), (), (), ())
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return the part of each task's name before a dot or an underscore, or all of it if another shares that part."""
+    short = {name: re.split("[._]", name)[0] for name in names}
+    counts = Counter(short.values())
+    return {name: part if counts[part] == 1 else name for name, part in short.items()}
+
+
 # Names of pages
 
 
@@ -318,12 +337,6 @@ def _show_parameters(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g}{unit}"
     return str(count)
-
-
-def _size_class(count: int | None) -> str:
-    if count is None:
-        return ""
-    return next((key for key, _, low, high in _SIZES if low <= count < high), "")
 
 
 def _json(value: object) -> str:

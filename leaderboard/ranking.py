@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["assign_places", "describe_test", "find_verdicts", "rank_suite", "suite_columns"]
+__all__ = ["assign_places", "describe_test", "rank_suite", "suite_columns"]
 
 
 def suite_columns(
@@ -372,20 +372,6 @@ def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) 
 
 
 # Places
-
-
-def find_verdicts(tests: PairTests) -> list[list[int | None]]:
-    """Return, by a and b, 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither.
-
-    None stands for a pair that was not tested.
-    """
-    import numpy as np
-
-    signs = np.where(tests.differences > 0, 1, -1)
-    verdicts = np.where(tests.significant, signs, 0).astype(object)
-    verdicts[~tests.tested] = None
-    found: list[list[int | None]] = verdicts.tolist()
-    return found
 
 
 def assign_places(

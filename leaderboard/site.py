@@ -17,15 +17,17 @@ from decabench.files import Paths, as_paths
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
-    compare_data,
     excerpt_data,
     make_script,
+    overview_data,
     task_data,
+    tests_data,
+    units_data,
 )
 from decabench.leaderboard.entries import LeaderboardError, NoResultsError, Refusal
 from decabench.leaderboard.example_pages import STATIC_FILES
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
-from decabench.leaderboard.pages import Pages
+from decabench.leaderboard.pages import Pages, without_results
 from decabench.leaderboard.publishing import find_others, publish
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
@@ -206,6 +208,12 @@ def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:
+            for index in range(len(table.compared_rows)):
+                name = names[table.compared_rows[index].entry.path]
+                units = units_data(board, table, index, names, keeper.hides)
+                yield f"data/units/{name}.js", make_script(f"units/{name}", units)
+            tests = tests_data(board, table, names, keeper.hides)
+            yield f"data/tests/{table.id}.js", make_script(f"tests/{table.id}", tests)
             for row in table.all_rows:
                 name = names[row.entry.path]
                 yield f"submissions/{name}.html", pages.render_submission(board, table, row)
@@ -215,10 +223,12 @@ def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, keeper.hides)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
-    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, keeper.hides))
     yield "compare.html", pages.render_compare()
+    outputs = {name: type(task.output).__name__ for name, task in keeper.tasks.items()}
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
+        tables = overview_data(board, board.tables or [without_results(board)], names, outputs)
+        yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
         yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")
         yield f"{file}.json", board_json(board, names, pages.refused).encode("utf-8")
         yield pages.board_pages[board.suite.name], pages.render_overview(board)

@@ -38,7 +38,7 @@ from decabench.scoring.examples import (
 )
 from decabench.scoring.ledger import Ledger, ScoredTask
 from decabench.scoring.lineup import ComparedPair, Lineup, LineupRow, compare_all
-from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs
+from decabench.scoring.pairs import PairTests, compare_pairs, flip_signs, sign_state
 from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.results import (
     SAMPLE_NOTE,
@@ -151,6 +151,7 @@ __all__ = [
     "show_p",
     "show_units",
     "shown_ids",
+    "sign_state",
     "statistics_path",
     "stored_metric",
     "student_t",

@@ -24,6 +24,7 @@ from decabench.scoring.significance import Interval, Sample
 from decabench.tasks import Combination
 
 if TYPE_CHECKING:
+    from numpy.random import SFC64
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -40,6 +41,7 @@ __all__ = [
     "examples_for_one_point",
     "flip_signs",
     "holm",
+    "sign_state",
 ]
 
 RESAMPLES = 1_999
@@ -246,13 +248,25 @@ def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
     """Yield blocks of signs, (resamples, units), seeded by the task's name: other tasks and systems change none."""
     import numpy as np
 
-    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, key])))
+    generator = np.random.Generator(_source(seed, name))
     bits = generator.integers(0, 256, (resamples, (units + 7) // 8), np.uint8)
     step = max(1, _CELLS // units)
     for start in range(0, resamples, step):
         coins = np.unpackbits(bits[start : start + step], axis=1)[:, :units]
         yield 2 * coins.astype(np.float32) - 1
+
+
+def _source(seed: int, name: str) -> SFC64:
+    from numpy.random import SFC64, SeedSequence
+
+    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    return SFC64(SeedSequence([seed, key]))
+
+
+def sign_state(name: str, seed: int = 0) -> list[int]:
+    """Return the four words of the state of SFC64 from which a task's signs are drawn, for pages that draw them too."""
+    state: Any = _source(seed, name).state
+    return [int(word) for word in state["state"]["state"]]
 
 
 @dataclass(frozen=True)
@@ -281,6 +295,8 @@ class PairTests:
     """The largest possible difference."""
     examples: int
     """The number of examples scored."""
+    highest: Array | None = None
+    """(resamples,): the highest squared ratio of any pair that is adjusted for the others."""
 
     @cached_property
     def tested(self) -> Array:
@@ -405,6 +421,7 @@ def compare_pairs(
         sizes=sizes / parts,
         span=sum(task.span for task in tasks) / parts,
         examples=sum(task.examples for task in tasks),
+        highest=np.broadcast_to(highest, RESAMPLES) if len(highest) == 1 else highest,
     )
 
 

@@ -1,199 +1,256 @@
-// The charts, drawn by Chart.js. Every number is also in a table of the page.
+// Charts as SVG, in the colours of the page, each with links to its SVG and to its numbers as CSV.
 (function () {
   "use strict";
-  const GRACE = 0.04;
-  const drawn = new Map();
+  const { element, points } = decabench;
+  const SPACE = "http://www.w3.org/2000/svg"; // a name: nothing is loaded from there
+  const COLOURS = [1, 2, 3, 4, 5].map((number) => "var(--series-" + number + ")");
+  const ROW = 22;
 
-  function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue("--" + name).trim();
-    return {
-      ink: colour("ink"),
-      soft: colour("soft"),
-      line: colour("line"),
-      series: [colour("series-1"), colour("series-2"), colour("series-3"), colour("series-4"), colour("series-5")],
-    };
+  function draw(parent, tag, attributes, text) {
+    const made = document.createElementNS(SPACE, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    parent.append(made);
+    return made;
   }
 
-  // Draws now and again when the theme changes.
-  function show(canvas, configure) {
-    const old = drawn.get(canvas);
-    if (old) old.chart.destroy();
-    const palette = colours();
-    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-    Chart.defaults.color = palette.soft;
-    Chart.defaults.borderColor = palette.line;
-    const config = configure(palette);
-    config.options = {
-      responsive: true,
-      maintainAspectRatio: false,
-      animation: false,
-      ...config.options,
-    };
-    drawn.set(canvas, { chart: new Chart(canvas, config), configure });
-  }
-
-  document.addEventListener("themechange", () => {
-    for (const [canvas, { configure }] of drawn) show(canvas, configure);
-  });
-  addEventListener("beforeprint", () => drawn.forEach(({ chart }) => chart.resize()));
-
-  const whisker = (colour) => ({
-    errorBarColor: colour,
-    errorBarWhiskerColor: colour,
-    errorBarLineWidth: 1.5,
-    errorBarWhiskerLineWidth: 1.5,
-    errorBarWhiskerSize: 8,
-  });
-
+  const label = (parent, x, y, text, more = {}) => draw(parent, "text", { x, y, "font-size": 12, fill: "var(--ink)", "dominant-baseline": "middle", ...more }, text);
+  const line = (parent, x1, y1, x2, y2, stroke, more = {}) => draw(parent, "line", { x1, y1, x2, y2, stroke, ...more });
   const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+  const tip = (mark, text) => draw(mark, "title", {}, text);
 
-  function tooltip(items, digits) {
-    return {
-      callbacks: {
-        title: (found) => (found.length ? items[found[0].dataIndex].name : ""),
-        label: (found) => {
-          const { value, low, high } = items[found.dataIndex];
-          const ends = low === null ? "" : "  (" + decabench.fixed(low, digits) + " to " + decabench.fixed(high, digits) + ")";
-          return decabench.fixed(value, digits) + ends;
-        },
-      },
-    };
+  // About so many round numbers from low to high.
+  function ticks(low, high, count = 6) {
+    const raw = (high - low || 1) / count;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((one) => raw <= one * power);
+    const found = [];
+    for (let at = Math.ceil(low / step); at <= Math.floor(high / step + 1e-9); at++) found.push(Number((at * step).toPrecision(12)));
+    return found;
   }
 
-  // Totals with intervals, a line for each system.
-  function whiskers(canvas, items, digits) {
-    canvas.parentElement.style.height = 40 + 24 * items.length + "px";
-    const length = canvas.parentElement.clientWidth < 500 ? 16 : 32;
-    const [lows, highs] = [items.map((item) => item.low ?? item.value), items.map((item) => item.high ?? item.value)];
-    const [lowest, highest] = [Math.min(...lows), Math.max(...highs)];
-    const endsAtZero = lowest >= 0 && lowest < GRACE * (highest - lowest); // or the grace would show negative totals
-    show(canvas, (palette) => {
-      const colour = items.map((item) => (item.isFloor ? palette.soft : palette.series[0]));
-      const data = items.map((item, index) => ({
-        x: item.value,
-        y: index,
-        ...(item.low === null ? {} : { xMin: item.low, xMax: item.high }),
-      }));
-      return {
-        type: "scatterWithErrorBars",
-        data: {
-          datasets: [
-            { data, ...whisker(palette.series[0]), radius: 4, pointRadius: 4, backgroundColor: colour, borderColor: colour },
-          ],
-        },
-        options: {
-          plugins: { legend: { display: false }, tooltip: tooltip(items, digits) },
-          scales: {
-            x: { ...(endsAtZero ? { min: 0 } : {}), grace: 100 * GRACE + "%", grid: { color: palette.line } },
-            y: {
-              reverse: true,
-              min: -0.6,
-              max: items.length - 0.4,
-              grid: { display: false },
-              afterBuildTicks: (axis) => (axis.ticks = items.map((_, value) => ({ value }))),
-              ticks: { autoSkip: false, color: palette.ink, callback: (index) => cut(items[index].name, length) },
-            },
-          },
-        },
-      };
+  function scale(values, from, to, fixed = []) {
+    const known = [...values, ...fixed].filter(Number.isFinite);
+    const [least, most] = [Math.min(...known), Math.max(...known)];
+    const grace = (most - least || 1) * 0.04;
+    const low = fixed.includes(least) || (least >= 0 && least < grace) ? Math.min(least, 0) : least - grace;
+    const high = fixed.includes(most) ? most : most + grace;
+    return Object.assign((value) => from + ((value - low) / (high - low)) * (to - from), { low, high });
+  }
+
+  // Puts a chart into a figure: `paint` draws on the SVG for a width and returns the height; `table` has the numbers.
+  function show(figure, name, words, paint, table) {
+    const width = Math.max(300, (figure.clientWidth || 900) - 26);
+    const picture = document.createElementNS(SPACE, "svg");
+    const height = paint(picture, width);
+    for (const [key, value] of Object.entries({ width, height, viewBox: "0 0 " + width + " " + height, role: "img", "aria-label": words })) picture.setAttribute(key, value);
+    const holder = element("div", null, "canvas");
+    holder.tabIndex = 0;
+    holder.setAttribute("role", "region");
+    holder.setAttribute("aria-label", words);
+    holder.append(picture);
+    const links = element("p", null, "meta downloads");
+    links.append(download("SVG", name + ".svg", "image/svg+xml", () => standalone(picture)), download("CSV", name + ".csv", "text/csv", () => table.map((row) => row.map(quoted).join(",")).join("\n") + "\n"));
+    figure.replaceChildren(element("figcaption", words), holder, links, asTable(table, words));
+    figure.hidden = false;
+  }
+
+  // The numbers of a chart, made when they are asked for.
+  function asTable(rows, words) {
+    const details = element("details");
+    details.append(element("summary", "As a table"));
+    details.addEventListener("toggle", () => {
+      if (!details.open || details.querySelector("table")) return;
+      const [table, head, body] = ["table", "thead", "tbody"].map((tag) => element(tag));
+      table.className = "plain";
+      rows.forEach((row, index) => {
+        const line = element("tr");
+        row.forEach((value, column) => {
+          const text = typeof value === "number" ? String(Number(value.toFixed(3))) : value === null || value === undefined ? "–" : String(value);
+          const cell = element(index && column ? "td" : "th", text || "–", column ? "num" : "");
+          if (cell.tagName === "TH") cell.scope = index ? "row" : "col";
+          line.append(cell);
+        });
+        (index ? body : head).append(line);
+      });
+      table.append(head, body);
+      const scroll = element("div", null, "scroll");
+      for (const [key, value] of [["role", "region"], ["tabindex", "0"], ["aria-label", words]]) scroll.setAttribute(key, value);
+      scroll.append(table);
+      details.append(scroll);
     });
+    return details;
   }
 
-  const marks = (label, values, colour, pointStyle) => ({
-    type: "line",
-    label,
-    data: values,
-    showLine: false,
-    pointStyle,
-    pointRadius: 9,
-    pointHoverRadius: 10,
-    pointBorderWidth: 2.5,
-    pointBorderColor: colour,
-    pointBackgroundColor: colour,
-    order: 0,
-  });
-
-  const errorBar = (value, interval) =>
-    value === null ? { y: NaN } : { y: value, ...(interval ? { yMin: interval[0], yMax: interval[1] } : {}) };
-
-  // The scores of one submission against floor and ceiling.
-  function profile(canvas, of) {
-    show(canvas, (palette) => ({
-      type: "barWithErrorBars",
-      data: {
-        labels: of.labels,
-        datasets: [
-          {
-            label: "this submission",
-            data: of.scores.map((score, index) => errorBar(score, of.intervals[index])),
-            backgroundColor: palette.series[0] + "b3",
-            ...whisker(palette.ink),
-            maxBarThickness: 44,
-            order: 1,
-          },
-          ...(of.floors.some((value) => value !== null) ? [marks("floor", of.floors, palette.series[1], "line")] : []),
-          ...(of.ceilings.some((value) => value !== null)
-            ? [marks("ceiling", of.ceilings, palette.series[2], "line")]
-            : []),
-        ],
-      },
-      options: {
-        plugins: { legend: { position: "bottom", labels: { usePointStyle: true, boxHeight: 8 } } },
-        scales: {
-          x: { grid: { display: false }, ticks: { color: palette.ink } },
-          y: { suggestedMin: 0, max: 100, grid: { color: palette.line } },
-        },
-      },
-    }));
+  // A link whose file is made when it is followed.
+  function download(words, name, type, make) {
+    const link = element("a", words);
+    link.href = "#";
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const made = document.createElement("a");
+      made.href = URL.createObjectURL(new Blob([make()], { type }));
+      made.download = name;
+      made.click();
+    });
+    return link;
   }
 
-  // The difference of two submissions on each task; a gain may be a lower score.
-  function differences(canvas, labels, values, intervals, isGain) {
-    show(canvas, (palette) => ({
-      type: "barWithErrorBars",
-      data: {
-        labels,
-        datasets: [
-          {
-            data: values.map((value, index) => errorBar(value, intervals[index])),
-            backgroundColor: isGain.map((gain) => palette.series[gain ? 0 : 1] + "b3"),
-            ...whisker(palette.ink),
-            maxBarThickness: 44,
-          },
-        ],
-      },
-      options: {
-        plugins: { legend: { display: false } },
-        scales: {
-          x: { grid: { display: false }, ticks: { color: palette.ink } },
-          y: { grid: { color: palette.line } },
-        },
-      },
-    }));
+  // Text that a spreadsheet would take for a formula gets an apostrophe in front.
+  function quoted(value) {
+    if (typeof value === "number") return String(value);
+    const text = value === null || value === undefined ? "" : String(value);
+    const safe = /^\s*[=+\-@]/.test(text.normalize("NFKC")) ? "'" + text : text;
+    return /[",\n]/.test(safe) ? '"' + safe.replace(/"/g, '""') + '"' : safe;
   }
 
-  // Shares of examples by score, a series for each system.
-  function distribution(canvas, labels, series) {
-    show(canvas, (palette) => ({
-      type: "bar",
-      data: {
-        labels,
-        datasets: series.map((one, index) => ({
-          label: cut(one.name, 40),
-          data: one.shares,
-          backgroundColor: palette.series[index % palette.series.length] + "cc",
-        })),
-      },
-      options: {
-        plugins: { legend: { position: "bottom", labels: { boxWidth: 12, boxHeight: 12 } } },
-        scales: {
-          x: { grid: { display: false }, title: { display: true, text: "score of an example" } },
-          y: { beginAtZero: true, grid: { color: palette.line }, title: { display: true, text: "% of examples" } },
-        },
-      },
-    }));
+  function standalone(picture) {
+    const style = getComputedStyle(document.documentElement);
+    const copy = picture.cloneNode(true);
+    copy.setAttribute("font-family", "system-ui, sans-serif");
+    const back = draw(copy, "rect", { width: "100%", height: "100%", fill: "var(--sheet)" });
+    copy.prepend(back);
+    const text = new XMLSerializer().serializeToString(copy);
+    return text.replace(/rgb\(var\(--heat\) \/ ([\d.]+)\)/g, (_, share) => "rgb(" + style.getPropertyValue("--heat").trim() + " / " + share + ")").replace(/var\(--([\w-]+)\)/g, (_, name) => style.getPropertyValue("--" + name).trim());
   }
 
-  decabench.charts = { whiskers, profile, differences, distribution };
+  function axis(picture, at, low, high, side, digits) {
+    for (const tick of ticks(low, high)) {
+      if (side === "x") {
+        line(picture, at(tick), 16, at(tick), at.end, "var(--line)");
+        label(picture, at(tick), 8, String(tick), { "text-anchor": "middle", fill: "var(--soft)", "font-size": 11 });
+      } else {
+        line(picture, at.end, at(tick), at.far, at(tick), "var(--line)");
+        label(picture, at.end - 6, at(tick), digits === undefined ? String(tick) : points(tick, digits), { "text-anchor": "end", fill: "var(--soft)", "font-size": 11 });
+      }
+    }
+  }
+
+  // Values with intervals, a line for each: { name, value, low, high, colour, aside }.
+  function forest(figure, name, words, items, digits) {
+    const paint = (picture, width) => {
+      const room = Math.min(width * 0.36, 260);
+      const aside = items.some((item) => item.aside) ? 70 : 10;
+      const height = 22 + ROW * items.length;
+      const at = scale(items.flatMap((item) => [item.value, item.low, item.high]), room, width - aside - 10);
+      at.end = height;
+      axis(picture, at, at.low, at.high, "x");
+      items.forEach((item, index) => {
+        const y = 22 + ROW * (index + 0.5);
+        const mark = draw(picture, "g", {});
+        label(mark, 4, y, cut(item.name, Math.floor(room / 7)));
+        if (item.low !== null) line(mark, at(item.low), y, at(item.high), y, item.colour, { "stroke-width": 2 });
+        draw(mark, "circle", { cx: at(item.value), cy: y, r: 4, fill: item.colour });
+        if (item.aside) label(mark, width - 4, y, item.aside, { "text-anchor": "end", fill: "var(--soft)" });
+        tip(mark, item.name + ": " + points(item.value, digits) + (item.low === null ? "" : " (" + points(item.low, digits) + " to " + points(item.high, digits) + ")") + (item.aside ? ", rank " + item.aside : ""));
+      });
+      return height;
+    };
+    show(figure, name, words, paint, [["name", "value", "low", "high", "rank"], ...items.map((item) => [item.name, item.value, item.low, item.high, item.aside])]);
+  }
+
+  // A table of coloured cells: `cells` has { text, share (0 to 1) or null, colour, title } by row.
+  function grid(figure, name, words, rows, columns, cells, table) {
+    const paint = (picture, width) => {
+      const room = Math.min(width * 0.3, 220);
+      const each = Math.max(columns.length > 12 ? 14 : 34, Math.min(80, (width - room) / columns.length));
+      const top = 8 + 6.5 * Math.max(...columns.map((column) => Math.min(column.length, 20)));
+      columns.forEach((column, index) => {
+        const x = room + each * (index + 0.5);
+        label(picture, x, top - 6, cut(column, 20), { transform: "rotate(-60 " + x + " " + (top - 6) + ")", "font-size": 11 });
+      });
+      rows.forEach((row, index) => {
+        const y = top + ROW * index;
+        label(picture, 4, y + ROW / 2, cut(row, Math.floor(room / 7)));
+        cells[index].forEach((cell, column) => {
+          if (!cell) return;
+          const mark = draw(picture, "g", {});
+          const x = room + each * column;
+          draw(mark, "rect", { x, y, width: each - 1, height: ROW - 1, fill: cell.colour });
+          if (each >= 30) label(mark, x + each / 2, y + ROW / 2, cell.text, { "text-anchor": "middle", "font-size": 11 });
+          tip(mark, cell.title);
+        });
+      });
+      picture.dataset.wide = room + each * columns.length;
+      return top + ROW * rows.length + 4;
+    };
+    show(figure, name, words, paint, table);
+    const picture = figure.querySelector("svg");
+    const wide = Math.max(Number(picture.getAttribute("width")), Number(picture.dataset.wide));
+    picture.setAttribute("width", wide);
+    picture.setAttribute("viewBox", "0 0 " + wide + " " + picture.getAttribute("height"));
+  }
+
+  // Points: { name, x, y, colour }; x on a logarithm if `isLog`.
+  function scatter(figure, name, words, items, { isLog, showX, digits }) {
+    const to = (x) => (isLog ? Math.log10(x) : x);
+    const paint = (picture, width) => {
+      const height = 420;
+      const x = scale(items.map((item) => to(item.x)), 60, width - 20);
+      const y = scale(items.map((item) => item.y), height - 40, 14);
+      Object.assign(y, { end: 54, far: width - 10 });
+      axis(picture, y, y.low, y.high, "y");
+      const marks = isLog ? ticks(Math.floor(x.low), Math.ceil(x.high), Math.max(1, Math.ceil(x.high) - Math.floor(x.low))).map((power) => 10 ** power) : ticks(x.low, x.high);
+      for (const tick of marks) {
+        if (to(tick) < x.low || to(tick) > x.high) continue;
+        line(picture, x(to(tick)), 14, x(to(tick)), height - 34, "var(--line)");
+        label(picture, x(to(tick)), height - 22, showX(tick), { "text-anchor": "middle", fill: "var(--soft)", "font-size": 11 });
+      }
+      for (const item of items) {
+        const mark = draw(picture, "g", {});
+        const [cx, cy] = [x(to(item.x)), y(item.y)];
+        draw(mark, "circle", { cx, cy, r: 5, fill: item.colour, "fill-opacity": 0.8 });
+        if (items.length <= 30) label(mark, cx + (cx > width - 120 ? -8 : 8), cy, cut(item.name, 24), { "font-size": 11, "text-anchor": cx > width - 120 ? "end" : "start" });
+        tip(mark, item.name + ": " + points(item.y, digits) + ", " + showX(item.x));
+      }
+      return height;
+    };
+    show(figure, name, words, paint, [["name", "x", "y"], ...items.map((item) => [item.name, item.x, item.y])]);
+  }
+
+  // Bars in groups: `series` has { name, values, intervals, colours, isLine }.
+  function bars(figure, name, words, labels, series, { fixed = [0], unit = "", digits = 1 } = {}) {
+    const paint = (picture, width) => {
+      const tall = Math.max(...labels.map((one) => one.length)) * 5.2 + 12;
+      const height = 300 + tall + 22;
+      const values = series.flatMap((one) => [...one.values, ...(one.intervals || []).flat()]);
+      const y = scale(values.filter((value) => value !== null), 290, 26, fixed);
+      Object.assign(y, { end: 44, far: width - 6 });
+      axis(picture, y, y.low, y.high, "y");
+      const each = (width - 54) / labels.length;
+      const drawn = series.filter((one) => !one.isLine);
+      labels.forEach((text, index) => {
+        const middle = 48 + each * (index + 0.5);
+        label(picture, middle, 302, text, { "font-size": 11, "text-anchor": "end", transform: "rotate(-40 " + middle + " 302)" });
+        series.forEach((one) => {
+          const value = one.values[index];
+          if (value === null || value === undefined) return;
+          const mark = draw(picture, "g", {});
+          const colour = (one.colours && one.colours[index]) || one.colour;
+          const wide = Math.min(44, (each * 0.8) / Math.max(1, drawn.length));
+          const x = middle + (one.isLine ? -0.5 : drawn.indexOf(one) - drawn.length / 2) * wide;
+          if (one.isLine) line(mark, middle - each * 0.4, y(value), middle + each * 0.4, y(value), colour, { "stroke-width": 3 });
+          else draw(mark, "rect", { x, y: Math.min(y(value), y(0)), width: wide - 1, height: Math.abs(y(value) - y(0)), fill: colour, "fill-opacity": 0.75 });
+          const ends = one.intervals && one.intervals[index];
+          if (ends) line(mark, x + wide / 2, y(ends[0]), x + wide / 2, y(ends[1]), "var(--ink)", { "stroke-width": 1.5 });
+          tip(mark, one.name + ", " + text + ": " + points(value, digits) + unit + (ends ? " (" + ends.map((end) => points(end, digits)).join(" to ") + ")" : ""));
+        });
+      });
+      line(picture, 44, y(0), width - 6, y(0), "var(--strong-line)");
+      let x = 50;
+      if (series.length > 1) {
+        for (const one of series) {
+          draw(picture, "rect", { x, y: 4, width: 10, height: 10, fill: one.colour });
+          label(picture, x + 14, 10, cut(one.name, 30), { "font-size": 11 });
+          x += 34 + 6.2 * Math.min(one.name.length, 30);
+        }
+      }
+      return height;
+    };
+    const head = ["", ...series.flatMap((one) => (one.intervals ? [one.name, one.name + " low", one.name + " high"] : [one.name]))];
+    const rows = labels.map((text, index) => [text, ...series.flatMap((one) => (one.intervals ? [one.values[index], ...(one.intervals[index] || [null, null])] : [one.values[index]]))]);
+    show(figure, name, words, paint, [head, ...rows]);
+  }
+
+  decabench.charts = { COLOURS, forest, grid, scatter, bars };
 })();

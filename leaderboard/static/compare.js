@@ -1,187 +1,246 @@
-// Two submissions of one table, task by task and example by example.
+// Two to eight systems of one table: scores, differences from one of them, and tests from the resamples of the pages.
 (function () {
   "use strict";
-  const { load, element, say, fixed, points, state } = decabench;
+  const { load, element, say, fixed, points, state, pairs, charts } = decabench;
+  const MOST = 8;
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
   const side = document.querySelector("[data-side-controls]");
   const list = document.querySelector("[data-side-list]");
   const count = document.querySelector("[data-side-count]");
-  let data;
+  const boards = JSON.parse(form.dataset.boards); // [[file, title]]
+  let tables = [];
+  let chosen = []; // rows of one table; the first is the one that others are compared with
+  let turn = 0;
 
   const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + fixed(Math.abs(value), digits);
-
-  function find(page) {
-    for (const table of data.tables) {
-      const index = table.rows.findIndex((row) => row.page === page);
-      if (index >= 0) return { table, index, row: table.rows[index] };
-    }
-    return null;
-  }
-
-  function fill(select, tables) {
-    const suites = new Set(data.tables.map((table) => table.suite)).size;
-    select.replaceChildren(
-      ...tables.map((table) => {
-        const group = element("optgroup");
-        group.label = (suites > 1 ? table.suite + " · " : "") + table.split + " · " + table.heading + " · " + table.id.split("-").pop();
-        group.append(
-          ...table.rows.map((row) => {
-            const option = element("option", row.name + (row.mark ? " (" + row.mark + ")" : ""));
-            option.value = row.page;
-            return option;
-          }),
-        );
-        return group;
-      }),
-    );
-  }
-
-  // The second submission is from the table of the first: no other can be compared.
-  function offerSecond(wanted) {
-    const first = find(form.a.value);
-    fill(form.b, [first.table]);
-    const other = first.table.rows.find((row) => row.page !== form.a.value) || first.row;
-    const isThere = first.table.rows.some((row) => row.page === wanted);
-    form.b.value = isThere ? wanted : other.page;
-  }
-
-  // The test of a pair of rows: of the later minus the earlier one, so reversed if the first is the later.
-  function test(tests, a, b) {
-    if (!tests || a === b) return null;
-    const [earlier, later] = a < b ? [a, b] : [b, a];
-    const at = (later * (later - 1)) / 2 + earlier;
-    if (tests.p[at] === null) return null;
-    const { low, high, verdict } = { low: tests.low[at], high: tests.high[at], verdict: tests.verdict[at] };
-    const ends = a < b ? [low, high] : [-high, -low];
-    return {
-      interval: low === null ? null : ends,
-      p: tests.p[at],
-      adjusted: tests.adjusted[at],
-      verdict: a < b ? verdict : -verdict,
-      isSame: tests.same[at],
-    };
-  }
-
-  function differences(first, second) {
-    return first.table.tasks.map((task, index) => {
-      const [a, b] = [first.row.scores[index], second.row.scores[index]];
-      const difference = a === null || b === null ? null : b - a;
-      const found = difference === null ? null : test(first.table.tests.tasks[task.name], first.index, second.index);
-      const units = found && first.row.units[index];
-      return { ...task, a, b, difference, found, units, interval: found && found.interval };
-    });
-  }
-
-  function total(first, second) {
-    const { name, unit, higherIsBetter, digits } = first.table.total;
-    const [a, b] = [first.row.total, second.row.total];
-    const difference = a === null || b === null ? null : b - a;
-    const found = difference === null ? null : test(first.table.tests.total, first.index, second.index);
-    return { name, title: unit, higherIsBetter, digits, a, b, difference, found, interval: found && found.interval };
-  }
-
-  // The words follow the p that is adjusted for all pairs of the table, as the ranks do.
-  function reading({ difference, found, higherIsBetter }) {
-    if (difference === null) return "not both scored";
-    if (!found) return "not tested";
-    if (!found.verdict) return "no clear difference";
-    return found.verdict > 0 === higherIsBetter ? "the second is clearly better" : "the first is clearly better";
-  }
-
   const share = (p) => (p < 0.001 ? "< 0.001" : p.toFixed(3));
+  const tableOf = (row) => tables.find((table) => table.rows.includes(row));
 
-  function row(one, isTotal) {
-    const made = element("tr", null, isTotal ? "sum" : "");
-    const name = element("th", one.name);
-    name.scope = "row";
-    name.append(element("span", one.title + (one.higherIsBetter ? "" : " (lower is better)"), "aside"));
-    if (one.units) name.append(element("span", one.units, "aside"));
-    const isSame = one.found && one.found.isSame;
-    const interval = one.interval ? one.interval.map((end) => signed(end, one.digits)).join(" to ") : isSame ? "nothing differs" : "–";
-    made.append(
-      name,
-      element("td", points(one.a, one.digits), "num"),
-      element("td", points(one.b, one.digits), "num"),
-      element("td", one.difference === null ? "–" : signed(one.difference, one.digits), "num strong"),
-      element("td", interval, "num"),
-      element("td", one.found ? share(one.found.p) : "–", "num"),
-      element("td", one.found ? share(one.found.adjusted) : "–", "num"),
-      element("td", reading(one)),
-    );
+  // Choosing
+
+  function fill() {
+    const table = chosen.length ? tableOf(chosen[0]) : null;
+    const groups = tables.filter((one) => !table || one === table).map((one) => {
+      const group = element("optgroup");
+      group.label = one.title;
+      group.append(...one.rows.filter((row) => !chosen.includes(row)).map((row) => {
+        const option = element("option", row.name + (row.kind === "system" ? "" : " (" + (row.kind === "floor" ? "baseline" : "ceiling") + ")"));
+        option.value = row.page;
+        return option;
+      }));
+      return group;
+    });
+    form.add.replaceChildren(new Option(chosen.length < MOST ? "Add a system …" : "Eight at most", ""), ...groups);
+    form.add.disabled = chosen.length >= MOST;
+    form.querySelector("[data-chosen]").replaceChildren(...chosen.map(chip));
+  }
+
+  function chip(row, index) {
+    const made = element("li");
+    const first = element("button", index ? "Make first" : "Compared with");
+    const drop = element("button", "Remove");
+    for (const button of [first, drop]) button.type = "button";
+    first.disabled = !index;
+    first.setAttribute("aria-label", first.textContent + ": " + row.name);
+    drop.setAttribute("aria-label", "Remove " + row.name);
+    first.addEventListener("click", () => choose([row, ...chosen.filter((one) => one !== row)]));
+    drop.addEventListener("click", () => choose(chosen.filter((one) => one !== row)));
+    made.append(element("bdi", row.name), " ", first, " ", drop);
     return made;
   }
 
-  function verdict(first, second, sum) {
-    const [a, b] = [element("bdi", first.row.name), element("bdi", second.row.name)];
-    const target = document.querySelector("[data-verdict]");
-    if (!sum.name) target.replaceChildren(b, " against ", a, ": the suite has no total, so they are compared task by task.");
-    else if (sum.difference === null) target.replaceChildren(b, " against ", a, ": one of them is not complete, so there is no total to compare.");
-    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference, sum.digits) + (sum.digits === 1 ? " points, " : ", ") + reading(sum) + ".");
+  function choose(rows) {
+    chosen = rows;
+    fill();
+    state.write({ s: chosen.map((row) => row.page).join(",") });
+    show().catch((error) => tell("The comparison could not be loaded: " + error.message + "."));
   }
 
-  function show() {
-    const [first, second] = [find(form.a.value), find(form.b.value)];
-    const tasks = differences(first, second);
-    const sum = total(first, second);
-    result.hidden = false;
-    verdict(first, second, sum);
-    for (const [key, one] of [["a", first], ["b", second]]) {
-      const link = element("a");
-      link.href = "submissions/" + encodeURIComponent(one.row.page) + ".html";
-      link.append(element("bdi", one.row.name));
-      result.querySelector('[data-name="' + key + '"]').replaceChildren(link);
-    }
-    result.querySelector("[data-rows]").replaceChildren(...(sum.name ? [row(sum, true)] : []), ...tasks.map((task) => row(task, false)));
-    draw(tasks.filter((task) => task.difference !== null));
-    chooseTasks(first.table);
+  // A link may name submissions that have gone, were renamed, or stand apart.
+  function tell(words) {
+    const place = document.querySelector("[data-missing]");
+    place.hidden = !words;
+    place.textContent = words;
+  }
+
+  function recall() {
+    const kept = state.read();
+    const wanted = [...new Set((kept.get("s") || [kept.get("a"), kept.get("b")].filter(Boolean).join(",")).split(",").filter(Boolean))];
+    const rows = wanted.map((page) => tables.flatMap((table) => table.rows).find((row) => row.page === page));
+    const gone = wanted.filter((page, index) => !rows[index]);
+    const table = rows.find(Boolean) ? tableOf(rows.find(Boolean)) : tables[0];
+    const found = rows.filter((row) => row && table.rows.includes(row)).slice(0, MOST);
+    for (const row of table.rows) if (found.length < 2 && !found.includes(row)) found.push(row);
+    tell(gone.length ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results." : "");
+    choose(found);
+  }
+
+  // The tests: of hidden labels, those that were computed when the site was built
+
+  function tester(table, data) {
+    const tests = new pairs.Tests(data);
+    const [all, isMean] = [table.counted.filter((name) => name in data.highest), table.board.isMean];
+    const highest = Object.fromEntries(Object.entries(data.highest).map(([name, text]) => [name, pairs.floats(text)]));
+    const isSystem = (row, task) => row.kind === "system" && (task ? row.scores[task.at] !== null : row.total !== undefined);
+    return {
+      load: (rows) => tests.load(rows.map((row) => row.page)),
+      test(a, b, task) {
+        const stored = tests.systems.get(a.page).tests[task ? task.name : ""];
+        if (stored) return stored[b.page] || null;
+        const name = task ? task.name : "";
+        if (!(name in highest)) return null;
+        const scored = task ? a.scores[task.at] !== null && b.scores[task.at] !== null : a.total !== undefined && b.total !== undefined;
+        return scored ? tests.pair(a.page, b.page, task ? [name] : all, isMean && !task, highest[name], isSystem(a, task) && isSystem(b, task)) : null;
+      },
+    };
+  }
+
+  // Showing
+
+  function reading(found, higherIsBetter) {
+    if (!found) return "not tested";
+    if (!found.verdict) return "no clear difference";
+    return found.verdict > 0 === higherIsBetter ? "clearly better" : "clearly worse";
+  }
+
+  async function show() {
+    const mine = ++turn;
+    result.hidden = chosen.length < 2;
     clearExamples();
-    state.write({ a: form.a.value, b: form.b.value });
-    say(document.querySelector("[data-verdict]").textContent);
+    if (result.hidden) return;
+    const table = tableOf(chosen[0]);
+    const tester_ = tester(table, await load("tests/" + table.id));
+    await tester_.load(chosen);
+    if (mine !== turn) return;
+    const { board } = table;
+    const lines = board.tasks.map((task, at) => ({ ...task, task: { ...task, at }, value: (row) => row.scores[at] ?? null }));
+    if (table.total) lines.unshift({ name: table.total.name, title: table.total.unit, higherIsBetter: board.higherIsBetter, digits: board.digits, task: null, value: (row) => row.total ?? null });
+    for (const line of lines) {
+      line.values = chosen.map(line.value);
+      line.found = chosen.slice(1).map((row) => tester_.test(chosen[0], row, line.task));
+    }
+    head();
+    result.querySelector("[data-rows]").replaceChildren(...lines.map(row));
+    verdict(table, lines[0]);
+    draw(lines.filter((line) => line.task));
+    matrix(tester_, table);
+    chooseTasks(board.tasks);
+  }
+
+  function link(row) {
+    const made = element("a");
+    made.href = "submissions/" + encodeURIComponent(row.page) + ".html";
+    made.append(element("bdi", row.name));
+    return made;
+  }
+
+  function head() {
+    const cells = chosen.map((row, index) => {
+      const cell = element("th", null, "num");
+      cell.scope = "col";
+      cell.append(link(row), element("span", index ? "difference, 95 %, p" : "score", "aside"));
+      return cell;
+    });
+    const first = element("th", "Task");
+    first.scope = "col";
+    result.querySelector("[data-head]").replaceChildren(first, ...cells);
+  }
+
+  function row(line) {
+    const made = element("tr", null, line.task ? "" : "sum");
+    const name = element("th", line.name);
+    name.scope = "row";
+    name.append(element("span", line.title + (line.higherIsBetter ? "" : " (lower is better)"), "aside"));
+    made.append(name, element("td", points(line.values[0], line.digits), "num strong"));
+    line.found.forEach((found, index) => {
+      const [a, b] = [line.values[0], line.values[index + 1]];
+      const cell = element("td", points(b, line.digits), "num");
+      const verdict = a === null || b === null ? "not both scored" : reading(found, line.higherIsBetter);
+      const difference = a === null || b === null ? "" : signed(b - a, line.digits);
+      const interval = found && found.interval ? " (" + found.interval.map((end) => signed(end, line.digits)).join(" to ") + ")" : found && found.isSame ? " (nothing differs)" : "";
+      cell.append(element("span", difference + interval, "unit"));
+      if (found) cell.append(element("span", "p " + share(found.p) + ", all pairs " + share(found.adjusted), "unit"));
+      cell.append(element("span", verdict, "unit " + (verdict === "clearly better" ? "good" : verdict === "clearly worse" ? "bad" : "")));
+      made.append(cell);
+    });
+    return made;
+  }
+
+  function verdict(table, line) {
+    const target = document.querySelector("[data-verdict]");
+    const words = [];
+    chosen.slice(1).forEach((row, index) => {
+      const [a, b] = [line.values[0], line.values[index + 1]];
+      words.push(index ? "; " : "", element("bdi", row.name), " against ", element("bdi", chosen[0].name));
+      if (line.task) words.push(": the suite has no total, so they are compared task by task");
+      else if (a === null || b === null) words.push(": one of them is not complete, so there is no total to compare");
+      else words.push(": " + signed(b - a, line.digits) + ", " + reading(line.found[index], line.higherIsBetter));
+    });
+    target.replaceChildren(...words, ".");
+    say(target.textContent);
   }
 
   // Differences in points, or those of other scales where there are no points.
-  function draw(scored) {
-    const inPoints = scored.filter((task) => task.inPoints);
-    const drawn = inPoints.length ? inPoints : scored;
+  function draw(lines) {
     const figure = result.querySelector("[data-difference-chart]");
-    figure.querySelector("[data-not-drawn]").hidden = drawn.length === scored.length;
+    const isInPoints = (line) => line.task.high === 100 && line.task.low !== null;
+    const known = lines.filter((line) => line.values[0] !== null);
+    const drawn = known.some(isInPoints) ? known.filter(isInPoints) : known;
     figure.hidden = !drawn.length;
     if (figure.hidden) return;
-    decabench.charts.differences(
-      figure.querySelector("canvas"),
-      drawn.map((task) => task.name),
-      drawn.map((task) => task.difference),
-      drawn.map((task) => task.interval),
-      drawn.map((task) => task.difference >= 0 === task.higherIsBetter),
-    );
+    const isPair = chosen.length === 2;
+    const series = chosen.slice(1).map((row, index) => ({
+      name: row.name,
+      values: drawn.map((line) => (line.values[index + 1] === null ? null : line.values[index + 1] - line.values[0])),
+      intervals: drawn.map((line) => line.found[index] && line.found[index].interval),
+      colour: charts.COLOURS[index % charts.COLOURS.length],
+      colours: isPair ? drawn.map((line) => charts.COLOURS[line.values[1] - line.values[0] >= 0 === line.higherIsBetter ? 0 : 1]) : null,
+    }));
+    const left = drawn.length < known.length ? " Tasks on other scales are in the table only." : "";
+    charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95 % intervals." + (isPair ? " Blue is better, orange worse." : "") + left, drawn.map((line) => line.name), series);
   }
 
-  function chooseTasks(table) {
+  // Every pair of those chosen, by the total.
+  function matrix(tester_, table) {
+    const target = result.querySelector("[data-matrix]");
+    target.hidden = chosen.length < 3 || !table.total;
+    if (target.hidden) return;
+    const cells = chosen.map((one) => chosen.map((other) => {
+      const found = one === other ? null : tester_.test(other, one, null);
+      if (!found) return null;
+      const text = share(found.adjusted);
+      const colour = !found.verdict ? "var(--band)" : "color-mix(in srgb, var(--series-" + (found.verdict > 0 === table.board.higherIsBetter ? 1 : 2) + ") 35%, var(--sheet))";
+      return { text, colour, title: one.name + " minus " + other.name + ": " + signed(one.total - other.total, table.board.digits) + ", adjusted p " + text };
+    }));
+    const names = chosen.map((one) => one.name);
+    const numbers = chosen.flatMap((one, i) => chosen.slice(i + 1).map((other, j) => [one.name, other.name, cells[i][i + 1 + j] ? cells[i][i + 1 + j].text : ""]));
+    charts.grid(target, "pairs", "p of each pair, adjusted for all pairs of the table: blue where the row is clearly better than the column.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
+  }
+
+  // Examples, side by side
+
+  function chooseTasks(tasks) {
     const before = side.task.value;
-    side.task.replaceChildren(...table.tasks.map((task) => element("option", task.name)));
-    if (table.tasks.some((task) => task.name === before)) side.task.value = before;
+    side.task.replaceChildren(...tasks.map((task) => element("option", task.name)));
+    if (tasks.some((task) => task.name === before)) side.task.value = before;
   }
 
   function clearExamples() {
     list.replaceChildren();
-    count.textContent = "Loaded on request, if the site has examples of both.";
+    count.textContent = "Loaded on request, if the site has examples of all of them.";
   }
 
-  function pair(a, b, digits) {
+  function together(examples, digits) {
+    const [a] = examples;
     const made = element("li");
     const head = element("p", null, "head");
     head.append(element("code", a.id));
     const body = element("dl", null, "example");
-    const lines = [
-      ["Question", a.question, ""],
-      ["Context", a.context, "context"],
-      ["Gold", a.golds.join(" · "), ""],
-      ["First (" + points(a.score, digits) + ")", a.answer || "(empty)", "kind-" + a.kind],
-      ["Second (" + points(b.score, digits) + ")", b.answer || "(empty)", "kind-" + b.kind],
-    ];
+    const lines = [["Question", a.question, ""], ["Context", a.context, "context"], ["Gold", a.golds.join(" · "), ""]];
+    examples.forEach((one, index) => lines.push([chosen[index].name + " (" + points(one.score, digits) + ")", one.answer || "(empty)", "kind-" + one.kind]));
     if (a.before) lines.splice(1, 0, ["Before", a.before.join("\n"), "context"]);
-    if (a.before) lines.push(["Gold state", a.goldState, ""], ["First state", a.state, ""], ["Second state", b.state, ""]);
+    if (a.before) lines.push(["Gold state", a.goldState, ""], ...examples.map((one, index) => ["State of " + chosen[index].name, one.state, ""]));
     for (const [name, text, className] of lines) {
       const line = element("div", null, className);
       line.append(element("dt", name), element("dd", text));
@@ -193,59 +252,45 @@
 
   async function showExamples() {
     count.textContent = "Loading …";
+    const task = side.task.value;
     try {
-      const [a, b] = await Promise.all([load("examples/" + form.a.value), load("examples/" + form.b.value)]);
-      const task = side.task.value;
-      const second = new Map(((b[task] || {}).examples || []).map((example) => [example.id, example]));
-      const both = ((a[task] || {}).examples || []).filter((example) => second.has(example.id));
-      const found = both.filter((example) => !side.differ.checked || example.answer !== second.get(example.id).answer);
-      const { digits } = find(form.a.value).table.tasks.find((one) => one.name === task);
-      list.replaceChildren(...found.map((example) => pair(example, second.get(example.id), digits)));
-      count.textContent = both.length
-        ? found.length + " of " + both.length + " sampled examples of " + task + " that the site has for both"
-        : "The site has no examples of " + task + " for both. " + ((a[task] || b[task] || {}).why || "");
+      const loaded = await Promise.all(chosen.map((row) => load("examples/" + row.page)));
+      const [first, ...others] = loaded.map((one) => new Map(((one[task] || {}).examples || []).map((example) => [example.id, example])));
+      const all = [...first.values()].filter((example) => others.every((one) => one.has(example.id))).map((example) => [example, ...others.map((one) => one.get(example.id))]);
+      const wanted = { answers: (one) => one.answer, scores: (one) => one.kind === "right" }[side.differ.value];
+      const found = all.filter((examples) => !wanted || new Set(examples.map(wanted)).size > 1);
+      const { digits } = tableOf(chosen[0]).board.tasks.find((one) => one.name === task);
+      list.replaceChildren(...found.map((examples) => together(examples, digits)));
+      count.textContent = all.length
+        ? found.length + " of " + all.length + " sampled examples of " + task + " that the site has for all of them"
+        : "The site has no examples of " + task + " for all of them. " + ((loaded[0][task] || {}).why || "");
     } catch (problem) {
       count.textContent = "The examples could not be loaded: " + problem.message + ".";
     }
   }
 
-  // A link may name submissions that have gone, were renamed, or stand apart.
-  function tell(gone) {
-    const place = document.querySelector("[data-missing]");
-    place.hidden = !gone.length;
-    place.textContent = gone.length
-      ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results. Another pair is shown."
-      : "";
-  }
-
-  function recall() {
-    const kept = state.read();
-    const pages = data.tables.flatMap((table) => table.rows).map((row) => row.page);
-    tell(["a", "b"].map((name) => kept.get(name)).filter((page) => page && !pages.includes(page)));
-    if (pages.includes(kept.get("a"))) form.a.value = kept.get("a");
-    offerSecond(kept.get("b"));
-    show();
-  }
-
-  function start(value) {
-    data = value;
-    data.tables = data.tables.filter((table) => table.rows.length > 1);
-    if (!data.tables.length) {
+  function start(loaded) {
+    tables = loaded.flatMap((board, index) =>
+      board.tables.map((table) => ({
+        ...table,
+        board,
+        title: (boards.length > 1 ? boards[index][1] + " · " : "") + table.split + " · " + table.id.split("-").pop(),
+        rows: table.rows.filter((row) => ["system", "floor", "ceiling"].includes(row.kind)),
+      })),
+    );
+    tables = tables.filter((table) => table.rows.length > 1);
+    if (!tables.length) {
       form.before(element("p", "No two submissions have results on the same data yet."));
       return;
     }
-    fill(form.a, data.tables);
     form.hidden = false;
     recall();
-    form.addEventListener("change", (event) => {
-      if (event.target === form.a) offerSecond(form.b.value);
-      show();
-    });
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.querySelector("[data-swap]").addEventListener("click", () => {
-      [form.a.value, form.b.value] = [form.b.value, form.a.value];
-      show();
+    form.add.addEventListener("change", () => {
+      const row = tables.flatMap((table) => table.rows).find((one) => one.page === form.add.value);
+      if (row) choose([...chosen, row]);
     });
+    form.querySelector("[data-clear]").addEventListener("click", () => choose([]));
     side.addEventListener("submit", (event) => {
       event.preventDefault();
       showExamples();
@@ -253,7 +298,5 @@
     addEventListener("hashchange", recall);
   }
 
-  load("compare").then(start, (problem) => {
-    form.before(element("p", "The comparison could not be loaded: " + problem.message + "."));
-  });
+  Promise.all(boards.map(([file]) => load("boards/" + file))).then(start, (problem) => tell("The comparison could not be loaded: " + problem.message + "."));
 })();

@@ -1,17 +1,50 @@
-// Sorting, searching, filtering and choosing columns. The table is complete without this file.
+// Sorting, search, filters, the choice of tasks and views of the overview. The page has the table; scripts rearrange its
+// rows, and take numbers from data/boards.
 (function () {
   "use strict";
-  const { state, say } = decabench;
+  const { load, say, state, pairs, points } = decabench;
   const form = document.querySelector("[data-controls]");
-  if (!form) return;
-  const sections = [...document.querySelectorAll("section.table")];
-  const columns = [...form.querySelectorAll("[name=column]")];
-  const all = sections[0].dataset.board;
+  const note = document.querySelector("[data-note]");
+  const STEP = 60; // rows at once: more come as the reader scrolls
+  const boxes = [...form.querySelectorAll("[name=task]")];
+  const FIELDS = ["q", "size", "year", "evidence", "view"];
+  const TICKS = { baselines: true, papers: true, complete: false, open: false, intervals: false }; // by default
+  let board;
+  let tables = [];
   let sort = { key: "", dir: "" };
+  let turn = 0; // of the last choice of tasks: ranks of an earlier one are not shown
 
-  for (const section of sections) {
-    section.querySelectorAll("tbody.systems tr").forEach((row, index) => (row.dataset.place = index));
-    section.querySelectorAll("thead th").forEach(makeSortable);
+  // Setting up
+
+  function start(value) {
+    board = value;
+    tables = board.tables.map((table) => {
+      const section = document.querySelector('[data-table="' + CSS.escape(table.id) + '"]');
+      const body = section.querySelector("tbody");
+      const rows = [...body.rows].map((element, place) => adopt(table, element, place));
+      const sentinel = document.createElement("tr");
+      const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll("thead th")], shown: [], drawn: 0 };
+      found.heads.forEach((head) => makeSortable(head));
+      new IntersectionObserver((seen) => seen[0].isIntersecting && drawMore(found), { rootMargin: "600px" }).observe(sentinel);
+      return found;
+    });
+    offerPresets();
+    form.hidden = false;
+    recall();
+    update(false);
+  }
+
+  // A row as the page has it, and what is shown of it for the chosen tasks.
+  function adopt(table, element, place) {
+    const row = { ...table.rows[place], element, place, isComplete: !element.className || element.className === "paper" };
+    const cells = [...element.cells];
+    const first = table.total ? 3 : 1;
+    Object.assign(row, { cells: cells.slice(first), rankCell: table.total && cells[0], totalCell: table.total && cells[2] });
+    row.built = [row.rankCell, row.totalCell].map((cell) => cell && [...cell.childNodes]);
+    const [rank, , ...range] = table.rows[place].place || [null];
+    row.whole = { total: row.total ?? null, interval: row.interval ?? null, rank, range };
+    Object.assign(row, row.whole);
+    return row;
   }
 
   function makeSortable(head) {
@@ -26,99 +59,225 @@
       const other = first === "asc" ? "desc" : "asc";
       sort = { key, dir: sort.key === key && sort.dir === first ? other : first };
       update(true);
-      const order = sort.dir === "asc" ? "ascending" : "descending";
-      say("Sorted by " + (key === "total" ? "total" : key) + ", " + order);
+      say("Sorted by " + key + ", " + (sort.dir === "asc" ? "ascending" : "descending"));
     });
   }
 
+  function offerPresets() {
+    const outputs = [...new Set(board.tasks.map((task) => task.output))].filter(Boolean);
+    const presets = [["All", () => true], ["None", () => false]];
+    if (outputs.length > 1) presets.push(...outputs.map((output) => [output, (task) => task.output === output]));
+    for (const [words, isIn] of presets) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = words;
+      button.addEventListener("click", () => {
+        boxes.forEach((box, index) => (box.checked = isIn(board.tasks[index])));
+        update(true);
+      });
+      form.querySelector("[data-presets]").append(button);
+    }
+  }
+
+  // The chosen tasks
+
+  const current = () => tables.find((table) => !form.board || table.id === form.board.value) || tables[0];
+  const chosen = () => board.tasks.filter((task, index) => boxes[index].checked);
+  const isWhole = (tasks) => tasks.length === board.tasks.length || !tasks.length;
+
+  async function count(table, tasks) {
+    const mine = ++turn;
+    note.hidden = isWhole(tasks);
+    for (const row of table.rows) restore(row);
+    unit(table, null);
+    if (isWhole(tasks) || !table.total) return;
+    const names = tasks.map((task) => task.name).filter((name) => table.counted.includes(name));
+    note.textContent = "The total of " + names.length + " of " + board.tasks.length + " tasks. ";
+    const places = names.map((name) => board.tasks.findIndex((task) => task.name === name));
+    for (const row of table.rows) {
+      const scores = places.map((place) => row.scores[place] ?? null);
+      const isThere = scores.length && scores.every((score) => score !== null);
+      row.total = isThere ? pairs.sum(scores) / (board.isMean ? scores.length : 1) : null;
+      Object.assign(row, { interval: null, rank: null, range: [] });
+      showTotal(row);
+    }
+    unit(table, names.length);
+    refresh(table);
+    const data = await load("tests/" + table.id);
+    if (mine !== turn) return;
+    const scales = places.map((place) => board.tasks[place]);
+    for (const row of table.rows) {
+      const spreads = data.spreads[row.page];
+      const ends = row.total === null || !spreads ? null : pairs.totalInterval(names.map((name) => spreads[name]), scales, board.isMean);
+      if (ends) Object.assign(row, { interval: ends });
+      showTotal(row);
+    }
+    refresh(table);
+    await rank(table, names, data, mine);
+  }
+
+  async function rank(table, names, data, mine) {
+    const better = board.higherIsBetter ? 1 : -1;
+    const ranked = table.rows.filter((row) => row.kind === "system" && row.total !== null);
+    ranked.sort((a, b) => better * (b.total - a.total) || (a.name < b.name ? -1 : a.name > b.name ? 1 : a.place - b.place));
+    const hidden = names.filter((name) => !(name in data.highest));
+    if (hidden.length) {
+      note.textContent += "There are no ranks, because the labels of " + hidden.join(", ") + " are hidden.";
+      return;
+    }
+    const text = note.textContent;
+    note.textContent = text + "Ranks are being computed …";
+    const tests = new pairs.Tests(data);
+    await tests.load(ranked.map((row) => row.page));
+    const found = mine === turn && (await tests.family(ranked.map((row) => row.page), names, () => mine === turn));
+    if (!found) return;
+    const shown = ranked.map((row) => points(row.total, board.digits));
+    pairs.places(shown, found.adjusted).forEach((place, index) => {
+      Object.assign(ranked[index], { rank: place.rank, range: [place.best, place.worst] });
+      showTotal(ranked[index]);
+    });
+    note.textContent = text + "Intervals, ranks and their ranges are those of these tasks, from the same resamples as all others.";
+    refresh(table);
+    say(note.textContent);
+  }
+
+  function restore(row) {
+    Object.assign(row, row.whole);
+    if (!row.totalCell) return;
+    row.rankCell.replaceChildren(...row.built[0]);
+    row.totalCell.replaceChildren(...row.built[1]);
+  }
+
+  const small = (text, className) => decabench.element("span", text, className);
+
+  function showTotal(row) {
+    row.rankCell.replaceChildren(row.rank === null ? "–" : String(row.rank));
+    if (row.rank !== null && row.range[0] !== row.range[1]) row.rankCell.append(small(row.range.join("–"), "unit"));
+    row.totalCell.replaceChildren(points(row.total, board.digits));
+    const between = board.tasks.some((task) => task.low < 0) ? " to " : "–";
+    if (row.interval) row.totalCell.append(small(row.interval.map((end) => points(end, board.digits)).join(between), "iv always"));
+  }
+
+  function unit(table, tasks) {
+    const shown = table.section.querySelector("[data-unit]");
+    if (!shown) return;
+    shown.dataset.built ??= shown.textContent;
+    shown.textContent = tasks ? (board.isMean ? "mean of " : "sum of ") + tasks + " · 95 %" : shown.dataset.built;
+  }
+
+  // Which rows, in which order
+
   function value(row, key) {
-    if (key === "name") return row.querySelector("th.name bdi").textContent.toLowerCase();
-    const cell = row.querySelector('[data-key="' + CSS.escape(key) + '"]');
-    return cell && cell.dataset.v !== undefined ? Number(cell.dataset.v) : null;
+    if (key === "name") return row.name.toLowerCase();
+    if (key === "rank" || key === "total") return row[key];
+    return row.scores[board.tasks.findIndex((task) => task.name === key)] ?? null;
   }
 
   // Rows without a value come last in both directions.
-  function compare(a, b) {
-    if (a.value === null || b.value === null) {
-      return (a.value === null) - (b.value === null) || a.place - b.place;
-    }
-    const order = a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
-    return (sort.dir === "desc" ? -order : order) || a.place - b.place;
-  }
-
-  function sortRows(section) {
-    const body = section.querySelector("tbody.systems");
-    const rows = [...body.rows].map((row) => ({
-      row,
-      place: Number(row.dataset.place),
-      value: sort.key && !row.matches(".placeholder") ? value(row, sort.key) : 0,
-    }));
-    rows.sort(sort.key ? compare : (a, b) => a.place - b.place);
-    body.append(...rows.map((item) => item.row));
-    section.classList.toggle("resorted", Boolean(sort.key) && sort.key !== "rank");
-    for (const head of section.querySelectorAll("thead th")) {
-      if (head.dataset.key === sort.key) {
-        head.setAttribute("aria-sort", sort.dir === "asc" ? "ascending" : "descending");
-      } else {
-        head.removeAttribute("aria-sort");
+  function arranged(rows) {
+    const key = sort.key || (isWhole(chosen()) ? "" : "rank");
+    const sign = sort.dir === "desc" ? -1 : 1;
+    const found = rows.map((row) => [row, key ? value(row, key) : 0]);
+    const best = (row) => (row.total === null ? Infinity : (board.higherIsBetter ? -1 : 1) * row.total);
+    found.sort(([a, one], [b, other]) => {
+      if (one === null || other === null) {
+        return (one === null) - (other === null) || (key === "rank" && best(a) - best(b)) || a.place - b.place;
       }
-    }
+      return sign * (one < other ? -1 : one > other ? 1 : 0) || (key === "rank" && best(a) - best(b)) || a.place - b.place;
+    });
+    return found.map(([row]) => row);
   }
 
-  function isShown(row) {
+  function filter() {
     const wanted = form.q.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    return (
-      wanted.every((word) => row.dataset.text.includes(word)) &&
-      (!form.complete.checked || row.dataset.complete === "1") &&
-      (!form.open.checked || row.dataset.open === "1") &&
-      (!form.size.value || row.dataset.size === form.size.value) &&
-      (!form.year.value || row.dataset.year === form.year.value)
-    );
+    const [from, below] = form.size.value.split("-").map(Number);
+    return (row) =>
+      wanted.every((word) => row.text.includes(word)) &&
+      (form.baselines.checked || !["floor", "ceiling"].includes(row.kind)) &&
+      (form.papers.checked || row.kind !== "paper") &&
+      (!form.complete.checked || row.total !== null || (!current().total && row.isComplete)) &&
+      (!form.open.checked || row.open) &&
+      (!form.evidence.value || row.evidence === form.evidence.value) &&
+      (!form.size.value || (row.size >= from && row.size < below)) &&
+      (!form.year.value || (row.date || "") >= form.year.value);
   }
 
-  function filterRows(section) {
-    const rows = [...section.querySelectorAll("tbody.systems tr:not(.placeholder)")];
-    for (const row of rows) row.hidden = !isShown(row);
-    markGroups(section);
-    return [rows.filter((row) => !row.hidden).length, rows.length];
-  }
+  // Drawing
 
-  // A line between rank groups, where the order is the ranking's.
-  function markGroups(section) {
-    let before = null;
-    for (const row of section.querySelectorAll("tbody.systems tr")) {
-      if (row.hidden) continue;
-      row.classList.toggle("opens", before !== null && before !== row.dataset.group);
-      before = row.dataset.group;
+  function refresh(table) {
+    if (table !== current()) return;
+    table.shown = arranged(table.rows.filter(filter()));
+    table.drawn = 0;
+    table.body.replaceChildren();
+    drawMore(table);
+    for (const head of table.heads) {
+      if (head.dataset.key === sort.key) head.setAttribute("aria-sort", sort.dir === "asc" ? "ascending" : "descending");
+      else head.removeAttribute("aria-sort");
     }
+    view(table);
   }
 
-  function chooseColumns() {
-    for (const box of columns) {
-      for (const cell of document.querySelectorAll('.table [data-key="' + CSS.escape(box.value) + '"]')) {
-        cell.hidden = !box.checked;
+  function drawMore(table, most = STEP) {
+    if (table.drawn && table.drawn >= table.shown.length) return;
+    const next = table.shown.slice(table.drawn, table.drawn + most);
+    table.sentinel.remove();
+    for (const row of next) dress(table, row);
+    table.body.append(...next.map((row) => row.element));
+    table.drawn += next.length;
+    if (table.drawn < table.shown.length) table.body.append(table.sentinel);
+  }
+
+  // Tints, hidden columns and intervals of a row, when it is drawn.
+  function dress(table, row) {
+    table.scales ??= board.tasks.map((task, index) => scale(table, task, index));
+    const key = boxes.map((box) => Number(box.checked)).join("") + form.intervals.checked;
+    if (row.dressed === key) return;
+    row.dressed = key;
+    row.cells.forEach((cell, index) => {
+      const task = board.tasks[index];
+      cell.hidden = !boxes[index].checked && boxes.some((box) => box.checked);
+      const ends = row.intervals && row.intervals[index];
+      let interval = cell.querySelector(".iv");
+      if (ends && !interval && form.intervals.checked) {
+        interval = small(ends.map((end) => points(end, task.digits)).join(task.low < 0 ? " to " : "–"), "iv always");
+        cell.append(interval);
       }
-    }
-    for (const band of document.querySelectorAll(".table th.band")) {
-      band.colSpan = band.closest("table").querySelectorAll("thead th:not([hidden])").length;
-    }
-    document.body.classList.toggle("intervals", form.intervals.checked);
+      if (interval) interval.hidden = !form.intervals.checked;
+      const tint = row.kind === "apart" || row.kind === "ceiling" ? null : table.scales[index](row.scores[index]);
+      if (tint !== null) cell.classList.add("h" + tint);
+    });
   }
 
-  function board() {
-    return form.board ? form.board.value : all;
+  // Places a score between the worst and the best of its column: 0 to 8. The full tint covers a tenth of the scale.
+  function scale(table, task, index) {
+    const good = (score) => (task.higherIsBetter ? score : -score);
+    const scores = table.rows.filter((row) => ["system", "floor"].includes(row.kind)).map((row) => row.scores[index]);
+    const known = scores.filter((score) => typeof score === "number").map(good);
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    const least = task.low === null || task.high === null ? 0 : (task.high - task.low) / 10;
+    if (!(high - low >= 0.5 * 10 ** -task.digits)) return () => null;
+    return (score) =>
+      typeof score !== "number" || good(score) < low || good(score) > high ? null : Math.round((8 * (good(score) - low)) / Math.max(high - low, least));
   }
+
+  function view(table) {
+    const figure = table.section.querySelector("[data-view]");
+    const kind = form.view.value;
+    figure.hidden = !kind;
+    table.section.querySelector(".scroll").hidden = Boolean(kind);
+    if (kind) decabench.views[kind](figure, { board, table, rows: table.shown, tasks: chosen().length ? chosen() : board.tasks });
+  }
+
+  // The address
 
   function remember() {
+    const tasks = chosen().map((task) => task.name);
+    const kept = Object.fromEntries(FIELDS.map((name) => [name, form[name].value.trim()]));
+    for (const [name, usual] of Object.entries(TICKS)) if (form[name].checked !== usual) kept[name] = usual ? "0" : "1";
     state.write({
-      board: board() === all ? "" : board(),
-      q: form.q.value.trim(),
-      size: form.size.value,
-      year: form.year.value,
-      complete: form.complete.checked ? "1" : "",
-      open: form.open.checked ? "1" : "",
-      intervals: form.intervals.checked ? "1" : "",
-      hide: columns.filter((box) => !box.checked).map((box) => box.value).join(","),
+      ...kept,
+      board: form.board && form.board.value !== tables[0].id ? form.board.value : "",
+      tasks: isWhole(tasks) ? "" : tasks.join(","),
       sort: sort.key ? sort.key + ":" + sort.dir : "",
     });
   }
@@ -126,59 +285,46 @@
   function recall() {
     const kept = state.read();
     form.reset();
-    if (form.board) choose(form.board, kept.get("board") || all);
-    form.q.value = kept.get("q") || "";
-    choose(form.size, kept.get("size") || "");
-    choose(form.year, kept.get("year") || "");
-    for (const name of ["complete", "open", "intervals"]) form[name].checked = kept.get(name) === "1";
-    const hidden = (kept.get("hide") || "").split(",");
-    for (const box of columns) box.checked = !hidden.includes(box.value);
+    for (const name of [...FIELDS, "board"]) if (form[name]) choose(form[name], kept.get(name) || "");
+    for (const [name, usual] of Object.entries(TICKS)) form[name].checked = kept.has(name) ? kept.get(name) === "1" : usual;
+    const tasks = (kept.get("tasks") || "").split(",");
+    const isKnown = board.tasks.some((task) => tasks.includes(task.name));
+    for (const box of boxes) box.checked = !isKnown || tasks.includes(box.value);
     const [key, dir] = (kept.get("sort") || "").split(/:(?=asc$|desc$)/);
-    const known = [...sections[0].querySelectorAll("thead th")].map((head) => head.dataset.key);
-    sort = known.includes(key) && dir ? { key, dir } : { key: "", dir: "" };
+    sort = tables[0].heads.some((head) => head.dataset.key === key) && dir ? { key, dir } : { key: "", dir: "" };
   }
 
-  function choose(select, wanted) {
-    select.value = [...select.options].some((option) => option.value === wanted) ? wanted : select.options[0].value;
+  function choose(field, wanted) {
+    const isOffered = !field.options || [...field.options].some((option) => option.value === wanted);
+    field.value = isOffered ? wanted : field.options[0].value;
   }
+
+  let counted = "";
 
   function update(isChange) {
-    chooseColumns();
-    for (const section of sections) {
-      section.hidden = section.dataset.board !== board();
-      sortRows(section);
-      const [shown, of] = filterRows(section);
-      if (section.hidden) continue;
-      const text = shown === of ? of + (of === 1 ? " system" : " systems") : shown + " of " + of + " systems";
-      document.querySelector("[data-count]").textContent = text;
-      if (isChange === "filter") say(text + " shown");
-      draw(section);
-    }
+    const table = current();
+    const tasks = chosen();
+    for (const one of tables) one.section.hidden = one !== table;
+    const title = document.querySelector("[data-title]");
+    if (form.board && tables.length > 1) title.textContent = form.board.selectedOptions[0].textContent.split(" · ")[0];
+    form.querySelector("[data-chosen]").textContent = isWhole(tasks) ? "all" : tasks.length + " of " + board.tasks.length;
+    for (const head of table.heads) head.hidden = head.dataset.key !== "rank" && head.dataset.key !== "name" && head.dataset.key !== "total" && !isWhole(tasks) && !tasks.some((task) => task.name === head.dataset.key);
+    const key = table.id + " " + tasks.map((task) => task.name).join();
+    if (key !== counted) count(table, tasks).catch((error) => (note.textContent = "The tests could not be loaded: " + error.message + "."));
+    counted = key;
+    refresh(table);
+    const text = (table.shown.length === table.rows.length ? "" : table.shown.length + " of ") + table.rows.length + (table.rows.length === 1 ? " row" : " rows");
+    form.querySelector("[data-count]").textContent = text;
+    if (isChange === "filter") say(text + " shown");
     if (isChange) remember();
-  }
-
-  // The chart shows the rows in the order of the table.
-  function draw(section) {
-    const figure = section.querySelector("[data-whiskers]");
-    if (!figure) return;
-    const rows = [...section.querySelectorAll("tbody.systems tr, tbody.floors tr")].filter(
-      (row) => !row.hidden && row.dataset.page && value(row, "total") !== null,
-    );
-    const shown = rows.slice(0, 60).map((row) => ({
-      name: row.querySelector("th.name bdi").textContent,
-      value: value(row, "total"),
-      low: row.dataset.low ? Number(row.dataset.low) : null,
-      high: row.dataset.high ? Number(row.dataset.high) : null,
-      isFloor: row.parentElement.matches(".floors"),
-    }));
-    figure.hidden = shown.length < 2;
-    if (!figure.hidden) decabench.charts.whiskers(figure.querySelector("canvas"), shown, Number(figure.dataset.digits));
   }
 
   form.addEventListener("submit", (event) => event.preventDefault());
   form.querySelector("button[type=reset]").addEventListener("click", (event) => {
     event.preventDefault(); // the browser would empty the fields only after this
+    const view = form.view.value;
     form.reset();
+    form.view.value = view;
     sort = { key: "", dir: "" };
     update("filter");
   });
@@ -189,7 +335,12 @@
       update(false);
     }
   });
-  form.hidden = false;
-  recall();
-  update(false);
+  addEventListener("beforeprint", () => tables.forEach((table) => drawMore(table, Infinity)));
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const open of document.querySelectorAll(".drop[open]")) open.open = false;
+  });
+  load("boards/" + form.dataset.board).then(start, (error) => {
+    note.hidden = false;
+    note.textContent = "The numbers could not be loaded: " + error.message + ".";
+  });
 })();

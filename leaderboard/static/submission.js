@@ -6,8 +6,13 @@
   const figure = document.querySelector("[data-profile]");
   const profile = JSON.parse(figure.dataset.profile);
   if (profile.scores.some((score) => score !== null)) {
-    figure.hidden = false;
-    decabench.charts.profile(figure.querySelector("canvas"), profile);
+    const [blue, orange, green] = decabench.charts.COLOURS;
+    const marks = [["floor", profile.floors, orange], ["ceiling", profile.ceilings, green]].filter(([, values]) => values.some((value) => value !== null));
+    const series = [
+      { name: "this submission", values: profile.scores, intervals: profile.intervals, colour: blue },
+      ...marks.map(([name, values, colour]) => ({ name, values, colour, isLine: true })),
+    ];
+    decabench.charts.bars(figure, "scores", figure.querySelector("figcaption").textContent, profile.labels, series, { fixed: [0, 100] });
   }
 
   const form = document.querySelector("[data-example-controls]");

@@ -1,11 +1,13 @@
-"""The overview, a task's places, the comparison page and `decabench compare` never contradict each other."""
+"""The overview, a task's places and `decabench compare` never contradict each other.
+
+That pages which compute in the browser agree with them: tests/browser/test_pairs.py.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from decabench.leaderboard.datafiles import compare_data
 from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.pages import rank_on_task
 from decabench.leaderboard.ranking import rank_suite
@@ -39,29 +41,24 @@ def draw_table(seed: int, systems: int = 10) -> tuple[dict[tuple[str, str], Samp
     return samples, entries
 
 
-def at(a: int, b: int) -> int:
-    return b * (b - 1) // 2 + a
-
-
 @pytest.mark.parametrize("seed", range(5))  # 5 tables of 45 pairs
 def test_no_two_pages_contradict_each_other(seed: int) -> None:
     samples, entries = draw_table(seed)
     board = rank_suite(PAIR, entries, TASKS)
     (table,) = board.tables
-    pages = {one.path: one.name for one in entries}
-    (shown,) = compare_data([board], pages, lambda task, split: False)["tables"]
-    names = [row["name"] for row in shown["rows"]]
-    assert all(len(row["units"]) == len(PAIR.tasks) for row in shown["rows"])
-    assert not any(any(found["same"]) for found in shown["tests"]["tasks"].values())
+    names = [row.entry.name for row in table.rows]
+    assert table.tests.total is not None
     ranks = {"total": {row.entry.name: placed(row.place) for row in table.rows}}
     ranks |= {column.name: task_ranks(table, number, column) for number, column in enumerate(board.columns)}
     verdicts = 0
-    for kind, found in (("total", shown["tests"]["total"]), *shown["tests"]["tasks"].items()):
+    for kind, found in (("total", table.tests.total), *table.tests.tasks.items()):
         for b in range(len(names)):
             for a in range(b):
                 one, other = names[a], names[b]
-                verdict, adjusted, p = (found[key][at(a, b)] for key in ("verdict", "adjusted", "p"))
-                low, high = found["low"][at(a, b)], found["high"][at(a, b)]
+                adjusted, p = float(found.adjusted[a, b]), float(found.p[a, b])
+                verdict = int(np.sign(found.differences[a, b])) * found.differ(a, b)
+                low, high = (float(end[a, b]) for end in found.ends)
+                assert not found.is_same(a, b)
                 verdicts += verdict != 0
                 assert p <= adjusted
                 assert (low > 0 or high < 0) == (p < 0.05)

@@ -238,7 +238,7 @@ def test_the_search_finds_what_leaks(public: Keeper) -> None:
 @pytest.mark.parametrize("policy", ["free", "all"])
 def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
     files = files_below(kept.board("--examples", policy), "static/")
-    assert {"index.html", "board.json", "board.csv", "compare.html", "data/compare.js"} <= files.keys()
+    assert {"index.html", "board.json", "board.csv", "compare.html", "data/boards/board.js"} <= files.keys()
     assert sum(name.startswith("data/examples/") for name in files) == 2 * len(RIGHT)
     texts = [text for raw in files.values() for text in readings(raw)]
     assert searched(texts) == set()

@@ -69,18 +69,18 @@ def rows(page: Page) -> list[list[str]]:
 def test_the_tagging_task_is_on_its_suites_board(folder: Path) -> None:
     page = Page(folder / "site" / "suite-tagging-demo.html")
     heads = next([text for _, _, text in row] for row in page.rows if row[0][2] == "Rank")
-    assert heads == ["Rank", "Submission", "mean accuracyof 100 · 95 %", "postag_accuracy"]
-    assert [(row[0].split(":")[0], row[1].split()[0], row[2].split("9")[0]) for row in rows(page)] == [
-        ("1", "noun_tagger:tagger", "30.1"),
-        ("–not ranked", "majority", "17.7"),
-        ("–not ranked", "oracle", "100.0"),
+    assert heads == ["Rank", "System", "mean accuracyof 100 · 95 %", "postag_accuracy"]
+    assert [(row[0].split(":")[0], row[1].split()[0], row[2].partition(".")[0]) for row in rows(page)] == [
+        ("1", "noun_tagger:tagger", "30"),
+        ("–not ranked", "majority", "17"),
+        ("–not ranked", "oracle", "100"),
     ]
     assert "Tagging, a demonstration" in page.text and "decaScore" not in page.text
 
 
 def test_the_decathlons_board_keeps_its_name_and_its_columns(folder: Path) -> None:
     page = Page(folder / "site" / "index.html")
-    assert [row[1].split()[0] for row in rows(page)] == ["a"]
+    assert [row[1].split()[0] for row in rows(page) if "paper" not in row[1]] == ["a"]
     assert "decaScore" in page.text and ">pos<" not in page.text
 
 
@@ -116,24 +116,6 @@ def test_numbers_know_their_suite_and_task(folder: Path) -> None:
         "higher_is_better": True,
     }
     assert content["reported_not_verified"]["rows"] == []
-
-
-def test_the_same_pair_compares_as_on_the_command_line(folder: Path) -> None:
-    one, other = (folder / "submissions" / name for name in ("majority", "noun_tagger"))
-    printed = run(
-        "compare", one, other, "--suite", "tagging-demo", "--home", folder / "data", "--json", "--jobs", 1
-    )
-    found = json.loads(printed)["tasks"]["pos"]
-    text = (folder / "site" / "data" / "compare.js").read_text(encoding="ascii")
-    data = json.loads(json.loads(text[text.index(",") + 1 : text.rindex(")")]))
-    (table,) = [table for table in data["tables"] if table["suite"] == "Tagging, a demonstration"]
-    scores = {row["name"]: row["scores"] for row in table["rows"]}
-    assert scores["majority"] == [found["a"]] and scores["noun_tagger:tagger"] == [found["b"]]
-    assert [row["name"] for row in table["rows"]][:2] == ["noun_tagger:tagger", "majority"]
-    tests = table["tests"]["tasks"]["pos"]  # of the pair of these two: majority minus noun_tagger
-    assert [-tests["high"][0], -tests["low"][0]] == pytest.approx(found["interval"], abs=1e-3)
-    assert tests["p"][0] == pytest.approx(found["p"], abs=1e-4)
-    assert tests["verdict"][0] == (-1 if tests["adjusted"][0] < 0.05 else 0)
 
 
 def test_a_site_of_some_suites(folder: Path, tmp_path: Path) -> None:
@@ -182,8 +164,8 @@ def own_site(folder: Path, title: str = "Own") -> Path:
 def test_a_suite_without_a_total_has_no_rank_column(tmp_path: Path) -> None:
     page = Page(own_site(tmp_path) / "suite-own.html")
     heads = [text for _, _, text in page.rows[0]]
-    assert heads == ["Submission", "errorsmselower is better", "pointsem"]
-    assert "so nothing is ranked" in page.text and "data-whiskers" not in page.text
+    assert heads == ["System", "errorsmselower is better", "pointsem"]
+    assert "not ranked: this suite has no total" in page.text
     task = Page(tmp_path / "out" / "tasks" / "errors.html")
     assert [(row[0].split(":")[0], row[1], row[2]) for row in rows(task)] == [
         ("1", "b", "0.500"),
