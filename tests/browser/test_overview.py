@@ -52,7 +52,8 @@ def test_sort_by_any_column(page: Page) -> None:
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "ascending"
         assert values(page, number) == sorted(values(page, number))
-        assert page.locator(ROWS).last.locator("td").nth(number - 2).inner_text().startswith("–")
+        if key != "squad":  # of which every row has a score
+            assert page.locator(ROWS).last.locator("td").nth(number - 2).inner_text().startswith("–")
     assert "Sorted by total, ascending" in page.locator("[data-status]").inner_text()
 
 
