@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Refusal
-from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.standings import Board, Column, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
 from decabench.tasks import PublishedRow
@@ -30,7 +29,6 @@ __all__ = [
     "board_csv",
     "board_json",
     "count_scores",
-    "excerpt_data",
     "make_script",
     "overview_data",
     "rows_of",
@@ -60,11 +58,6 @@ def _literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
-    """Return the examples of a submission, by task."""
-    return {task: {"examples": list(found.shown), "why": found.why} for task, found in excerpts.items()}
-
-
 # The rows of a board
 
 
@@ -83,7 +76,11 @@ def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRo
 
 
 def overview_data(
-    board: Board, tables: Sequence[Standings], pages: Mapping[str, str], outputs: Mapping[str, str]
+    board: Board,
+    tables: Sequence[Standings],
+    pages: Mapping[str, str],
+    task_pages: Mapping[str, str],
+    outputs: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return every table of a suite, with the numbers of its rows in the order of the page.
 
@@ -100,6 +97,7 @@ def overview_data(
                 "low": column.low if math.isfinite(column.low) else None,
                 "high": column.high if math.isfinite(column.high) else None,
                 "output": outputs.get(column.name, ""),
+                "page": task_pages[column.name],
             }
             for column in board.columns
         ],

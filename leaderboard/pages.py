@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from decabench.files import atomic_file
 from decabench.leaderboard.datafiles import rows_of
 from decabench.leaderboard.entries import Entry, Refusal
-from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.ranking import assign_places
 from decabench.leaderboard.standings import Board, Column, Place, Row, Standings
 from decabench.metrics import Metric
@@ -74,10 +73,12 @@ class Pages:
     """The known tasks, by name."""
     metrics: Mapping[str, Metric]
     """The known metrics, by name."""
-    excerpts: Mapping[str, Mapping[str, Excerpts]]
-    """Examples, by path of the entry and then by task."""
     rank_reported: bool = False
     """Whether reported results are ranked."""
+    excerpts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
+    """How many answers are shown, or why none, by path of the entry and then by task."""
+    first_texts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The first example that is shown of each task."""
 
     @cached_property
     def submission_names(self) -> dict[str, str]:
@@ -117,11 +118,11 @@ class Pages:
 
     def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
         """Render the page of a row."""
-        excerpts = self.excerpts[row.entry.path]
+        excerpts = self.excerpts.get(row.entry.path, {})
         reasons: dict[str, list[str]] = {}
-        for task, found in excerpts.items():
-            if found.why:
-                reasons.setdefault(found.why, []).append(task)
+        for task, (_, why) in excerpts.items():
+            if why:
+                reasons.setdefault(why, []).append(task)
         return self._render(
             "submission.html",
             root="../",
@@ -130,7 +131,7 @@ class Pages:
             row=row,
             siblings=self._siblings(row.entry),
             columns={column.name: column for column in board.columns},
-            excerpt_counts={task: len(found.shown) for task, found in excerpts.items()},
+            excerpt_counts={task: count for task, (count, _) in excerpts.items()},
             reasons=reasons,
             answer_kinds=_ANSWER_KINDS,
             counted=[
@@ -179,7 +180,7 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        """Return an example of a task: from the bundled sample, or else the first one on a submission's page.
+        """Return an example of a task: from the bundled sample, or else the first one that is shown.
 
         The bundled ones are in a separate file, because sites are often built without prepared data, and the text of
         some datasets may not be shown.
@@ -187,16 +188,10 @@ class Pages:
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
             return {**bundled[name], "source": "From the bundled sample."}
-        for excerpts in self.excerpts.values():
-            if name in excerpts and excerpts[name].shown:
-                first = excerpts[name].shown[0]
-                return {
-                    **first,
-                    "answers": first["golds"],
-                    "note": "",
-                    "source": "From the data that was scored.",
-                }
-        return None
+        if name not in self.first_texts:
+            return None
+        first = self.first_texts[name]
+        return {**first, "answers": first["golds"], "note": "", "source": "From the data that was scored."}
 
     def render_compare(self) -> bytes:
         """Render the page that compares systems."""

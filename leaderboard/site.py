@@ -17,7 +17,6 @@ from decabench.files import Paths, as_paths
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
-    excerpt_data,
     make_script,
     overview_data,
     task_data,
@@ -26,7 +25,7 @@ from decabench.leaderboard.datafiles import (
 )
 from decabench.leaderboard.entries import LeaderboardError, NoResultsError, Refusal
 from decabench.leaderboard.example_pages import STATIC_FILES
-from decabench.leaderboard.excerpts import Policy, collect_excerpts
+from decabench.leaderboard.excerpts import PIECE, Policy, read_answers_shown, read_texts
 from decabench.leaderboard.pages import Pages, without_results
 from decabench.leaderboard.publishing import find_others, publish
 from decabench.leaderboard.ranking import rank_suite
@@ -137,10 +136,9 @@ def build_leaderboard(
         rank_suite(suite, entries, _with_public_splits(keeper), keeper.metrics) for suite in keeper.suites
     ]
     boards = [board for board in boards if board.tables or chosen] or boards[:1]
-    columns = [column for board in boards for column in board.columns]
-    excerpts = collect_excerpts(entries, columns, keeper, options.examples)
     publish(
-        _site_files(Pages(entries, refused, boards, tasks, keeper.metrics, excerpts), keeper), Path(output)
+        _site_files(Pages(entries, refused, boards, tasks, keeper.metrics), keeper, options.examples),
+        Path(output),
     )
     sent = [entry for entry in entries if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
@@ -200,11 +198,41 @@ def _with_public_splits(keeper: Keeper) -> dict[str, Task]:
     }
 
 
-def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
+def _example_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:
+    """Yield the texts of examples, and the answers of every entry; note for the pages how many there are.
+
+    Holds the data of only one task in memory at a time.
+    """
+    for column in {column.name: column for board in pages.boards for column in board.columns}.values():
+        task = pages.task_names[column.name]
+        for split in sorted({entry.split for entry in pages.entries}):
+            scored = [
+                entry
+                for entry in pages.entries
+                if entry.split == split and entry.score(column.name) is not None
+            ]
+            if not scored:
+                continue
+            data = read_texts(column.name, split, keeper, policy)
+            texts = data.texts
+            if texts:
+                pages.first_texts.setdefault(column.name, texts[0])
+            for number, start in enumerate(range(0, len(texts), PIECE)):
+                name = f"texts/{task}-{split}-{number}"
+                yield f"data/{name}.js", make_script(name, texts[start : start + PIECE])
+            for entry in scored:
+                found = read_answers_shown(entry, column, data, keeper)
+                pages.excerpts.setdefault(entry.path, {})[column.name] = len(found.answers), found.why
+                name = f"answers/{pages.submission_names[entry.path]}/{task}"
+                yield f"data/{name}.js", make_script(name, {"answers": found.answers, "why": found.why})
+
+
+def _site_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:
     """Yield (path in the site, content)."""
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
         if path.name not in STATIC_FILES:
             yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+    yield from _example_files(pages, keeper, policy)
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:
@@ -217,8 +245,6 @@ def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
             for row in table.all_rows:
                 name = names[row.entry.path]
                 yield f"submissions/{name}.html", pages.render_submission(board, table, row)
-                excerpts = excerpt_data(pages.excerpts[row.entry.path])
-                yield f"data/examples/{name}.js", make_script(f"examples/{name}", excerpts)
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, keeper.hides)
@@ -227,7 +253,9 @@ def _site_files(pages: Pages, keeper: Keeper) -> Iterator[tuple[str, bytes]]:
     outputs = {name: type(task.output).__name__ for name, task in keeper.tasks.items()}
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
-        tables = overview_data(board, board.tables or [without_results(board)], names, outputs)
+        tables = overview_data(
+            board, board.tables or [without_results(board)], names, pages.task_names, outputs
+        )
         yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
         yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")
         yield f"{file}.json", board_json(board, names, pages.refused).encode("utf-8")

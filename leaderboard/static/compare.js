@@ -5,9 +5,8 @@
   const MOST = 8;
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
-  const side = document.querySelector("[data-side-controls]");
-  const list = document.querySelector("[data-side-list]");
-  const count = document.querySelector("[data-side-count]");
+  const side = document.querySelector("[data-examples]");
+  const examples = decabench.browse(side, () => chosen);
   const boards = JSON.parse(form.dataset.boards); // [[file, title]]
   let tables = [];
   let chosen = []; // rows of one table; the first is the one that others are compared with
@@ -107,7 +106,6 @@
   async function show() {
     const mine = ++turn;
     result.hidden = chosen.length < 2;
-    clearExamples();
     if (result.hidden) return;
     const table = tableOf(chosen[0]);
     const tester_ = tester(table, await load("tests/" + table.id));
@@ -125,7 +123,7 @@
     verdict(table, lines[0]);
     draw(lines.filter((line) => line.task));
     matrix(tester_, table);
-    chooseTasks(board.tasks);
+    chooseTasks(table);
   }
 
   function link(row) {
@@ -218,55 +216,20 @@
     charts.grid(target, "pairs", "p of each pair, adjusted for all pairs of the table: blue where the row is clearly better than the column.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
   }
 
-  // Examples, side by side
+  // Examples, side by side, of the tasks that all of them answer
 
-  function chooseTasks(tasks) {
-    const before = side.task.value;
-    side.task.replaceChildren(...tasks.map((task) => element("option", task.name)));
-    if (tasks.some((task) => task.name === before)) side.task.value = before;
-  }
-
-  function clearExamples() {
-    list.replaceChildren();
-    count.textContent = "Loaded on request, if the site has examples of all of them.";
-  }
-
-  function together(examples, digits) {
-    const [a] = examples;
-    const made = element("li");
-    const head = element("p", null, "head");
-    head.append(element("code", a.id));
-    const body = element("dl", null, "example");
-    const lines = [["Question", a.question, ""], ["Context", a.context, "context"], ["Gold", a.golds.join(" · "), ""]];
-    examples.forEach((one, index) => lines.push([chosen[index].name + " (" + points(one.score, digits) + ")", one.answer || "(empty)", "kind-" + one.kind]));
-    if (a.before) lines.splice(1, 0, ["Before", a.before.join("\n"), "context"]);
-    if (a.before) lines.push(["Gold state", a.goldState, ""], ...examples.map((one, index) => ["State of " + chosen[index].name, one.state, ""]));
-    for (const [name, text, className] of lines) {
-      const line = element("div", null, className);
-      line.append(element("dt", name), element("dd", text));
-      body.append(line);
-    }
-    made.append(head, body);
-    return made;
-  }
-
-  async function showExamples() {
-    count.textContent = "Loading …";
-    const task = side.task.value;
-    try {
-      const loaded = await Promise.all(chosen.map((row) => load("examples/" + row.page)));
-      const [first, ...others] = loaded.map((one) => new Map(((one[task] || {}).examples || []).map((example) => [example.id, example])));
-      const all = [...first.values()].filter((example) => others.every((one) => one.has(example.id))).map((example) => [example, ...others.map((one) => one.get(example.id))]);
-      const wanted = { answers: (one) => one.answer, scores: (one) => one.kind === "right" }[side.differ.value];
-      const found = all.filter((examples) => !wanted || new Set(examples.map(wanted)).size > 1);
-      const { digits } = tableOf(chosen[0]).board.tasks.find((one) => one.name === task);
-      list.replaceChildren(...found.map((examples) => together(examples, digits)));
-      count.textContent = all.length
-        ? found.length + " of " + all.length + " sampled examples of " + task + " that the site has for all of them"
-        : "The site has no examples of " + task + " for all of them. " + ((loaded[0][task] || {}).why || "");
-    } catch (problem) {
-      count.textContent = "The examples could not be loaded: " + problem.message + ".";
-    }
+  function chooseTasks({ board, split }) {
+    const { task: field } = side.querySelector("form");
+    const before = field.value;
+    const known = board.tasks.filter((_, at) => chosen.every((row) => typeof row.scores[at] === "number"));
+    field.replaceChildren(...known.map((task) => {
+      const option = element("option", task.name);
+      Object.assign(option.dataset, { file: task.page, texts: task.page + "-" + split, digits: task.digits });
+      return option;
+    }));
+    if (known.some((task) => task.name === before)) field.value = before;
+    side.hidden = !known.length;
+    examples.clear("Up to 1,000 examples per task, chosen by their ids. They are loaded on request.");
   }
 
   function start(loaded) {
@@ -291,10 +254,6 @@
       if (row) choose([...chosen, row]);
     });
     form.querySelector("[data-clear]").addEventListener("click", () => choose([]));
-    side.addEventListener("submit", (event) => {
-      event.preventDefault();
-      showExamples();
-    });
     addEventListener("hashchange", recall);
   }
 

@@ -243,6 +243,12 @@
         cell.append(interval);
       }
       if (interval) interval.hidden = !form.intervals.checked;
+      const text = cell.firstChild;
+      if (row.page && text && text.nodeType === 3 && typeof row.scores[index] === "number" && row.evidence === "verified") {
+        const link = document.createElement("a"); // for the mouse: by keyboard, the system's page has the same links
+        Object.assign(link, { href: "submissions/" + row.page + ".html#task=" + task.name, tabIndex: -1, textContent: text.data });
+        text.replaceWith(link);
+      }
       const tint = row.kind === "apart" || row.kind === "ceiling" ? null : table.scales[index](row.scores[index]);
       if (tint !== null) cell.classList.add("h" + tint);
     });

@@ -37,22 +37,33 @@ def requested(page: Page, part: str) -> list[str]:
 
 def show(page: Page, task: str, kind: str) -> None:
     page.select_option("select[name=task]", task)
-    page.check(f"input[value={kind}]")
-    if not page.locator("[data-example-list] li").count():
-        page.click("text=Show examples")
+    page.select_option("select[name=kind]", kind)
+    page.click("text=Show examples")
     page.locator("[data-example-count]", has_text=" of ").wait_for()
 
 
 def test_examples_are_loaded_when_asked(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "submissions/system-03-validation.html")
-    assert not requested(page, "data/examples")
+    assert not requested(page, "data/answers") and not requested(page, "data/texts")
     show(page, "schema", "all")
-    assert page.locator("[data-example-list] li").count() == 40
-    assert len(requested(page, "data/examples")) == 1
+    assert page.locator("[data-example-list] li").count() == 20
+    assert page.locator("[data-example-count]").inner_text() == "82 of 82 examples of schema"
+    assert len(requested(page, "data/answers")) == len(requested(page, "data/texts")) == 1
+    for _ in range(4):
+        page.click("text=Next")
+    page.locator("[data-place]", has_text="81 to 82").wait_for()
     for kind in ("right", "wrong", "empty"):
         show(page, "schema", kind)
-        kinds = page.locator("[data-example-list] .kind").all_inner_texts()
-        assert kinds and set(kinds) == {kind}
+        page.locator(f"[data-example-list] li.kind-{kind}").first.wait_for()
+        assert set(page.locator("[data-example-list] .kind").all_inner_texts()) == {kind}
+
+
+def test_a_score_is_a_click_from_its_examples(page: Page) -> None:
+    page.locator("tr", has_text="system 03").locator("a[href$='#task=sst']").click()
+    page.locator("[data-example-count]", has_text="of 32 examples of sst").wait_for()
+    page.fill("input[name=q]", "no such text")
+    page.click("text=Show examples")
+    page.locator("[data-example-count]", has_text="0 of 32").wait_for()
 
 
 def test_the_difference_of_spans_is_marked(context: BrowserContext, address: str) -> None:
@@ -75,9 +86,8 @@ def test_a_dialogue_has_its_states(context: BrowserContext, address: str) -> Non
     assert gold != state
     page = opened(context, address, "compare.html#s=system-00-validation,system-04-validation")
     page.wait_for_selector("[data-rows] tr")
-    page.select_option("select[name=task]", "woz.en")
-    page.click("text=Show examples")
-    page.locator("[data-side-list] dt:text-is('State of system 04')").first.wait_for()
+    show(page, "woz.en", "scores")
+    page.locator("dt:text-is('State of system 04')").first.wait_for()
 
 
 def test_hostile_answers_are_text(context: BrowserContext, address: str) -> None:
@@ -130,10 +140,9 @@ def test_compare_some(context: BrowserContext, address: str) -> None:
     page.select_option("select[name=add]", "majority-validation")
     page.locator("[data-matrix] svg g").first.wait_for()
     assert rows.first.locator("td").count() == 3
-    page.select_option("select[name=task]", "schema")
-    page.click("text=Show examples")
-    page.wait_for_selector("[data-side-list] li")
-    assert len(requested(page, "data/examples")) == 3
+    show(page, "schema", "scores")
+    page.wait_for_selector("[data-example-list] li")
+    assert len(requested(page, "data/answers")) == 3
 
 
 def test_only_what_was_scored_here_is_compared(context: BrowserContext, address: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from decabench.leaderboard import excerpts
-from decabench.leaderboard.excerpts import Excerpts, Policy, collect_excerpts
+from decabench.leaderboard.excerpts import Excerpts, Policy, read_answers_shown, read_texts
 from decabench.leaderboard.ranking import suite_columns
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.metrics import METRICS
@@ -22,36 +23,46 @@ from tests.tasks.fixtures import SAMPLED
 
 
 def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Excerpts]]:
+    """What is shown, by submission and task; each answer with the text of its example."""
     keeper = Keeper(Store(home), [DECATHLON], TASKS)
     top, paths, _ = find_submissions(folder)
     entries, _ = score_submissions(top, paths, keeper)
-    columns = suite_columns(DECATHLON, TASKS, METRICS, entries)
-    found = collect_excerpts(entries, columns, keeper, policy)
-    return {path.split("/")[0]: examples for path, examples in found.items()}
+    found: dict[str, dict[str, Excerpts]] = {}
+    for column in suite_columns(DECATHLON, TASKS, METRICS, entries):
+        data = read_texts(column.name, "validation", keeper, policy)
+        for entry in entries:
+            if entry.score(column.name) is not None:
+                one = read_answers_shown(entry, column, data, keeper)
+                answers = tuple(
+                    text | answer for text, answer in zip(data.texts, one.answers, strict=bool(one.answers))
+                )
+                found.setdefault(entry.path.split("/")[0], {})[column.name] = replace(one, answers=answers)
+    return found
 
 
-def test_right_wrong_and_empty_ones(made_up: Path, home: Path) -> None:
-    schema = shown(made_up, home)["system-03"]["schema"].shown
-    kinds = [example["kind"] for example in schema]
-    assert len(schema) == 40
-    assert kinds.count("right") >= 12 and kinds.count("wrong") >= 12 and kinds.count("empty") >= 1
+def test_every_example_is_shown_with_its_verdict(made_up: Path, home: Path) -> None:
+    found = shown(made_up, home)
+    schema = found["system-03"]["schema"].answers
+    assert [one["id"] for one in schema] == [each.id for each in Store(home).examples("schema", "validation")]
+    assert {one["kind"] for one in schema} == {"right", "wrong", "empty"}
     for example in schema:
         assert (example["kind"] == "right") == (example["score"] == 100.0)
         assert (example["kind"] == "empty") == (not example["answer"].strip())
 
 
-def test_most_are_the_same_for_all(made_up: Path, home: Path) -> None:
+def test_of_many_examples_all_systems_show_the_same(
+    made_up: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excerpts, "MOST", 10)
     found = shown(made_up, home)
-    one, other = (
-        {example["id"] for example in found[name]["schema"].shown} for name in ("system-00", "system-04")
-    )
-    assert len(one & other) >= 16
+    one, other = ([each["id"] for each in found[name]["sst"].answers] for name in ("system-00", "system-04"))
+    assert one == other and len(one) == 10
 
 
 def test_answers_are_those_of_the_submission(made_up: Path, home: Path) -> None:
-    hostile = shown(made_up, home)["system-01"]["squad"].shown
-    assert HOSTILE_ANSWER in {example["answer"] for example in hostile}
-    gold = shown(made_up, home)["oracle"]["squad"].shown
+    found = shown(made_up, home)
+    assert HOSTILE_ANSWER in {example["answer"] for example in found["system-01"]["squad"].answers}
+    gold = found["oracle"]["squad"].answers
     assert all(example["answer"] == example["golds"][0] and example["score"] == 100.0 for example in gold)
 
 
@@ -74,9 +85,9 @@ def test_of_plain_files_only_what_is_shown_is_read(
     monkeypatch.setattr(excerpts, "read_answers", None)
     monkeypatch.setattr(excerpts, "file_digest", lambda path: "other code")
     assert shown(folder, home) == whole
-    monkeypatch.setattr(excerpts, "_choose_excerpts", None)  # a later build reads no answers at all
+    monkeypatch.setattr(excerpts, "_read_answers", None)  # a later build reads no answers at all
     assert shown(folder, home) == whole
-    kinds = {one["kind"] for tasks in whole.values() for found in tasks.values() for one in found.shown}
+    kinds = {one["kind"] for tasks in whole.values() for found in tasks.values() for one in found.answers}
     assert kinds == {"empty", "right", "wrong"}
 
 
@@ -99,7 +110,7 @@ def test_a_dialogue_has_its_states(made_up: Path, home: Path) -> None:
     """An answer that equals gold is wrong if an earlier turn lost the goal; then the page says which."""
     turns = {each.id: each for each in Store(home).examples("woz.en", "validation")}
     seen = set()
-    for one in shown(made_up, home)["system-03"]["woz.en"].shown:
+    for one in shown(made_up, home)["system-03"]["woz.en"].answers:
         name, _, number = one["id"].rpartition("_")
         assert one["before"] == [turns[f"{name}_{at}"].context for at in range(int(number))]
         assert (one["kind"] == "right") == (one["state"] == one["goldState"]) or one["kind"] == "empty"

@@ -239,7 +239,9 @@ def test_the_search_finds_what_leaks(public: Keeper) -> None:
 def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
     files = files_below(kept.board("--examples", policy), "static/")
     assert {"index.html", "board.json", "board.csv", "compare.html", "data/boards/board.js"} <= files.keys()
-    assert sum(name.startswith("data/examples/") for name in files) == 2 * len(RIGHT)
+    assert sum(name.startswith("data/answers/") for name in files) == len(RIGHT) * len(kept.tasks)
+    assert not any(name.startswith("data/texts/") for name in files)
+    assert all(b'units\\":{}' in raw for name, raw in files.items() if name.startswith("data/units/"))
     texts = [text for raw in files.values() for text in readings(raw)]
     assert searched(texts) == set()
     assert searched(unquote(name) for name in files) == set()
