@@ -101,7 +101,6 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     tests = _test_rows(board, by_mark, names)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
-    heated = _with_heat(by_mark, board.columns)  # ceilings excluded: they would make every system look cold
     suite, is_whole = board.suite, len(names) == len(board.columns)
     lines = tuple(_describe_data(name, ground[name], entries) for name in names if name in ground)
     digits = hashlib.sha256(
@@ -115,9 +114,9 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
         is_whole=is_whole,
         total_name="" if suite.total == "none" else suite.total_name if is_whole else "Total",
         total_unit=board.unit(len(names)),
-        rows=heated[""],
-        floors=heated["baseline"],
-        ceilings=heated["ceiling"],
+        rows=tuple(by_mark[""]),
+        floors=tuple(by_mark["baseline"]),
+        ceilings=tuple(by_mark["ceiling"]),
         apart=tuple(by_mark["apart"]),
         data=lines,
         tests=tests,
@@ -351,24 +350,6 @@ def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
     places = assign_places([row.total for row in complete], names, tests, indexes)
     yield from (replace(row, place=place) for row, place in zip(complete, places, strict=True))
     yield from (row for row in rows if row.value is None)
-
-
-def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) -> dict[str, tuple[Row, ...]]:
-    """Return rows whose cells are placed between the worst and the best of systems and floors."""
-    ends: list[tuple[float, float] | None] = []
-    for index, column in enumerate(columns):
-        values = [row.cells[index].value for mark in ("", "baseline") for row in by_mark[mark]]
-        found = sorted((value for value in values if value is not None), key=column.goodness)
-        ends.append((found[0], found[-1]) if found else None)
-
-    def heated(row: Row) -> Row:
-        cells = []
-        for cell, column, end in zip(row.cells, columns, ends, strict=True):
-            known = cell.value is not None and end is not None
-            cells.append(replace(cell, heat=column.heat(cell.value, *end)) if known else cell)  # type: ignore[arg-type, misc]
-        return replace(row, cells=tuple(cells))
-
-    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items() if mark != "apart"}
 
 
 # Places

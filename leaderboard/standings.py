@@ -88,17 +88,6 @@ class Column:
         """Return a number that is higher for better scores."""
         return score if self.higher_is_better else -score
 
-    def heat(self, score: float, worst: float, best: float) -> int | None:
-        """Place a score between the worst and the best of its column: 0 to 8; None if outside or if all are equal.
-
-        The full tint covers at least a tenth of the scale, so that a tenth of a point does not look like much.
-        """
-        low, value, high = map(self.goodness, (worst, score, best))
-        if high - low < 0.5 * 10**-self.digits or not low <= value <= high:
-            return None
-        least = self.span / 10 if math.isfinite(self.span) else 0.0
-        return round(8 * (value - low) / max(high - low, least))
-
 
 class State(IntEnum):
     """How complete a result is; rows are in this order."""
@@ -129,8 +118,6 @@ class Cell:
     """The score; None for a limited run, which is not compared."""
     units: str = ""
     """The units behind the interval: `48 articles (41.2 effective)`; empty if unknown."""
-    heat: int | None = None
-    """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
 
 
 @dataclass(frozen=True)

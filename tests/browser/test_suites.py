@@ -76,6 +76,8 @@ def test_a_click_sorts_the_best_first(watched: BrowserContext, place: str) -> No
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == order
         assert names(page) == ["near", "far"]
+    best = page.locator("tbody tr", has_text="near").locator("td")
+    assert ["h8" in (cell.get_attribute("class") or "") for cell in best.all()] == [True, True, False]
     page.locator("th[data-key='correlation'] button").click()
     assert names(page) == ["far", "near"]
 

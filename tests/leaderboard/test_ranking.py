@@ -295,21 +295,6 @@ def test_partial_results_are_in_no_rank_group() -> None:
     assert [row.place and (row.rank, row.place.group) for row in table.rows] == [(1, 1), None]
 
 
-def test_heat_goes_from_the_lowest_to_the_highest_without_the_ceiling() -> None:
-    (table,) = tables(
-        results("low", 20.0),
-        results("middle", 40.0),
-        results("high", 60.0),
-        results("oracle", 100.0, about={"predictor": {"name": "oracle"}}),
-    )
-    assert [row.cells[0].heat for row in table.rows] == [8, 4, 0]
-    assert table.ceilings[0].cells[0].heat is None
-    (close,) = tables(results("a", 50.0), results("b", 51.0))
-    assert [row.cells[0].heat for row in close.rows] == [1, 0]
-    (alone,) = tables(results("alone", 50.0))
-    assert alone.rows[0].cells[0].heat is None
-
-
 def test_intervals_are_shown_where_they_are_known() -> None:
     file = results("with", 50.0)
     file["interval"] = [480.0, 520.0]
@@ -336,7 +321,7 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
     assert row.remarks == ("792.0 of 800 (8 of 10 tasks)", "limited run, not in the total: sst, srl")
     cell = row.cells[NAMES.index("sst")]
     assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
-    assert (cell.value, cell.heat) == (None, None)
+    assert cell.value is None
 
 
 def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
@@ -352,8 +337,7 @@ def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
     assert ranking(table) == [(1, "a")]
     (row,) = table.apart
     assert row.remarks == ("not ranked: asked with other wording, variant 2 of the questions",)
-    assert (row.rank, row.entry.apart, row.cells[0].heat) == (None, "other wording", None)
-    assert table.rows[0].cells[0].heat is None, "the tint shows a place among the originals alone"
+    assert (row.rank, row.entry.apart) == (None, "other wording")
 
 
 def test_a_partial_result_in_other_words_stands_apart_too() -> None:

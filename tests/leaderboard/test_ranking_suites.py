@@ -46,15 +46,6 @@ def test_lower_totals_are_ranked_first_where_lower_is_better() -> None:
     assert table.rows[2].remarks == ("0.100 (mean of 1 of 2 tasks)", "missing: more")
 
 
-def test_lower_scores_are_warmer_where_lower_is_better() -> None:
-    (table,) = board(
-        ERRORS, errors("bad", 4.0, 1.0), errors("good", 0.0, 1.0), errors("so-so", 1.0, 1.0)
-    ).tables
-    heats = {row.entry.name: row.cells[0].heat for row in table.rows}
-    assert heats == {"good": 8, "so-so": 6, "bad": 0}
-    assert {row.cells[1].heat for row in table.rows} == {None}
-
-
 def test_partial_results_are_in_the_order_of_their_errors() -> None:
     (table,) = board(ERRORS, errors("bad", 3.0), errors("good", 0.5)).tables
     assert ranking(table) == [(None, "good"), (None, "bad")]
@@ -92,8 +83,6 @@ def test_the_split_on_which_most_tasks_are_scored_is_first() -> None:
 def test_scores_are_shown_on_their_own_scale() -> None:
     (table,) = board(MIXED, mixed("a", 90.0, 0.5, -12.0), mixed("b", 80.0, 0.75, 50.0)).tables
     assert [cell.text for cell in table.rows[0].cells] == ["90.0", "0.500", "-12.0"]
-    assert [cell.heat for cell in table.rows[0].cells] == [8, 8, 0]
-    assert [cell.heat for cell in table.rows[1].cells] == [0, 0, 8]
 
 
 @pytest.mark.parametrize(
