@@ -225,6 +225,7 @@ def _text(example: Example) -> dict[str, Any]:
         "question": _cut(example.question, 500),
         "context": _window(example.context, golds[0], 600),
         "golds": [_cut(gold, 500) for gold in golds[:4]],
+        **({"unit": _cut(example.units[0], 60)} if example.units else {}),
     }
 
 

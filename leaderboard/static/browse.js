@@ -30,6 +30,25 @@
     none: (answers) => answers.every((one) => one.kind !== "right"),
   };
 
+  const QUESTIONS = ["what", "which", "who", "whom", "whose", "when", "where", "why", "how", "is", "are", "was", "were", "do", "does", "did"];
+  const range = (number) => (number <= 1 ? "one word" : number <= 5 ? "2 to 5 words" : number <= 20 ? "6 to 20 words" : "more than 20 words");
+  const FIELDS = {
+    gold: (text) => text.golds[0] || "(empty)",
+    question: (text) => text.question.toLowerCase().split(/[^a-z]+/).find((word) => QUESTIONS.includes(word)) || "other",
+    length: (text) => range(words(text.golds[0])),
+    turn: (text, answer) => (answer.before ? (answer.before.length < 12 ? "turn " + (answer.before.length + 1) : "later turns") : "alone"),
+    unit: (text) => text.unit || "none",
+  };
+  const MOST_GROUPS = 24;
+
+  // The 95 % interval of a share (Wilson 1927), in percent.
+  function wilson(right, count) {
+    const z = 1.959964;
+    const middle = (right + z ** 2 / 2) / (count + z ** 2);
+    const reach = (z / (count + z ** 2)) * Math.sqrt((right * (count - right)) / count + z ** 2 / 4);
+    return [100 * Math.max(0, middle - reach), 100 * Math.min(1, middle + reach)];
+  }
+
   // `systems` gives [{ page, name }]; the form has task, kind, q, length and sort; options of task name files and digits.
   function browse(section, systems) {
     const form = section.querySelector("form");
@@ -105,6 +124,7 @@
         if (form.sort.value === "length") found.sort((a, b) => b.answers[0].answer.length - a.answers[0].answer.length);
         at = 0;
         await draw(mine);
+        await breakDown(all);
         if (mine !== turn) return;
         count.textContent = without ? "The site has no examples of " + task + ". " + without.why : found.length + " of " + all.length + " examples of " + task;
         say(count.textContent);
@@ -117,6 +137,47 @@
       at = start;
       draw(++turn);
       section.scrollIntoView();
+    }
+
+    // The share of right answers by a property of the examples, and for labels also which were taken for which.
+    async function breakDown(all) {
+      const figures = [...section.querySelectorAll("figure")];
+      for (const figure of figures) figure.hidden = true;
+      if (!form.by.value || !all.length) return;
+      const texts = await Promise.all(all.map(({ index }) => textOf(index)));
+      const groups = new Map();
+      all.forEach((one, index) => {
+        const key = FIELDS[form.by.value](texts[index], one.answers[0]);
+        if (!groups.has(key)) groups.set(key, []);
+        groups.get(key).push(one);
+      });
+      const largest = [...groups].sort((a, b) => b[1].length - a[1].length).slice(0, MOST_GROUPS);
+      const items = largest.flatMap(([key, members]) =>
+        systems().map((system, at) => {
+          const right = members.filter(({ answers }) => answers[at].kind === "right").length;
+          const [low, high] = wilson(right, members.length);
+          const name = key + " (" + members.length + ")" + (system.name ? " · " + system.name : "");
+          return { name, value: (100 * right) / members.length, low, high, colour: decabench.charts.COLOURS[at % 5], aside: "" };
+        }),
+      );
+      const left = groups.size - largest.length;
+      const about = "Right answers in percent, with 95 % intervals that take the examples as independent (Wilson)." + (left ? " " + left + " smaller groups are left out." : "");
+      decabench.charts.forest(figures[0], "breakdown", about, items, 1);
+      if (form.by.value === "gold" && systems().length === 1 && groups.size <= 12) confusion(figures[1], all, texts, [...groups.keys()]);
+    }
+
+    function confusion(figure, all, texts, labels) {
+      const columns = [...labels, "another answer"];
+      const counts = labels.map(() => columns.map(() => 0));
+      all.forEach(({ answers }, index) => {
+        const given = labels.findIndex((label) => label.toLowerCase() === answers[0].answer.trim().toLowerCase());
+        counts[labels.indexOf(texts[index].golds[0] || "(empty)")][given < 0 ? labels.length : given] += 1;
+      });
+      const cells = counts.map((row, gold) => {
+        const sum = row.reduce((a, b) => a + b, 0);
+        return row.map((count, given) => ({ text: String(count), colour: "rgb(var(--heat) / " + ((0.5 * count) / (sum || 1)).toFixed(2) + ")", title: "gold " + labels[gold] + ", answer " + columns[given] + ": " + count }));
+      });
+      decabench.charts.grid(figure, "confusion", "Gold answers (rows) and the answers given (columns).", labels, columns, cells, [["gold", ...columns], ...labels.map((label, index) => [label, ...counts[index]])]);
     }
 
     form.hidden = false;

@@ -18,7 +18,7 @@
   const section = document.querySelector("[data-examples]");
   const form = section.querySelector("form");
   if (!form) return;
-  const examples = decabench.browse(section, () => [{ page: section.dataset.examples }]);
+  const examples = decabench.browse(section, () => [{ page: section.dataset.examples, name: "" }]);
 
   // A link to a task shows its examples.
   function recall() {

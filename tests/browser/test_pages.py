@@ -58,6 +58,19 @@ def test_examples_are_loaded_when_asked(context: BrowserContext, address: str) -
         assert set(page.locator("[data-example-list] .kind").all_inner_texts()) == {kind}
 
 
+def test_right_answers_are_broken_down(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "submissions/system-03-validation.html")
+    page.select_option("select[name=by]", "gold")
+    show(page, "sst", "wrong")
+    charts = page.locator("[data-examples] figure svg")
+    charts.nth(1).wait_for()
+    shares, confusion = (chart.text_content() or "" for chart in charts.all())
+    assert "positive (" in shares and "another answer" in confusion
+    page.select_option("select[name=task]", "woz.en")
+    page.select_option("select[name=by]", "turn")
+    page.locator("[data-examples] figure svg", has_text="turn 1 (9)").wait_for()
+
+
 def test_a_score_is_a_click_from_its_examples(page: Page) -> None:
     page.locator("tr", has_text="system 03").locator("a[href$='#task=sst']").click()
     page.locator("[data-example-count]", has_text="of 32 examples of sst").wait_for()
