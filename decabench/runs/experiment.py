@@ -264,6 +264,11 @@ def read_experiment(
         for header in headers
         if header.value == HIDDEN
     ]
+    faults += [
+        f"{name} has a line break or another control character: double its backslashes, or put it in single quotes"
+        for name in ("output", "home", "board")
+        if re.search(r"[\x00-\x1f]", str(own.get(name) or ""))
+    ]
     with _collected(faults):
         require_name(own.get("split", "validation"), SPLITS, "split")
     if faults:

@@ -251,6 +251,10 @@ def test_every_option_of_predict_is_a_setting():
         ({"predict.limit": "ten"}, "predict.limit is 'ten': give a whole number, not a text"),
         ({"force": 1}, "force is 1: give true or false, not a whole number"),
         (
+            {"board": "C:\new"},
+            "board has a line break or another control character: double its backslashes",
+        ),
+        (
             {"predict.split": "test"},
             "predict.split belongs above all tables: write split = …",
         ),
