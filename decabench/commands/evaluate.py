@@ -570,7 +570,7 @@ def _lenient(task: TaskResult) -> Iterator[str]:
     other, overlooked = _LENIENT.get(task.headline, ("", ""))
     if task.score is not None and task.scores.get(other, task.score) != task.score:
         score = f"{task.headline} {task.score:.2f} by the strict form"
-        yield f"{score}, {other} {task.scores[other]:.2f} without regard to {overlooked}"
+        yield f"{score}, {other} {task.scores[other]:.2f} ignoring {overlooked}"
 
 
 _FORMS = {

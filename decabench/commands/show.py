@@ -151,7 +151,7 @@ def show(
             "--wrong and --right cannot be combined: give one, or neither for all examples."
         )
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
-        raise click.UsageError("A page begins with one --id and one --flag at most: choose others on it.")
+        raise click.UsageError("A page takes at most one --id and one --flag: choose others on it.")
     if port and not as_page:
         raise click.UsageError("--port is for --open: add it, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)

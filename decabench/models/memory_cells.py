@@ -3,7 +3,7 @@
 Equation numbers are those of Liu et al. 2016, "Deep Multi-Task Learning with Shared Memory". `MemoryRecurrence` unrolls
 texts of several tasks at once, each task with weights of its own; shared weights appear once for each task. Autograd
 would add to the gradients of the weights at every step; here the backward loop only carries the gradients of states and
-memories, and the weights get theirs afterwards, in one product for all steps.
+memories, and the weights get their gradients afterwards, in one product for all steps.
 
 G tasks, B texts of each, N = G B rows, T tokens, d the width of the states, K segments of a memory, M their width, R
 the total width of the reads. Gates are in the order o, i, f, g; a memory's emitted vectors in the order key, add,

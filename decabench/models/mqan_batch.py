@@ -122,7 +122,7 @@ class MQANConfig:
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Settings that are on although the model does not include their part."""
+        """Return settings that are on, but whose part the model does not include."""
         of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
         absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
         absent += () if self.parts.coattention else ("tanh_coattention",)

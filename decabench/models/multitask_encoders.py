@@ -153,7 +153,7 @@ class InterleavedRecurrence(torch.autograd.Function):
     """The composite states of GIRNet, with an explicit gradient: h (T, B, h).
 
     Autograd would add to the gradient of the weights at every step. Here the backward loop only carries the gradient of
-    the composite state; weights and gates get theirs afterwards, for all steps at once.
+    the composite state; weights and gates get their gradients afterwards, for all steps at once.
 
     Arguments: given (T, B, 4Ah), the words' part of the gates of all cells, in the order o, i, f, g of each; recurrent
     (4Ah, h), the cells' matrices of the state; weights (T, B, 1 + A), of the old state and of each cell.

@@ -1,7 +1,7 @@
 """The decoder's loop over time (Eq. 7-9), with an explicit gradient: the one part that must run step by step.
 
 Autograd would add to the gradients of the weights and of the whole context at every step. Here the backward loop only
-carries the gradient of the state; weights and context get theirs afterwards, in one product for all steps.
+carries the gradient of the state; weights and context get their gradients afterwards, in one product for all steps.
 B examples, l context tokens, n steps, d the width.
 """
 

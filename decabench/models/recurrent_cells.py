@@ -172,7 +172,7 @@ class MetaRecurrence(torch.autograd.Function):
     """All steps of Eq. 31, with an explicit gradient: h (T, B, h).
 
     Autograd would add to the gradients of the weights at every step. Here the backward loop only carries the gradient
-    of the states; the weights get theirs afterwards, in one product for all steps.
+    of the states; the weights get their gradients afterwards, in one product for all steps.
 
     Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
     matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z); the forget gate's bias.

@@ -208,7 +208,7 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
 
 
 def _are_equal(shares: Array) -> bool:
-    """Return whether units are of one size: what they weigh is then the same for all, and is not summed."""
+    """Return whether all units have the same size, so that their weights need not be summed."""
     return bool((shares == shares[0]).all())
 
 

@@ -65,7 +65,7 @@ class Layout:
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
-        """Choose what varies, given the numbers of each example's units, (examples, levels)."""
+        """Choose the level of units to resample, given the numbers of each example's units, (examples, levels)."""
         import numpy as np
 
         unit, strata, level, fixed = _choose_units(levels)
@@ -273,7 +273,7 @@ class SampledUnits:
     level: str | None = None
     """The name of a unit: `article`."""
     fixed: int = 0
-    """The number of outer units that they vary within, as these are too few to vary; 0 if they are outermost."""
+    """The number of outer units within which they are resampled, if these are too few; 0 if they are outermost."""
     within: str | None = None
     """The name of such an outer unit: `relation`."""
 

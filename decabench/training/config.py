@@ -438,8 +438,7 @@ def combine_settings(
         )
     if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
         raise DecabenchError(
-            f"steps is {given['steps']}, but epochs is {epochs}, and a run is counted in one of the two: leave steps "
-            "out, or set epochs to 0."
+            f"Both steps ({given['steps']}) and epochs ({epochs}) are set: leave steps out, or set epochs to 0."
         )
     left_out: list[str] = []
     if "model" in content and (name := _named_by(given)):

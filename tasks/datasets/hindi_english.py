@@ -18,7 +18,7 @@ _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsap
 
 
 def _closed_blocks(path: Path) -> Iterator[list[Record]]:
-    """Yield the posts that an empty line ends, as GIRNet's code cuts them: the last of Facebook's file is left out."""
+    """Yield the posts that end with an empty line, as in GIRNet's code, which omits the last of Facebook's."""
     blocks = column_blocks(path, 3, "\t")
     latest = next(blocks, None)
     for block in blocks:

@@ -321,7 +321,7 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     assert done.exit_code == 0
     done = command("evaluate", "--submission", tmp_path / "s", *options)
     (line,) = (line for line in done.stdout.splitlines() if "lfem_normalised" in line)
-    assert "by the strict form, lfem_normalised 100.00 without regard to quotation marks" in line
+    assert "by the strict form, lfem_normalised 100.00 ignoring quotation marks" in line
     results = json.loads((tmp_path / "s" / "results" / "validation" / "results.json").read_text())
     scores = results["tasks"]["wikisql"]["scores"]
     assert (

@@ -234,8 +234,8 @@ def test_a_page_begins_with_the_filters_that_were_given(
     assert command(*page, "--id", first).stdout == f"Page: {address}#id={first}\n"
     assert "nope" in command(*page, "--id", "nope").stderr
     for options, said in (
-        (("--id", "a", "--id", "b"), "one --id and one --flag at most"),
-        (("--flag", "empty", "--flag", "cut"), "one --id and one --flag at most"),
+        (("--id", "a", "--id", "b"), "at most one --id and one --flag"),
+        (("--flag", "empty", "--flag", "cut"), "at most one --id and one --flag"),
         (("--port", "8000"), "--port is for --open"),
     ):
         done = command(*page, *options)
