@@ -512,7 +512,7 @@ def _check(run: Run, backend: Backend) -> None:
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # Ray would choose it
-        raise DecabenchError("--omit seed leaves it out, but --seed gives one: choose one of the two.")
+        raise DecabenchError("--omit seed and --seed contradict each other: give only one of them.")
     if run.reasoning_tags and not _extracts(run, backend):
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:

@@ -100,11 +100,11 @@ def test_a_cell_larger_than_pythons_limit(request_for: Requests, tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": None}, r"has format None: write format = 'decabench\.taskfile/1' for a task"),
+        ({"format": None}, r"has no format: write format = 'decabench\.taskfile/1' for a task"),
         ({"format": '"decabench.taskfile/2"'}, "has format 'decabench.taskfile/2'"),
         (
             {"lisence": '"CC0"'},
-            "There is no key 'lisence'. Did you mean licence.* Known: format, name, metric",
+            "There is no key 'lisence'. Did you mean licence",
         ),
         ({"name": None}, "'name' is missing: give a string"),
         ({"name": '""'}, "'name' must be a non-empty string"),
