@@ -626,9 +626,15 @@ def _critical(reached: Array) -> Array:
     allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # so many may reach as far, the data among them
     if not allowed:
         return np.full(len(reached), math.inf)  # so few resamples never show anything
-    place = resamples - allowed
-    reached.partition(place, axis=-1)
-    squares: Array = reached[:, place].astype(float)
+    # Partitioning whole rows takes half of all time, so only numbers near the highest of the first row are looked at.
+    near = reached >= np.float32(0.8) * np.partition(reached[0], -allowed)[-allowed]
+    found, end = reached.ravel()[np.flatnonzero(near)], 0
+    squares = np.empty(len(reached))
+    for number, count in enumerate(np.count_nonzero(near, axis=1).tolist()):
+        start, end = end, end + count
+        row = found[start:end] if count >= allowed else reached[number]
+        row.partition(len(row) - allowed)
+        squares[number] = row[-allowed]
     return np.where(squares < _SURE * (1 - _TIE), np.sqrt(squares), math.inf) / (1 - _TIE)
 
 
