@@ -96,17 +96,11 @@ _ANSWER = (
 _SAID = re.compile(
     r"(?:^|(?<=[.!?,;])\s+)(?:so|therefore|thus|hence|and)?,?[ ]*"
     r"(?:the|my)[ ](?:final[ ]|correct[ ]|best[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+"
-    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+"
-    r"|^the[ ](?:\w+[ ])?span[ ]is:?\s+(?=[\"\u201c][^\n\"\u201c\u201d]+[\"\u201d]\.?\s*$)",
+    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+",
     re.IGNORECASE | re.MULTILINE,
 )
-_QUOTED = re.compile(r"[\"\u201c]([^\n\"\u201c\u201d]*[^\s\"\u201c\u201d][^\n\"\u201c\u201d]*)[\"\u201d]\.?")
 _COLONS = " :\uff1a"
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
-
-
-_NARROW = {ord(wide): chr(ord(wide) - 0xFEE0) for wide in map(chr, range(0xFF01, 0xFF5F))}
-"""Full-width letters and marks, mapped to the usual ones."""
 
 
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
@@ -129,17 +123,15 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
 def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
     """Return the text after the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
 
-    With `in_sentences`, `the answer is` and \\boxed{} count as well. Full-width letters count as the usual ones.
+    With `in_sentences`, `the answer is` and \\boxed{} count as well.
     """
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
-    narrow = text.translate(_NARROW)
-    ends = {match.end() for match in _marker(markers).finditer(narrow)}
-    said = {match.end() for match in _SAID.finditer(narrow)} if in_sentences else set()
+    ends = {match.end() for match in _marker(markers).finditer(text)}
+    said = {match.end() for match in _SAID.finditer(text)} if in_sentences else set()
     for end in sorted(ends | said, reverse=True):
         if rest := _balanced(bare(text[end:])):
-            quoted = _QUOTED.fullmatch(rest) if end in said else None
-            return quoted[1].strip() if quoted else rest
+            return unwrapped(rest.rstrip("."), quotes=True) if end in said else rest
     return text
 
 
@@ -159,27 +151,28 @@ _LEAD_IN = re.compile(
 )
 # Not "Okay", which is also German, and sometimes a whole translation.
 _AGREED = re.compile(r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*", re.IGNORECASE)
-_AGREES = re.compile(r"(?:sure|certainly|of course|absolutely|great question|got it)!+\s+", re.IGNORECASE)
 _HERE_IS = re.compile(
-    r"(?:(?:sure|certainly|of course|okay|ok)[,.!]*\s+)?here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
-    r"(?:[\w-]+\s+){0,3}(?:answer|translation|summary|span|label|query|change)(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?"
-    r"[:\uff1a]\s*",
+    r"(?:(?:sure|certainly|of course|okay|ok)[,.!]+\s+)?(?:here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
+    r"(?:[\w-]+\s+){0,3}(?:answer|translation|summary|span|label|query|change)"
+    r"(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?[:\uff1a]\s*)?",
     re.IGNORECASE,
 )
+"""An introduction on the answer's own line: `Sure! Here is the answer:`."""
 _HEADING = re.compile(r"#{1,6}\s+\S")
 
 
 def without_lead_in(lines: Sequence[str]) -> list[str]:
-    """Drop the lead-in of an answer: `Sure!`, `Here is the translation:`, headings.
-
-    A whole line goes only if others follow. On the answer's own line `Sure!` and `Here is the answer:` go too.
-    """
+    """Drop what introduces an answer: `Sure!`, `Here is the translation:`, and, on lines of their own, headings."""
     kept = list(lines)
     while len(kept) > 1 and _leads_in(kept[0]):
         kept.pop(0)
-    for opening in (_AGREES, _HERE_IS):
-        if (match := opening.match(kept[0])) and kept[0][match.end() :].strip():
-            kept[0] = kept[0][match.end() :].strip()
+    opening = _HERE_IS.match(kept[0])
+    if (
+        opening
+        and opening.group().rstrip().endswith(("!", ":", "\uff1a"))
+        and kept[0][opening.end() :].strip()
+    ):
+        kept[0] = kept[0][opening.end() :].strip()
     return kept
 
 

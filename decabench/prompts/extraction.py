@@ -19,18 +19,17 @@ from decabench.prompts.clutter import (
     without_lead_in,
     without_tags,
 )
-from decabench.prompts.labels import find_label, labels_for, match_label
+from decabench.prompts.labels import find_label, labels_for
 from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
-from decabench.prompts.states import find_state
-from decabench.prompts.tagged import read_tagged
-from decabench.prompts.turns import before_next_turn, find_role_header, read_turn
+from decabench.prompts.tagged import find_state, read_tagged
+from decabench.prompts.turns import read_turn
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
 from decabench.text import bare, well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 6
+EXTRACTION_VERSION = 7
 """Incremented whenever the same raw text would give a different answer.
 
 2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
@@ -42,6 +41,8 @@ raw texts too.
 `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
 5: an invented example begins as those of the template; articles, repeated options and `-1` are not labels; numbers keep
 their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
+7: prose has fewer rules: states only in their canonical form or as JSON; sentences that deny another label, headings
+such as `Deutsche \u00dcbersetzung:` and role headers without their tokens are not read.
 6: tags between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
 that has numbers, and labels after `but` or `thus` are unparseable.
 """
@@ -114,11 +115,7 @@ def extract(
         return Extracted(
             well_formed(answer), "+".join([*rules, *([rule] if rule != "as-is" else [])]) or "as-is"
         )
-    said = reading.without_header(turn.text)
-    if said is None:
-        return Extracted(_first_line(turn.text, form)[0], "+".join([*rules, "unparseable"]))
-    if said != turn.text and "template" not in rules:
-        rules.insert(0, "template")
+    said = turn.text
     if form.kind == "raw":
         return Extracted(said, "+".join(rules) or "as-is")
     kept = reading.before_stop(said)
@@ -150,28 +147,6 @@ class _Reading:
     finished: bool
     context: str
 
-    def without_header(self, text: str) -> str | None:
-        """Return the text without the words of role headers; None if such a word might be the answer."""
-        for _ in range(_MOST_HEADERS):
-            if (header := find_role_header(text)) is None:
-                break
-            if header.form == "line" and self._may_answer(header.word):
-                is_about = is_remark(header.rest) or header.word.casefold() in header.rest.casefold()
-                return text if is_about else None
-            if header.form == "prefix" and self.form.kind == "span" and lines_of(text)[0] in self.context:
-                return text
-            text = header.rest
-        return before_next_turn(text, self._words())
-
-    def _words(self) -> Sequence[str]:
-        """Return the words that may be an answer or a line of it."""
-        return labels_for(self.form, self.question) if self.form.kind == "label" else self.form.labels
-
-    def _may_answer(self, word: str) -> bool:
-        if word.casefold() in map(str.casefold, self._words()):
-            return True
-        return self.form.kind == "span" and bool(re.search(rf"(?i)\b{word}\b", self.context))
-
     def before_stop(self, text: str) -> str:
         """Return the text without an example that the model invented after its answer."""
         return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
@@ -189,7 +164,7 @@ class _Reading:
         if self.form.kind not in _OWN_JSON and (value := _from_json(inner, self.form)) is not None:
             inner, rules = value, ["json"]
         in_sentences = self.form.kind not in ("text", "line", "tags", "tree")
-        marked = after_marker(inner, (*self.form.markers, *self._names()), in_sentences)
+        marked = after_marker(inner, (*self.form.markers, *_NAMES.get(self.form.kind, ())), in_sentences)
         if marked != inner and self.form.kind not in _OWN_JSON:
             value = _from_json(marked, self.form)
             marked = marked if value is None else value
@@ -197,32 +172,11 @@ class _Reading:
         own = ["marker"] if found is not None and marked != inner else []
         if found is None and marked != inner:
             found = self._read(inner)
-        if found is None or self._contradicts(inner, found[0]):
+        if found is None:
             rule = "refused" if is_refusal(text, loosely=True) else "unparseable"
             return _first_line(text, self.form)[0], [rule]
         refused = ["refused"] if self.form.kind in _BY_KIND and is_refusal(text) else []
         return found[0], [*rules, *own, *found[1], *refused]
-
-    def _names(self) -> Sequence[str]:
-        """Return other names that models use for such an answer, besides `answer`: `Span:`, `The German translation
-        is:`."""
-        if self.form.kind == "span" and "None" in self.form.labels:
-            kinds = _KINDS.findall(self.question)
-            return [
-                name for kind in (*kinds, "entities") for name in (kind, f"The {kind} are", f"The {kind}")
-            ]
-        if self.form.kind in _NAMES:
-            return _NAMES[self.form.kind]
-        if self.form.kind != "line" or not (languages := _LANGUAGE.findall(self.question)):
-            return ()
-        language = languages[-1]
-        own = (
-            language,
-            f"{language} translation",
-            f"The {language} translation",
-            f"The {language} translation is",
-        )
-        return (*own, *_TRANSLATION_NAMES)
 
     def _read(self, text: str) -> _Found | None:
         """Read the answer by the rule for its kind; None if the text does not have that form."""
@@ -238,45 +192,17 @@ class _Reading:
             answer = find_sql(text) if self.form.kind == "sql" else find_state(text, self.form.labels)
         return None if answer is None else (answer, [] if answer == text else [self.form.kind])
 
-    def _contradicts(self, text: str, answer: str) -> bool:
-        """Return whether the first line is a different label, perhaps of an invented example."""
-        lines = lines_of(text)
-        if self.form.kind != "label" or len(lines) < 2:
-            return False
-        first = after_marker(lines[0], self.form.markers, in_sentences=True)
-        return match_label(first, labels_for(self.form, self.question)) not in (None, answer)
 
-
-_MOST_HEADERS = 8
-"""The maximum number of role headers to read at the beginning of a text."""
 _OWN_JSON = ("state", "tags", "tree")
 """Forms that read JSON themselves."""
 _NAMES: Mapping[Kind, Sequence[str]] = {
-    "span": ("Span", "The span is", "Shortest span", "The shortest span is", "Words", "The words are"),
-    "tags": ("Tags", "The tags are", "Tagged words", "Tagged sentence", "Part-of-speech tags", "Chunk tags"),
-    "tree": (
-        "Parse",
-        "The parse is",
-        "Dependency parse",
-        "Heads and relations",
-        "The heads and relations are",
-    ),
-    "number": ("Score", "Rating", "The score is", "Relatedness", "Similarity"),
+    "span": ("Span", "The span is", "Shortest span"),
+    "line": ("Translation", "The translation is"),
+    "tags": ("Tags",),
+    "tree": ("Parse",),
+    "number": ("Score", "Rating", "The score is"),
 }
-_TRANSLATION_NAMES = (
-    *(
-        "Translation",
-        "The translation",
-        "The translation is",
-        "\u00dcbersetzung",
-        "Die \u00dcbersetzung lautet",
-    ),
-    *("Deutsche \u00dcbersetzung", "Die deutsche \u00dcbersetzung lautet", "Die \u00dcbersetzung ist"),
-)
-_KINDS = re.compile(r"\bentities\b.*? (?:are|that are) ([\w -]+?)(?: are mentioned)?[?.]")
-"""The entities that a question asks for: `Which entities are persons?`."""
-_LANGUAGE = re.compile(r"\b[Tt]ranslat\w+\b.*?\b(?:to|into|in) ([A-Z][a-z]+)")
-"""The language that a question asks for: `Translate from English to German`."""
+"""Other words that models introduce such an answer with, besides `Answer:`."""
 _VALUE_KEYS = (
     *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
     *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
@@ -311,22 +237,8 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 def _tidied(lines: list[str], form: AnswerForm) -> str:
     """Return the line of an answer: without the mark of a list, bold and quotation marks."""
     if len(lines) == 1:
-        return unwrapped(_NUMBER_ONE.sub("", lines[0]), form.unquote)  # a span may begin with a dash
-    is_list = not lines[0].startswith("1.") or _NUMBER_TWO.match(lines[1]) or not _ORDINAL.match(lines[0])
-    return unwrapped(BULLET.sub("", lines[0]) if is_list else lines[0], form.unquote)
-
-
-_ORDINALS = (
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|j[a\u00e4]n(?:ner|uar)|feb(?:er|ruar)|m\u00e4rz|mai|juni|juli|oktober|dezember|advent"
-    r"|fc|ffc|fsv|sc|sv|hfc|vfl|vfb|tsv|fck|(?:\w+-)?(?:bundes)?liga|division|mannschaft|platz|preis|rang|stock|etage|klasse"
-    r"|runde|tag|woche|monat|jahr|jahrhundert|(?:\w+)?weltkrieg|kapitel|teil|akt|buch|mal|person|generation"
-    r"|armee|korps|regiment|brigade|bataillon|panzer\w*|infanterie\w*)\b"
-)
-_ORDINAL = re.compile(rf"1\.\s+{_ORDINALS}", re.IGNORECASE)
-"""`1. FC Nürnberg`, `1. Januar`: the number is a part of the name, not the mark of a list."""
-_NUMBER_ONE = re.compile(rf"^(?!1\.\s+{_ORDINALS})1[.)]\s+", re.IGNORECASE)
-_NUMBER_TWO = re.compile(r"2[.)]\s")
+        return unwrapped(lines[0], form.unquote)  # a span may begin with a dash or a number
+    return unwrapped(BULLET.sub("", lines[0]), form.unquote)
 
 
 def _lines(text: str) -> list[str]:

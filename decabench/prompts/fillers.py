@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from decabench.prompts.extraction import says_nothing
 from decabench.prompts.forms import takes_for
 from decabench.prompts.given import GivenAnswers
-from decabench.prompts.states import NO_CHANGE
+from decabench.prompts.tagged import NO_CHANGE
 from decabench.text import excerpt
 
 __all__ = ["describe_fillers"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from decabench.prompts.clutter import find_json, lines_of
@@ -42,45 +42,14 @@ def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] 
 _Items = dict[int, str]
 """Items by the number of their word."""
 
-_FULL_NAMES = {
-    "adjective": "ADJ",
-    "adposition": "ADP",
-    "adverb": "ADV",
-    "auxiliary": "AUX",
-    "auxiliary verb": "AUX",
-    "coordinating conjunction": "CCONJ",
-    "determiner": "DET",
-    "interjection": "INTJ",
-    "noun": "NOUN",
-    "numeral": "NUM",
-    "particle": "PART",
-    "preposition": "ADP",
-    "pronoun": "PRON",
-    "proper noun": "PROPN",
-    "punctuation": "PUNCT",
-    "subordinating conjunction": "SCONJ",
-    "symbol": "SYM",
-    "verb": "VERB",
-}
-"""The universal parts of speech as universaldependencies.org calls them, and two usual names."""
-
 _NUMBERED = re.compile(r"[\s|*_`(\[-]*(\d{1,6})[.):\]*_`]{0,3}(?:\s*\|\s*|\s+)(\S.*)")
 """A line that begins with a number: `1 From ADP`, `1. From: ADP`, `| 1 | From | ADP |`."""
 _HEAD = re.compile(r"(\d{1,6})\s*[:,|\s]\s*([A-Za-z_][\w:.-]*)")
 _PARSED = re.compile(r"\d{1,6}:[A-Za-z_][\w:.-]*(?<!:)")
 """A head and its relation, well written."""
-_INLINE = re.compile(r"(?<!\S)(\d{1,6})[.):]?\s+")
-_KEYS = (
-    ("word", "token", "form", "text"),
-    ("id", "number", "index"),
-    ("tag", "pos", "upos", "pos_tag", "label"),
-    ("head",),
-    ("relation", "deprel", "rel"),
-)
-"""Keys of an object about a word: the word, its number, its tag, its head and its relation."""
+_MOST_CELLS = 4
+"""The cells of a line about one word: the word, a mark, its head and its relation."""
 _AROUND = "*`\"'()[]|"
-_CONLLU_CELLS = 9
-"""Columns of a line of CoNLL-U after the number: form, lemma, UPOS, XPOS, features, head, relation and two more."""
 _OPENS = " -*•`\"'()[]|_"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
 
@@ -92,14 +61,10 @@ class _Reading:
         self.is_tree = kind == "tree"
         self.words = words
         self._names = {name.casefold(): name for name in names}
-        if not self.is_tree and set(_FULL_NAMES.values()) <= set(names):
-            self._names = {**_FULL_NAMES, **self._names}
 
     def lines(self, text: str) -> _Items | None:
         """Return the items of lines that begin with the number of a word, or with the words themselves, in order."""
         lines = lines_of(text)
-        if heads := self._head_lines(lines):
-            return heads
         if (rows := self._word_lines(lines)) and self._are_mostly_known(rows):
             return dict(enumerate(rows, 1))
         found: _Items = {}
@@ -111,18 +76,11 @@ class _Reading:
         if len(found) > 1 or (found and len(self.words) == 1):
             return found
         # A single number may be a word: `15 – NUM`.
-        return self._inline(text) or {
-            n: item for n, item in found.items() if n == 1 or self._names_word(rests[n], n)
+        return {
+            n: item
+            for n, item in found.items()
+            if len(rests[n].split()) <= _MOST_CELLS and (n == 1 or self._names_word(rests[n], n))
         }
-
-    def _head_lines(self, lines: Sequence[str]) -> _Items | None:
-        """Return heads and relations of a line for each word, `2: det`, if the numbers cannot be those of the words."""
-        heads = [match for line in lines if (match := _HEAD.fullmatch(line.rstrip(",;")))]
-        if not self.is_tree or not len(heads) == len(lines) == len(self.words):
-            return None
-        if [int(match[1]) for match in heads] == list(range(1, len(heads) + 1)):
-            return None
-        return {number: f"{match[1]}:{match[2]}" for number, match in enumerate(heads, 1)}
 
     def _word_lines(self, lines: Sequence[str]) -> list[str]:
         """Return the items of the last lines, one for each word and each after its word; none otherwise."""
@@ -138,19 +96,6 @@ class _Reading:
 
     def _names_word(self, rest: str, number: int) -> bool:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
-
-    def _inline(self, text: str) -> _Items:
-        """Return the items of `1 ADP 2 DET` on one line: each number must be the next."""
-        starts: list[tuple[int, int]] = []
-        for match in _INLINE.finditer(text):
-            if int(match[1]) == len(starts) + 1:
-                starts.append(match.span())
-        ends = [*(start for start, _ in starts[1:]), len(text)]
-        found: _Items = {}
-        for number, ((_, begin), end) in enumerate(zip(starts, ends, strict=False), 1):
-            if item := self.item(text[begin:end].strip().rstrip(",;"), number):
-                found[number] = item
-        return found if len(found) > 1 else {}
 
     def one_line(self, text: str) -> _Items | None:
         """Return the items of a line, or an item a line, without numbers, if there is one for each word.
@@ -169,54 +114,17 @@ class _Reading:
         return None
 
     def json(self, value: Any) -> _Items | None:
-        """Return the items of a JSON list of items or of rows that end in one, or of an object with places as keys."""
+        """Return the items of a JSON list of items, or of an object with numbers as keys."""
         while isinstance(value, dict) and len(value) == 1:
             (value,) = value.values()
-        if isinstance(value, list) and value and all(isinstance(held, dict) for held in value):
-            return self._objects(value)
-        pairs = self._placed(value) if isinstance(value, dict) else list(enumerate(value, 1))
-        found: _Items = {}
-        for number, held in pairs:
-            cells = held if isinstance(held, list) else [held]
-            texts = [str(cell) for cell in cells if isinstance(cell, str | int)]
-            if len(texts) < len(cells) or not texts:
-                return None
-            if len(texts) > 2 and texts[:2] == [str(number), self._word(number)]:
-                texts = texts[1:]  # `[1, "From", "ADP"]`
-            if item := self.item(" ".join(texts), number):
-                found[number] = item
-        return found or None
-
-    def _objects(self, rows: Sequence[Mapping[str, Any]]) -> _Items | None:
-        """Return the items of an object for each word; None if a word or a number in one is another's."""
-        found: _Items = {}
-        for place, row in enumerate(rows, 1):
-            keyed = {key.casefold(): value for key, value in row.items()}
-            word, number, tag, head, relation = (
-                next((keyed[key] for key in keys if key in keyed), None) for keys in _KEYS
-            )
-            item = f"{head}:{relation}" if self.is_tree else tag
-            is_others = word not in (None, self._word(place)) or number not in (None, place, str(place))
-            if not isinstance(item, str) or (self.words and is_others):
-                return None
-            found[place] = self.item(item, 0) or MISSING
-        return found if len(found) == len(self.words) or not self.words else None
-
-    def _placed(self, value: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """Return the values by the numbers that are their keys, or the words; none if it is ambiguous."""
-        if list(value) == list(self.words) or (not self.words and value):
-            return list(enumerate(value.values(), 1))
-        if all(re.fullmatch(r"[0-9]{1,6}", key) for key in value):
-            return [(int(key), held) for key, held in value.items()]
-        if all(self.words.count(key) == 1 for key in value):
-            return [(self.words.index(key) + 1, held) for key, held in value.items()]
-        return []
+        pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
+        if not all(isinstance(held, str) and re.fullmatch("[0-9]{1,6}", str(key)) for key, held in pairs):
+            return None
+        return {int(key): item for key, held in pairs if (item := self.item(held, int(key)))} or None
 
     def item(self, rest: str, number: int) -> str | None:
         """Return a line's item for a word; the word may be repeated before it."""
-        cells, word = rest.split(), self._word(number)
-        if len(cells) == _CONLLU_CELLS and cells[5].isdecimal():
-            return f"{cells[5]}:{cells[6]}" if self.is_tree else cells[2]
+        word = self._word(number)
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
             for mark in ("/", "_", ":", "="):

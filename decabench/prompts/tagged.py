@@ -8,14 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from decabench.prompts.clutter import is_refusal, lines_of, unwrapped
+from decabench.prompts.clutter import BULLET, find_json, is_refusal, lines_of, unwrapped
 from decabench.prompts.enforced import read_json
 from decabench.prompts.labels import labels_for, match_label
 from decabench.prompts.sequences import find_items
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
-__all__ = ["CLOSING", "OPENING", "TAG_REQUEST", "is_in_context", "read_state", "read_tagged"]
+__all__ = [
+    "CLOSING",
+    "NO_CHANGE",
+    "OPENING",
+    "TAG_REQUEST",
+    "find_state",
+    "is_in_context",
+    "read_state",
+    "read_tagged",
+]
 
 OPENING, CLOSING = "<answer>", "</answer>"
 
@@ -139,6 +148,8 @@ def _query(text: str) -> str | None:
     return query if is_one and _QUERY.fullmatch(query) and not _GOES_ON.search(query) else None
 
 
+NO_CHANGE = "None"
+"""The answer of a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
 _NO_VALUE = frozenset("yes no true false none null unknown any unchanged requested asked".split())
 
@@ -148,8 +159,8 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
 
     Without `slots`, any name is one. Words such as `yes` or `unknown` are not values.
     """
-    if match_label(text, ("None",)):
-        return "None"
+    if match_label(text, (NO_CHANGE,)):
+        return NO_CHANGE
     goals, _, requests = text.rstrip(".").partition(";")
     known = {slot.casefold(): slot for slot in slots}
     constraints, asked = [], []
@@ -167,3 +178,15 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
     if not constraints and not asked:
         return None
     return f"{', '.join(constraints)};{' ' * bool(asked)}{', '.join(asked)}"
+
+
+def find_state(text: str, slots: Sequence[str]) -> str | None:
+    """Return the change that a text gives in prose: on its only readable line, on all of its lines, or as JSON."""
+    value = find_json(text)
+    if isinstance(value, dict):
+        return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)
+    lines = [unwrapped(BULLET.sub("", line), quotes=True) for line in lines_of(text)]
+    read = [state for line in lines if (state := read_state(line, slots))]
+    if len(read) == len(lines) > 1:
+        return read_state(", ".join(line.rstrip(",;") for line in lines), slots)
+    return read[0] if len(read) == 1 else None

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from decabench.errors import DecabenchError
 from decabench.prompts.clutter import find_json, lines_of
@@ -14,11 +13,8 @@ from decabench.text import bare
 
 __all__ = [
     "ReasoningTags",
-    "RoleHeader",
     "Turn",
-    "before_next_turn",
     "check_reasoning_tags",
-    "find_role_header",
     "read_turn",
 ]
 
@@ -229,6 +225,10 @@ _BOXED = re.compile(r"\A<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>)?\Z"
 """Everything that GLM writes."""
 
 
+_HEADER = re.compile(r"\A(?:assistant[ \t]*\n\s*|ASSISTANT: \s*)+(?=\S)")
+"""The word for the model's role, whose tokens were left out."""
+
+
 def _without_tokens(text: str) -> str:
     """Return the first message of a text that is not empty, without tokens around it."""
     message = next((part for piece in _MESSAGE.split(text) if (part := bare(piece))), "")
@@ -277,52 +277,12 @@ def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unw
     else:
         said = "" if marks else said
         is_call = bool(marks) and bool(_CALL_IN_CHANNEL.search(turn))
+    if (header := _HEADER.match(said)) and lines_of(rest := bare(said[header.end() :])):
+        said, is_cleaned = rest, True
     for wrapper in (_RESPONSE, _BOXED) if marks and unwraps else (_BOXED,):
         if wrapped := wrapper.match(said):
             said = _without_tokens(bare(wrapped["inner"]))
     return Turn(said, ("template",) * is_cleaned + ("reasoning",) * bool(marks), is_call)
-
-
-@dataclass(frozen=True, slots=True)
-class RoleHeader:
-    """The role words at the beginning of a text whose surrounding tokens were removed."""
-
-    form: Literal["line", "prefix", "prompt"]
-    """`assistant` on a line of its own, before other words (`ASSISTANT: Denver`), or after a repeated prompt."""
-    word: str
-    """The word for the model's role."""
-    rest: str
-    """The text after it."""
-
-
-_ROLE_HEADER = re.compile(
-    r"(?P<line>assistant|(?-i:model))[ \t]*\n"
-    r"|[ \t>*_#-]{0,8}(?:GPT4 Correct )?(?P<colon>assistant)[*_]{0,3}[ ]?[:\uff1a][*_]{0,3}"
-    r"|(?P<glued>(?-i:assistant))(?!s\b|ships?\b)(?=\w)"
-    r"|(?-i:system|user)[ \t]*\n(?s:.*?)(?P<prompt>(?-i:assistant|(?<=\n)model))[ \t]*\n",
-    re.IGNORECASE,
-)
-_NEXT_TURN = re.compile(
-    r"^(?:user|assistant|model)[ \t]*$|(?<=[^\s-])(?:assistant|user)(?=\n[ \t]*\n)", re.MULTILINE
-)
-
-
-def find_role_header(text: str) -> RoleHeader | None:
-    """Return the role header that a text begins with, if something follows it."""
-    match = _ROLE_HEADER.match(text)
-    if match is None or not (rest := bare(text[match.end() :])):
-        return None
-    if match["line"] or match["prompt"]:
-        return RoleHeader("line" if match["line"] else "prompt", match["line"] or match["prompt"], rest)
-    return RoleHeader("prefix", match["colon"] or match["glued"], rest)
-
-
-def before_next_turn(text: str, words: Sequence[str]) -> str:
-    """Return the text before the role header of another turn, unless its word is one of `words`."""
-    for match in _NEXT_TURN.finditer(text):
-        if match.group().strip() not in words and (part := bare(text[: match.start()])):
-            return part
-    return text
 
 
 # Calls of tools
@@ -334,24 +294,15 @@ _CALL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CALL_IN_CHANNEL = re.compile(r"\b(?:commentary|analysis)\s+to=")
-_PYTHON_CALL = re.compile(r"\A\[[A-Za-z_][\w.]{0,80}\((?:\w{1,80}\s*=[^\n]*)?\)\]\Z")
-_CALL_KEYS = frozenset({"tool_calls", "tool_call", "function_call"})
-_NAME_KEYS = frozenset({"name", "tool", "tool_name", "function"})
-_ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args", "tool_input"})
+_CALL_KEYS = ("tool_calls", "tool_call", "function_call")
 
 
 def _is_call(text: str) -> bool:
-    """Return whether a text is a tool call without tags: `[get(x=1)]`, or JSON with a name and arguments."""
-    if _PYTHON_CALL.match(text):
-        return True
-    if not any(key in text for key in (*_CALL_KEYS, *_ARGUMENT_KEYS)):
-        return False
-    value = find_json(text)
+    """Tell whether a text is a tool call in JSON, without tags around it."""
+    value = find_json(text) if any(key in text for key in (*_CALL_KEYS, "arguments", "parameters")) else None
     value = value[0] if isinstance(value, list) and value else value
-    if isinstance(value, dict) and isinstance(value.get("function"), dict):
-        value = value["function"]
-    if not isinstance(value, dict):
-        return False
-    return not _CALL_KEYS.isdisjoint(value) or not (
-        _NAME_KEYS.isdisjoint(value) or _ARGUMENT_KEYS.isdisjoint(value)
+    value = value.get("function", value) if isinstance(value, dict) else value
+    return isinstance(value, dict) and (
+        any(key in value for key in _CALL_KEYS)
+        or ("name" in value and ("arguments" in value or "parameters" in value))
     )

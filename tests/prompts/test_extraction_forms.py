@@ -35,10 +35,8 @@ def test_what_a_question_lets_choose_from(question: str, found: tuple[str, ...])
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("positive", "positive"),
         ("**Positive.**", "positive"),
         ("The positive", "positive"),
-        ("positive, it is not negative", "positive"),
         ("not positive", None),
         ("positive or negative", None),
         ("on the positive side\non the negative side", None),
@@ -72,9 +70,6 @@ def test_sentences_that_say_there_are_no_entities(raw: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "answer"),
     [
-        ("The persons are: AP, Reuters", "AP, Reuters"),
-        ("Persons: AP", "AP"),
-        ("The entities are: AP", "AP"),
         ("No Doubt", "No Doubt"),
         ("No Angels", "No Angels"),
         ("AP and Reuters", "AP and Reuters"),
@@ -94,12 +89,7 @@ LETTERS = ("A", "B", "C", "D")
         # OpenCompass and lm-eval took the first letter
         ("A dog", LETTERS, None),
         ("A 4-year-old child", LETTERS, None),
-        ("It is a dog, so B.", LETTERS, "B"),
-        ("I think II", ("I", "II", "III"), "II"),
         ("A", LETTERS, "A"),
-        ("A is correct", LETTERS, "A"),
-        ("Option A is correct", LETTERS, "A"),
-        ("A Paris", LETTERS, "A"),
         ("A, because a dog is one", LETTERS, "A"),
         ("A and C", LETTERS, None),
         # the options again, before the answer

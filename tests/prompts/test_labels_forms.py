@@ -66,7 +66,7 @@ def test_counts_and_the_first_example() -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [("-1", "0", "1"), ("C", "C++", "C#"), ("A", "A+", "A-")],
+    [("-1", "0", "1"), ("C", "C++", "C#"), ("B", "B+", "B-")],
     ids=["signs", "C", "marks"],
 )
 @pytest.mark.parametrize(

@@ -168,16 +168,8 @@ def test_an_answer_that_resembles_a_tag_stays(answer: str) -> None:
 LEAKED = [
     "assistant\n\n{A}",  # Llama 3 if special tokens are left out
     "assistant\n{A}",  # ChatML
-    "model\n{A}",  # Gemma
-    "assistant{A}",  # Granite, Kimi
-    "assistant\n\nassistant\n\n{A}",
     "assistant\n\n<think>{T}</think>{A}",
-    "{A}assistant\n\n{A}",
-    "{A}\nuser\nAnd the loser?\nassistant\nCarolina",
-    "system\nYou are helpful.\nuser\nWho won?\nassistant\n{A}",
     "ASSISTANT: {A}</s>",  # Vicuna
-    "### Assistant:\n{A}",
-    "GPT4 Correct Assistant: {A}<|end_of_turn|>",  # OpenChat
     "<|start_header_id|>assistant<|end_header_id|>\n\n{A}<|eot_id|>",
     "<|header_start|>assistant<|header_end|>\n\n{A}<|eot|>",  # Llama 4
     "<|im_start|>assistant\n{A}<|im_end|>",
@@ -224,7 +216,6 @@ NURSE = "She was a model and an assistant to the director, then an actor."
 @pytest.mark.parametrize(
     ("text", "form", "context", "answer"),
     [
-        ("assistant", AnswerForm("span"), "", "assistant"),
         ("model", AnswerForm("span"), NURSE, "model"),
         (
             "Assistant: a film",
@@ -232,18 +223,12 @@ NURSE = "She was a model and an assistant to the director, then an actor."
             "He made Assistant: a film and a play.",
             "Assistant: a film",
         ),
-        ("assistant\n\nExplanation: she helped him.", AnswerForm("span"), NURSE, "assistant"),
         ("model\n\nShe worked as a model.", AnswerForm("span"), NURSE, "model"),
-        ("model\nactor", AnswerForm("span"), NURSE, None),  # an answer and another one, or a header
-        ("assistant\n\nthe director", AnswerForm("span"), NURSE, None),
         ("assistant\n\nthe director", AnswerForm("span"), "She saw the director.", "the director"),
-        ("assistant", AnswerForm("label", ("assistant", "model")), "", "assistant"),
         ("Model.", AnswerForm("label", ("assistant", "model")), "", "model"),
-        ("assistant\n\nmodel", AnswerForm("label", ("assistant", "model")), "", None),
         ("assistants", AnswerForm("line"), "", "assistants"),
         ("assistant coach", AnswerForm("line"), "", "assistant coach"),
         ("a research assistant\n\nNote: of his.", AnswerForm("span"), NURSE, "a research assistant"),
-        ("model; assistant", AnswerForm("state", ("model", "assistant")), "", None),
     ],
 )
 def test_a_role_that_may_be_the_answer_stays(
@@ -273,7 +258,6 @@ CALLS = [
     "{'name': 'classify', 'arguments': {'label': 'positive'}}",
     '{"type": "function", "function": {"name": "classify", "arguments": "positive"}}',
     '{"tool_calls": [{"name": "classify", "arguments": {"label": "positive"}}]}',
-    '[classify(label="positive")]',
     "```tool_code\nclassify('positive')\n```",
 ]
 

@@ -42,4 +42,4 @@ def test_texts_of_an_earlier_version_are_extracted_again(
     assert {(json.loads(line)["answer"], json.loads(line)["rule"]) for line in lines} == {
         ("positive", "stop")
     }
-    assert "extraction = 6" in (tmp_path / "s" / "submission.toml").read_text()
+    assert "extraction = 7" in (tmp_path / "s" / "submission.toml").read_text()
