@@ -298,7 +298,7 @@ _CALL_KEYS = ("tool_calls", "tool_call", "function_call")
 
 
 def _is_call(text: str) -> bool:
-    """Tell whether a text is a tool call in JSON, without tags around it."""
+    """Return whether a text is a tool call in JSON, without tags around it."""
     value = find_json(text) if any(key in text for key in (*_CALL_KEYS, "arguments", "parameters")) else None
     value = value[0] if isinstance(value, list) and value else value
     value = value.get("function", value) if isinstance(value, dict) else value

@@ -394,7 +394,7 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
-    """Tell whether an extracted answer should be a part of the context and is not."""
+    """Return whether an extracted answer should be a part of the context and is not."""
     if planned.form is None or not planned.task.extractive or not line["answer"].strip():
         return False
     is_none = line["answer"] in planned.form.labels
