@@ -525,7 +525,7 @@ def _describe_usage(results: Results) -> Iterator[str]:
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """Yield every caveat that the numbers need."""
-    from decabench.scoring import SAMPLE_NOTE, describe_partial, show_units
+    from decabench.scoring import SAMPLE_NOTE, describe_partial, score_digits, show_units
 
     tasks = results.tasks.items()
     if units := [f"{name} {text}" for name, task in tasks if (text := show_units(task.units))]:
@@ -535,6 +535,18 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Reworded questions: variant {variant}, not the datasets' own wording."
     yield from _describe_usage(results)
+    for name, task in tasks:
+        if found := task.samples:
+            digits = score_digits(name, task.metric, least=2)
+            low, high, majority, spread = (
+                f"{value:.{digits}f}"
+                for value in (min(found.scores), max(found.scores), found.majority, found.between_samples)
+            )
+            chances = [f"pass@{k} {value:.{digits}f}" for k, value in found.pass_at.items()]
+            yield (
+                f"{name}: the mean of {len(found.scores)} samples, {low} to {high} (standard deviation {spread}); "
+                f"{', '.join([f'majority vote {majority}', *chances])}."
+            )
     if missing:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:

@@ -77,7 +77,7 @@ def _options() -> list[Any]:
         home_option,
         include_option,
         options_of(Selection),
-        options_of(Run, "variant"),
+        options_of(Run, "variant", "samples"),
         questions(
             "--dry-run",
             is_flag=True,

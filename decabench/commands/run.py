@@ -121,9 +121,12 @@ def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]
         write_json(lineup.to_json())
         return
     print_lineup(lineup)
+    said: dict[str, list[str]] = {}
     for experiment, done in zip(experiments, outcomes, strict=True):
         for sentence in _amiss(experiment, done):
-            echo(folded(f"{done.results.submission['name']}: {sentence}"))
+            said.setdefault(sentence, []).append(str(done.results.submission["name"]))
+    for sentence, names in said.items():
+        echo(folded(sentence if len(names) == len(outcomes) else f"{', '.join(names)}: {sentence}"))
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:

@@ -235,6 +235,9 @@ class Prompts:
         section=PROMPTS,
         choices=CHOICES_BY,
     )
+    shots_seed: int | None = option(
+        None, "Seed for choosing the examples of --shots.", section=PROMPTS, unset="that of --seed"
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -254,8 +257,9 @@ def parse_variant(text: str) -> int:
 
 
 _PREDICTOR = (
-    "hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, package.module:object, or a "
-    "baseline: majority, most-frequent-tag, first-choice, copy-context, lead-3, random, oracle."
+    "hf:NAME_OR_PATH, openai:BASE_URL, inspect:PROVIDER/MODEL, command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, "
+    "package.module:object, or a baseline: majority, most-frequent-tag, first-choice, copy-context, lead-3, random, "
+    "oracle."
 )
 
 
@@ -293,6 +297,14 @@ class Run:
         flag="--question-variant",
         metavar="K|all",
         parse=parse_variant,
+    )
+    samples: int = option(
+        1,
+        "Answers to each question, sampled with seeds of their own: --seed, and those that follow it. The score is "
+        "their mean.",
+        section=QUESTIONS,
+        metavar="K",
+        at_least=1,
     )
     prompts: Prompts = field(default_factory=Prompts)
     """The prompts for a language model; other predictors reject these options."""
@@ -438,9 +450,14 @@ class PlannedTask:
     questions: Callable[[], Iterator[Question]]
     """Streams the questions to answer, in its wording, in the order of the data."""
 
+    sample: int = 0
+    """Number of the sample, if each question is answered several times."""
+
     @property
     def name(self) -> str:
-        """`sst`, or `sst (variant 2)`."""
+        """`sst`, `sst (variant 2)` or `sst (sample 2)`, which is the third."""
+        if self.sample:
+            return f"{self.task.name} (sample {self.sample})"
         return f"{self.task.name} (variant {self.variant})" if self.variant else self.task.name
 
 
@@ -491,7 +508,8 @@ def plan_run(run: Run) -> Plan:
         planned
         for task in run.tasks
         for number in _variants(run, task)
-        if _is_asked(run, planned := _plan_task(run, backend, identity, task, number))
+        for sample in range(run.samples)
+        if _is_asked(run, planned := _plan_task(run, backend, identity, task, number, sample))
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
     render_metadata(plan.submission_info())  # fails now instead of after hours if a value cannot be written
@@ -513,6 +531,10 @@ def _check(run: Run, backend: Backend) -> None:
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # Ray would choose it
         raise DecabenchError("--omit seed and --seed contradict each other: give only one of them.")
+    if run.samples > 1 and run.variant == ALL_VARIANTS:
+        raise DecabenchError("--samples is for one wording: choose one with --question-variant.")
+    if run.samples > 1 and backend.prompted and not run.options.temperature:
+        raise DecabenchError("--samples needs a --temperature above 0: greedy decoding repeats its answer.")
     if run.reasoning_tags and not _extracts(run, backend):
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
@@ -545,6 +567,8 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
     content = dict(identity)
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
+    if run.samples > 1:
+        content["samples"] = run.samples
     if backend.prompted:
         template = load_template(run.prompts.template).including(run.tasks)
         content["prompts"] = {
@@ -552,6 +576,7 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
             "sha256": template.sha256,
             "system": run.prompts.system,
             "shots": run.prompts.shots,
+            **({} if run.prompts.shots_seed is None else {"shots_seed": run.prompts.shots_seed}),
             "version": PROMPT_VERSION,
         }
     if _extracts(run, backend):
@@ -583,9 +608,14 @@ def _extracts(run: Run, backend: Backend) -> bool:
 
 
 def _plan_task(
-    run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int
+    run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int, sample: int
 ) -> PlannedTask:
-    """Plan a task in one wording."""
+    """Plan a task in one wording, and one of its samples, which is a run with a later seed."""
+    seed = run.options.seed + sample
+    if sample:
+        described = identity["backend"]
+        varied = {"seed": seed} if "seed" in described else {}
+        identity = {**identity, "seed": seed, "backend": {**described, **varied}}
     wording = task.variants[number - 1] if number else None
     protocol = _protocol(run, backend)
     if protocol == "choices" and not isinstance(task.output, Label):
@@ -611,7 +641,7 @@ def _plan_task(
     }
     rewrite = wording.rewrite if wording else None
     training = TrainingSplit(run.store, task, run.split)
-    setting = Setting(task, run.split, training.answers, run.options.seed, prompting, training.examples)
+    setting = Setting(task, run.split, training.answers, seed, prompting, training.examples)
     if run.predictor == "oracle":
         if run.store.hides(task, run.split):
             raise DecabenchError(
@@ -631,6 +661,7 @@ def _plan_task(
         key=JournalKey(task.name, run.split, number, fingerprint(content), content),
         setting=setting,
         questions=partial(run.selection.questions, run.store, task.name, run.split, rewrite),
+        sample=sample,
     )
 
 
@@ -640,6 +671,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
     Raises DecabenchError.
     """
     store, count = run.store, run.prompts.shots
+    seed = run.options.seed if run.prompts.shots_seed is None else run.prompts.shots_seed
     shots: tuple[Shot, ...] = ()
     if count:
         evaluated = (
@@ -647,7 +679,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
             for row in store.read(task.name, run.split, ("question", "context"))
         )
         training = store.examples(task.name, "train")
-        shots = select_shots(task, training, evaluated, count, run.options.seed)
+        shots = select_shots(task, training, evaluated, count, seed)
     templates = load_template(run.prompts.template)
     prompting = make_prompting(task, templates, run.prompts.system, shots, protocol)
     if wording is None:

@@ -141,6 +141,17 @@ class _Answered:
     planned: PlannedTask
     tally: Tally
     journal: Journal
+    samples: tuple[_Answered, ...] = ()
+    """The other samples of the same questions."""
+
+    @property
+    def failed(self) -> int:
+        """Examples without an answer, or without one of its samples."""
+        if not self.samples:
+            return self.tally.failed
+        journals = [each.journal.outcomes for each in (self, *self.samples)]
+        ids = [question.id for question in self.planned.questions()]
+        return sum(not all(isinstance(journal.get(id_), Answer) for journal in journals) for id_ in ids)
 
 
 def predict(
@@ -182,7 +193,7 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
             for done in answered:
                 _promote(run, done)
         try:
-            removed = _write(plan, answered)
+            removed = _write(plan, _with_samples(answered))
         except DecabenchError as error:
             if not run.fresh:
                 raise
@@ -219,6 +230,22 @@ def make_engine(name: str, options: EngineOptions) -> Engine:
 
         return RayEngine(options)
     return LocalEngine(options)
+
+
+def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
+    """Return the first sample of each task, with the others in it."""
+    firsts = [done for done in answered if not done.planned.sample]
+    return [
+        replace(
+            first,
+            samples=tuple(
+                done
+                for done in answered
+                if done.planned.sample and done.planned.task.name == first.planned.task.name
+            ),
+        )
+        for first in firsts
+    ]
 
 
 def _budget(plan: Plan) -> Budget | None:
@@ -368,19 +395,17 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each example with an answer, in the order of the data. A failure has no line."""
     answers: dict[str, str] = {}
     for question in done.planned.questions():
-        outcome = done.journal.outcomes.get(question.id)
-        if isinstance(outcome, Answer):
-            planned = done.planned
+        outcomes = [each.journal.outcomes.get(question.id) for each in (done, *done.samples)]
+        given = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
+        if len(given) == len(outcomes):
+            planned, outcome = done.planned, given[0]
             is_opened = planned.protocol in ("tag", "choices") and not planned.is_chat
-            line = make_line(
-                question,
-                outcome,
-                planned.form,
-                planned.wording,
-                planned.protocol,
-                is_opened,
-                choices_by,
-            )
+            form, wording, protocol = planned.form, planned.wording, planned.protocol
+            line, *others = [
+                make_line(question, each, form, wording, protocol, is_opened, choices_by) for each in given
+            ]
+            if others:
+                line["samples"] = [other["answer"] for other in others]
             if _is_elsewhere(planned, question, line):
                 line["rule"] = f"{line['rule']}+{NOT_IN_CONTEXT}"
             _count_form(done, question, outcome, line)
@@ -389,8 +414,8 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
     task = done.planned.task
     if task.metric in METRICS and (done.tally.other_label or not isinstance(task.output, Label)):
         ids, texts, metric = list(answers), list(answers.values()), METRICS[task.metric]
-        given = GivenAnswers(task.output, metric, ids, texts, read_form=lambda: task.answer_form)
-        done.tally.answer_format = describe_format(given)
+        found = GivenAnswers(task.output, metric, ids, texts, read_form=lambda: task.answer_form)
+        done.tally.answer_format = describe_format(found)
 
 
 def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
@@ -509,7 +534,8 @@ def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict
 def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None) -> SubmissionInfo:
     """Return the submission's metadata, added to that of an old submission by the same predictor."""
     run = plan.run
-    begun = min(done.journal.begun for done in answered)
+    whole = [each for done in answered for each in (done, *done.samples)]
+    begun = min(done.journal.begun for done in whole)
     info = replace(
         plan.submission_info(),
         date=run.date or begun,
@@ -519,14 +545,14 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
     redone = tuple(info.data)
     earlier = {} if old is None else old.predictor.get(_SERVED, {})
     served = {key: names for key, names in dict(earlier).items() if key not in redone}
-    for done in answered:
+    for done in whole:
         key = f"{done.planned.task.name}.{run.split}"
         if names := list(dict.fromkeys([*served.get(key, ()), *done.tally.served_by])):
             served[key] = names
     usage = dict({} if old is None else old.predictor.get(_USAGE, {}))
-    for done in answered:
+    for done in whole:
         usage.pop(key := f"{done.planned.task.name}.{run.split}", None)
-    for done in answered:
+    for done in whole:
         key = f"{done.planned.task.name}.{run.split}"
         usage[key] = _add_usage(usage.get(key, {}), _usage(done), run.tariff)
     found = {_SERVED: served, _USAGE: {key: used for key, used in usage.items() if used}}
@@ -588,7 +614,7 @@ def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mar
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows
         if _folder_number(run, done.planned) == 0 and tally.total < rows:
-            mark = {"answered": tally.total - tally.failed, "of": rows, "chosen": str(run.selection)}
+            mark = {"answered": tally.total - done.failed, "of": rows, "chosen": str(run.selection)}
             yield f"{task}.{run.split}", mark
 
 
@@ -596,10 +622,11 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
     """Yield a mark for every task with failed examples."""
     for done in answered:
         number, tally = _folder_number(run, done.planned), done.tally
-        if tally.failed:
+        if failed := done.failed:
             wording = f".variant{number}" if number else ""
-            error = tally.commonest_error[:_ERROR_LENGTH]
-            mark = {"failed": tally.failed, "of": tally.total, "error": error}
+            errors = (each.tally.commonest_error for each in (done, *done.samples))
+            error = next(filter(None, errors), "")[:_ERROR_LENGTH]
+            mark = {"failed": failed, "of": tally.total, "error": error}
             yield f"{done.planned.task.name}.{run.split}{wording}", mark
 
 

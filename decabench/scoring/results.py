@@ -27,6 +27,7 @@ from decabench.scoring.examples import (
     examples_path,
     open_examples,
 )
+from decabench.scoring.samples import SampleScores
 from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
@@ -197,6 +198,8 @@ class TaskResult:
     """If labels were chosen by their likelihood: how their probabilities agree with the gold labels."""
     partial: LimitedRun | None = None
     """The answered examples, if the run is limited."""
+    samples: SampleScores | None = None
+    """The scores of several samples of each answer, whose mean is the score."""
     variants: VariantScores | None = None
     """The scores for other wordings, if the questions were also asked in those."""
     units: SampledUnits | None = None
@@ -414,7 +417,18 @@ _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
 _OMITTED: Mapping[str, object] = {
     **dict.fromkeys(
-        ("calibration", "ceiling", "chosen", "level", "partial", "units", "variants", "within", "without")
+        (
+            "calibration",
+            "samples",
+            "ceiling",
+            "chosen",
+            "level",
+            "partial",
+            "units",
+            "variants",
+            "within",
+            "without",
+        )
     ),
     "answers": {},
     "failed": {},

@@ -31,6 +31,7 @@ from decabench.scoring.results import (
     VariantScores,
     hidden_decimals,
 )
+from decabench.scoring.samples import SampleScores, describe_samples, vote
 from decabench.scoring.significance import Sample, describe_units, score_interval
 from decabench.submission import (
     AlignedAnswers,
@@ -277,6 +278,13 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         references = select(job.references, aligned.places)  # a limited run answers only some
         texts = aligned.texts(job.answers)
         found = job.score((task.metric, *task.secondary), aligned, references, pool)
+        samples = None
+        if (
+            not job.hidden
+            and job.answers == "extracted"
+            and any(each.samples for each in aligned.details.values())
+        ):
+            found, samples = _score_samples(task, aligned.series, found, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
@@ -305,6 +313,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         predictions=texts_digest(ids, texts),
         answers=counts,
         ceiling=ceiling,
+        samples=samples,
         calibration=None if job.hidden else calibrate(aligned.details, references),
         partial=LimitedRun(**limits) if limits else None,
         variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
@@ -322,6 +331,30 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         units=units,
         hidden=job.hidden,
     )
+
+
+def _score_samples(
+    task: Task,
+    series: Sequence[Sequence[str]],
+    found: TaskScores,
+    references: Sequence[Item],
+    pool: Executor | None,
+) -> tuple[TaskScores, SampleScores | None]:
+    if len(series) < 2:  # some line has no samples
+        return found, None
+    import numpy as np
+
+    metrics = (task.metric, *task.secondary)
+    scored = [found, *(score_task(metrics, texts, references, pool) for texts in series[1:])]
+    # The row of an example is the mean of its samples, which are thus parts of it in intervals and tests.
+    rows = {name: np.mean([each.statistics[name] for each in scored], axis=0) for name in found.statistics}
+    voted = score_task((task.metric,), vote(series), references, pool)
+    headlines = [each.scores[each.headline] for each in scored]
+    metric = find_metric(task.metric).for_data(references)
+    described = describe_samples(
+        metric, [each.rows for each in scored], headlines, voted.scores[voted.headline]
+    )
+    return TaskScores.of_rows(rows, references), described
 
 
 def _score_without(

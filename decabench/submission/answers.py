@@ -27,7 +27,7 @@ from decabench.errors import SubmissionError
 from decabench.files import Writable, import_zstd, require_machine
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
-from decabench.text import excerpt, printable, quoted
+from decabench.text import excerpt, printable, quoted, well_formed
 from decabench.untrusted import parse_json
 
 __all__ = [
@@ -250,6 +250,8 @@ class AnswerLine(NamedTuple):
     """Which characters of the context the model was shown, [start, end); None for all of them."""
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose between labels by their likelihood."""
+    samples: tuple[str, ...] = ()
+    """Further sampled answers to the same question."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -330,7 +332,22 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     details, faults = read_details({key: record[key] for key in ("finish", "context_kept") if key in record})
     problems += (("bad-record", fault) for fault in faults)
     probabilities = _read_probabilities(record["choices"]) if "choices" in record else None
-    return AnswerLine(number, id_, answer, tuple(problems), **texts, **details, probabilities=probabilities)
+    samples = record.get("samples", [])
+    if not isinstance(samples, list) or not all(
+        isinstance(each, str) and well_formed(each) == each for each in samples
+    ):
+        problems.append(("bad-record", "samples must be a list of texts"))
+        samples = []
+    return AnswerLine(
+        number,
+        id_,
+        answer,
+        tuple(problems),
+        **texts,
+        **details,
+        probabilities=probabilities,
+        samples=tuple(samples),
+    )
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
@@ -738,6 +755,13 @@ class AlignedAnswers:
     def refused(self) -> Sequence[int]:
         """The places in `answers` of answers that the model or its server refused to give."""
         return [place for place, line in self.details.items() if line.finish == "refused"]
+
+    @property
+    def series(self) -> list[list[str]]:
+        """The answers of each sample, the first ones first; as many samples as every example has."""
+        more = [line.samples if (line := self.details.get(at)) else () for at in range(len(self.answers))]
+        count = min(map(len, more), default=0)
+        return [list(self.answers), *([each[at] for each in more] for at in range(count))]
 
     def texts(self, kind: AnswerKind) -> Sequence[str]:
         """Return the text to score of each."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from dataclasses import replace
 from typing import Any
 
 from decabench.predictors.openai.client import RequestClock
-from decabench.predictors.protocol import Backend, Outcome, Setting
+from decabench.predictors.protocol import Backend, ModelOptions, Outcome, Setting
 from decabench.prompts.messages import Prompting
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -36,9 +37,9 @@ def questions(count: int, context: str = "Some words") -> list[Question]:
 
 def outcomes(backend: Backend, asked: Any, of: Setting | None = None) -> dict[str, Outcome]:
     """Every outcome by id; every question has one, and one only."""
-    asked = list(asked)
+    asked, seed = list(asked), getattr(backend, "options", ModelOptions()).seed
     with backend.open() as make:
-        found = list(make(of or setting()).stream(iter(asked)))
+        found = list(make(of or replace(setting(), seed=seed)).stream(iter(asked)))
     assert sorted(id for id, _ in found) == sorted(question.id for question in asked)
     return dict(found)
 

@@ -389,7 +389,7 @@ class HfBackend:
             stop=() if chat else prompting.stop,
             temperature=options.temperature,
             top_p=options.top_p,
-            seed=options.seed,
+            seed=setting.seed,
         )
         taken = 0 if loaded.is_encoder_decoder else decoding.max_new_tokens
         budget = room(facts.positions, facts.advised, options.max_prompt_tokens, taken)

@@ -19,9 +19,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
 import h11
@@ -38,6 +39,7 @@ from decabench.predictors.openai.connections import Connections, UnreachableErro
 from decabench.predictors.openai.keys import OPENAI_VARIABLE, VARIABLE, ApiKey, is_overheard
 from decabench.predictors.openai.replies import Overflow, ServerReply
 from decabench.predictors.protocol import OMITTED
+from decabench.tasks import Question
 from decabench.text import excerpt
 
 __all__ = [
@@ -480,6 +482,30 @@ class LoopThread:
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and return its result."""
         return self.start(coroutine).result()
+
+    def stream(
+        self, ask: Callable[[Question], Coroutine[Any, Any, T]], questions: Iterable[Question], window: int
+    ) -> Generator[tuple[str, T], None, None]:
+        """Yield (id, result) as results arrive, with up to `window` questions in progress.
+
+        Closing it cancels those in progress.
+        """
+        source = iter(questions)
+        done: SimpleQueue[concurrent.futures.Future[T]] = SimpleQueue()
+        pending: dict[concurrent.futures.Future[T], str] = {}
+        try:
+            while True:
+                while len(pending) < window and (question := next(source, None)) is not None:
+                    future = self.start(ask(question))
+                    pending[future] = question.id
+                    future.add_done_callback(done.put)
+                if not pending:
+                    return
+                future = done.get()
+                yield pending.pop(future), future.result()
+        finally:
+            for future in pending:
+                future.cancel()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -93,9 +93,11 @@ class Connections:
     async def _connect(self) -> _Connection:
         try:
             if not self._proxy.hostname:
+                # The addresses of a server on the internet are tried side by side, as its IPv6 may not work here.
+                delay = 0.25 if self._tls else None
                 return _Connection(
                     *await asyncio.open_connection(
-                        self._host, self._port, ssl=self._tls, happy_eyeballs_delay=0.25
+                        self._host, self._port, ssl=self._tls, happy_eyeballs_delay=delay
                     )
                 )
             reader, writer = await asyncio.open_connection(

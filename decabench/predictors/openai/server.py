@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,7 +72,7 @@ _OWN = {
     "stop": "the template",
     "max_tokens": "--max-new-tokens",
     "max_completion_tokens": "--max-new-tokens",
-    "n": "always 1",
+    "n": "--samples",
     "stream": "never",
 }
 """Parameters that are not part of the body, and the options that decide them."""
@@ -237,7 +235,8 @@ class OpenAIBackend:
             if setting.prompting is None:
                 raise DecabenchError(f"openai: needs a prompt, but {setting.task.name} has none.")
             ways = _WAYS.get(setting.prompting.protocol, ())
-            return OpenAIPredictor(client, loop, setting.prompting, options, 2 * limits.concurrency, [*ways])
+            own = replace(options, seed=setting.seed)
+            return OpenAIPredictor(client, loop, setting.prompting, own, 2 * limits.concurrency, [*ways])
 
         with LoopThread() as loop:
             try:
@@ -269,22 +268,7 @@ class OpenAIPredictor:
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
-        source = iter(questions)
-        done: SimpleQueue[Future[Outcome]] = SimpleQueue()
-        pending: dict[Future[Outcome], str] = {}
-        try:
-            while True:
-                while len(pending) < self.window and (question := next(source, None)) is not None:
-                    future = self.loop.start(self._outcome(question))
-                    pending[future] = question.id
-                    future.add_done_callback(done.put)
-                if not pending:
-                    return
-                future = done.get()
-                yield pending.pop(future), future.result()
-        finally:
-            for future in pending:
-                future.cancel()
+        return self.loop.stream(self._outcome, questions, self.window)
 
     async def _outcome(self, question: Question) -> Outcome:
         try:

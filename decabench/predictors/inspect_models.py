@@ -1,0 +1,191 @@
+"""`inspect:PROVIDER/MODEL`: a model behind any API that Inspect's model layer speaks, such as Anthropic's or Gemini's.
+
+Inspect knows the providers, their keys (`ANTHROPIC_API_KEY`, …) and their retries; prompts, journal, extraction and
+costs are decabench's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.predictors.openai.client import LoopThread
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    Finish,
+    ModelOptions,
+    Outcome,
+    PredictorFactory,
+    Setting,
+    refuse_unused,
+    require_sampling,
+)
+from decabench.prompts import Prompting
+from decabench.tasks import Question
+from decabench.text import describe_error
+from decabench.untrusted import parse_json
+
+__all__ = ["InspectBackend", "backend"]
+
+USED = (
+    "revision",
+    "reasoning_effort",
+    "max_new_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "omit",
+    "body",
+    "concurrency",
+    "timeout",
+    "retries",
+)
+"""The options that the backend uses."""
+
+_FINISHES: dict[str, Finish] = {
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refused",
+}
+"""Inspect's reasons for the end of an answer; all others end it normally."""
+
+
+def backend(target: str, options: ModelOptions) -> InspectBackend:
+    """Make the backend for a model's name in Inspect. Raises DecabenchError for an invalid name or option."""
+    provider, _, model = target.partition("/")
+    if not provider or not model:
+        raise DecabenchError("inspect: takes PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
+    refuse_unused(options, USED, "inspect:", "Inspect or the provider's variables decide it.")
+    require_sampling(options)
+    try:
+        version("inspect-ai")
+    except ImportError:
+        raise DecabenchError(f"inspect: needs the package inspect-ai: {install_hint('inspect')}") from None
+    return InspectBackend(target, options)
+
+
+@dataclass(frozen=True)
+class InspectBackend:
+    """A model of a provider, before the first request."""
+
+    target: str
+    """`anthropic/claude-sonnet-4-5`."""
+    options: ModelOptions
+    """The options that were given."""
+
+    prompted = True
+
+    def describe(self) -> dict[str, Any]:
+        """Record the model and how it decodes."""
+        options = self.options
+        given = {
+            "revision": options.revision,
+            "top_p": options.top_p,
+            "reasoning_effort": options.reasoning_effort,
+            "max_new_tokens": options.max_new_tokens,
+            "omitted": sorted(set(options.omit)) or None,
+            "body": parse_json(options.body) if options.body else None,
+        }
+        sent = {"temperature": options.temperature, "seed": options.seed}
+        return {
+            "model": self.target,
+            "inspect": version("inspect-ai"),
+            **{name: value for name, value in sent.items() if name not in options.omit},
+            **{name: value for name, value in given.items() if value is not None},
+        }
+
+    @property
+    def label(self) -> str:
+        """Its name in a submission."""
+        return f"inspect:{self.target}"
+
+    @contextmanager
+    def open(self) -> Iterator[PredictorFactory]:
+        """Set up the provider's client, which all tasks share. Sends nothing yet."""
+        from inspect_ai.model import GenerateConfig, get_model
+
+        options = self.options
+        config = GenerateConfig(
+            max_connections=options.concurrency or 8,
+            max_retries=5 if options.retries is None else options.retries,
+            attempt_timeout=round(options.timeout or 120),
+        )
+        try:
+            model = get_model(self.target, config=config, memoize=False)
+        except Exception as error:  # a package or a key is missing, or the name is unknown
+            raise ModelError(f"Inspect cannot run {self.target}: {describe_error(error)}") from error
+
+        def make(setting: Setting) -> InspectPredictor:
+            if setting.prompting is None:
+                raise DecabenchError(f"inspect: needs a prompt, but {setting.task.name} has none.")
+            own = replace(options, seed=setting.seed)
+            return InspectPredictor(model, loop, setting.prompting, own)
+
+        with LoopThread() as loop:
+            yield make
+
+
+@dataclass(frozen=True)
+class InspectPredictor:
+    """Answers the questions of one task, many at once."""
+
+    model: Any
+    """Inspect's model."""
+    loop: LoopThread
+    """Where requests run."""
+    prompting: Prompting
+    """How a question becomes a prompt."""
+    options: ModelOptions
+    """How to decode."""
+
+    def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
+        return self.loop.stream(self._outcome, questions, 2 * (self.options.concurrency or 8))
+
+    async def _outcome(self, question: Question) -> Outcome:
+        from inspect_ai.model import (
+            ChatMessageAssistant,
+            ChatMessageSystem,
+            ChatMessageUser,
+            ContentReasoning,
+            GenerateConfig,
+        )
+
+        kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+        options = self.options
+        settings: dict[str, Any] = {
+            "temperature": options.temperature,
+            "seed": options.seed,
+            "top_p": options.top_p,
+            "max_tokens": options.new_tokens(self.prompting.max_new_tokens),
+            "stop_seqs": list(self.prompting.chat_stop) or None,
+            "reasoning_effort": options.reasoning_effort,
+            "extra_body": parse_json(options.body) if options.body else None,
+        }
+        omitted = {"stop_seqs" if name == "stop" else name for name in options.omit}
+        config = GenerateConfig(**{name: value for name, value in settings.items() if name not in omitted})
+        messages = [kinds[turn.role](content=turn.content) for turn in self.prompting.messages(question)]
+        try:
+            output = await self.model.generate(messages, config=config)
+        except Exception as error:
+            return Failure(describe_error(error))
+        if output.error or not output.choices:
+            return Failure(f"The provider sent no answer: {output.error or 'no reason given'}")
+        content = output.message.content
+        parts = [] if isinstance(content, str) else content
+        reasoning = "\n".join(part.reasoning for part in parts if isinstance(part, ContentReasoning))
+        usage = output.usage
+        cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0) if usage else 0
+        return Answer(
+            output.completion,
+            _FINISHES.get(output.stop_reason, "stop"),
+            prompt_tokens=usage.input_tokens + cached if usage else None,
+            completion_tokens=usage.output_tokens if usage else None,
+            reasoning=reasoning or None,
+            served_by=output.model or None,
+        )

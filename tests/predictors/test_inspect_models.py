@@ -1,0 +1,102 @@
+"""`inspect:PROVIDER/MODEL`, with a small copy of the parts of Inspect that it uses; the extra is not in the tests."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from decabench.errors import DecabenchError, ModelError
+from decabench.predictors import inspect_models
+from decabench.predictors.protocol import Answer, Failure, ModelOptions
+from tests.predictors.asking import outcomes, questions
+
+
+class Turn(SimpleNamespace):
+    """A message, a configuration or a part of an answer."""
+
+
+class Reasoning(Turn):
+    """A part that is reasoning."""
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """Inspect's model, which notes what it is asked and answers as `says` tells."""
+    made = SimpleNamespace(asked=[], says=lambda messages: None)
+
+    async def generate(messages, config):
+        made.asked.append((messages, config))
+        return made.says(messages)
+
+    def get_model(name, config, memoize):
+        if name.startswith("nobody/"):
+            raise ValueError("Model API nobody not recognized.")
+        return SimpleNamespace(generate=generate)
+
+    module = ModuleType("inspect_ai.model")
+    names = ("ChatMessageAssistant", "ChatMessageSystem", "ChatMessageUser", "GenerateConfig")
+    vars(module).update(dict.fromkeys(names, Turn), ContentReasoning=Reasoning, get_model=get_model)
+    monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
+    monkeypatch.setitem(sys.modules, "inspect_ai.model", module)
+    monkeypatch.setattr(inspect_models, "version", lambda name: "0.3.285")
+    return made
+
+
+def output(text, stop="stop", parts=None, error=None):
+    usage = Turn(input_tokens=5, input_tokens_cache_read=2, input_tokens_cache_write=None, output_tokens=3)
+    message = Turn(content=parts or text)
+    return Turn(
+        completion=text,
+        stop_reason=stop,
+        usage=usage,
+        message=message,
+        choices=[1],
+        error=error,
+        model="served-1",
+    )
+
+
+def test_answers_and_how_they_ended(model):
+    parts = [Reasoning(reasoning="hm"), Turn(text="yes")]
+    says = [
+        output("yes", parts=parts),
+        output("ye", "max_tokens"),
+        output("", "content_filter"),
+        output("", error="down"),
+    ]
+    model.says = lambda messages: says[len(model.asked) - 1]
+    made = inspect_models.backend(
+        "lab/one", ModelOptions(reasoning_effort="high", omit=("seed",), concurrency=1, temperature=0.5)
+    )
+    found = outcomes(made, questions(4))
+    assert sorted(found.values(), key=str) == sorted(
+        [
+            Answer("yes", "stop", None, 7, 3, "hm", "served-1"),
+            Answer("ye", "length", None, 7, 3, None, "served-1"),
+            Answer("", "refused", None, 7, 3, None, "served-1"),
+            Failure("The provider sent no answer: down"),
+        ],
+        key=str,
+    )
+    config = model.asked[0][1]
+    assert (config.temperature, config.reasoning_effort, config.max_tokens) == (0.5, "high", 16 + 4_096)
+    assert not hasattr(config, "seed")
+    assert made.describe() == {
+        "model": "lab/one",
+        "inspect": "0.3.285",
+        "temperature": 0.5,
+        "reasoning_effort": "high",
+        "omitted": ["seed"],
+    }
+
+
+def test_names_that_cannot_be_run(model, monkeypatch):
+    with pytest.raises(ModelError, match="Inspect cannot run nobody/x: ValueError: Model API nobody"):
+        outcomes(inspect_models.backend("nobody/x", ModelOptions()), questions(1))
+    with pytest.raises(DecabenchError, match="takes PROVIDER/MODEL"):
+        inspect_models.backend("claude", ModelOptions())
+
+
+def test_the_extra_is_named():
+    with pytest.raises(DecabenchError, match=r"pip install 'decabench\[inspect\]'"):
+        inspect_models.backend("lab/one", ModelOptions())
