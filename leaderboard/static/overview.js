@@ -155,7 +155,7 @@
     if (row.rank !== null && row.range[0] !== row.range[1]) row.rankCell.append(small(row.range.join("–"), "unit"));
     row.totalCell.replaceChildren(points(row.total, board.digits));
     const between = board.tasks.some((task) => task.low < 0) ? " to " : "–";
-    if (row.interval) row.totalCell.append(small(row.interval.map((end) => points(end, board.digits)).join(between), "iv always"));
+    if (row.interval) row.totalCell.append(small(row.interval.map((end) => points(end, board.digits)).join(between), "iv"));
   }
 
   function unit(table, tasks) {
@@ -239,7 +239,7 @@
       const ends = row.intervals && row.intervals[index];
       let interval = cell.querySelector(".iv");
       if (ends && !interval && form.intervals.checked) {
-        interval = small(ends.map((end) => points(end, task.digits)).join(task.low < 0 ? " to " : "–"), "iv always");
+        interval = small(ends.map((end) => points(end, task.digits)).join(task.low < 0 ? " to " : "–"), "iv");
         cell.append(interval);
       }
       if (interval) interval.hidden = !form.intervals.checked;
@@ -257,7 +257,7 @@
   // Places a score between the worst and the best of its column: 0 to 8. The full tint covers a tenth of the scale.
   function scale(table, task, index) {
     const good = (score) => (task.higherIsBetter ? score : -score);
-    const scores = table.rows.filter((row) => ["system", "floor"].includes(row.kind)).map((row) => row.scores[index]);
+    const scores = table.rows.filter((row) => ["system", "floor", "paper"].includes(row.kind)).map((row) => row.scores[index]);
     const known = scores.filter((score) => typeof score === "number").map(good);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const least = task.low === null || task.high === null ? 0 : (task.high - task.low) / 10;
