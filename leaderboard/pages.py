@@ -225,7 +225,7 @@ class Pages:
             json=_json,
             units=show_units,
         )
-        environment.globals.update(profile=_profile, rows_of=rows_of)
+        environment.globals.update(bibtex=_bibtex, profile=_profile, rows_of=rows_of)
         return environment
 
 
@@ -332,6 +332,25 @@ def _show_parameters(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g}{unit}"
     return str(count)
+
+
+_TEX = {"\\": "\\textbackslash{}", "^": "\\^{}", "~": "\\~{}"} | {one: f"\\{one}" for one in "{}%$&#_"}
+"""The characters that mean something to TeX, and how they are written."""
+
+
+def _bibtex(row: Row, total_name: str, page: str) -> str:
+    """Return a BibTeX entry for a row."""
+    entry = row.entry
+    fields = {
+        "title": entry.name,
+        "author": " and ".join(entry.authors),
+        "year": entry.year,
+        "howpublished": entry.url,
+        "note": f"{entry.suite.title}, {entry.split}" + (f", {total_name} {row.total}" if row.total else ""),
+    }
+    escaped = str.maketrans(_TEX)
+    lines = [f"  {name} = {{{value.translate(escaped)}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@misc{{{page},", *lines, "}"])
 
 
 def _json(value: object) -> str:

@@ -248,6 +248,12 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
     assert "\n'" not in (tmp_path / "site" / "board.csv").read_text(encoding="utf-8")
 
 
+def test_a_row_has_bibtex(site: Path) -> None:
+    text = Page(site / "site" / "submissions" / "submission-0-validation.html").text
+    assert "@misc{submission-0-validation,\n  title = {complete},\n  author = {Ada}," in text
+    assert "note = {The Natural Language Decathlon, validation, decaScore 500.0}" in text
+
+
 def test_links_of_submissions(site: Path) -> None:
     page = Page(site / "site" / "submissions" / "submission-0-validation.html")
     (link,) = [link for link in page.named("a") if link["href"] == "https://example.org/"]
