@@ -47,7 +47,7 @@
     const holder = element("div", null, "canvas");
     holder.tabIndex = 0;
     holder.setAttribute("role", "region");
-    holder.setAttribute("aria-label", words);
+    holder.setAttribute("aria-label", "Chart: " + words);
     holder.append(picture);
     const links = element("p", null, "meta downloads");
     links.append(download("SVG", name + ".svg", "image/svg+xml", () => standalone(picture)), download("CSV", name + ".csv", "text/csv", () => table.map((row) => row.map(quoted).join(",")).join("\n") + "\n"));
@@ -75,7 +75,7 @@
       });
       table.append(head, body);
       const scroll = element("div", null, "scroll");
-      for (const [key, value] of [["role", "region"], ["tabindex", "0"], ["aria-label", words]]) scroll.setAttribute(key, value);
+      for (const [key, value] of [["role", "region"], ["tabindex", "0"], ["aria-label", "Table: " + words]]) scroll.setAttribute(key, value);
       scroll.append(table);
       details.append(scroll);
     });

@@ -70,11 +70,13 @@ def test_a_single_submission(command, options, tmp_path):
 
 
 def test_examples_come_from_the_prepared_data(command, options, tmp_path):
-    data = tmp_path / "site" / "data" / "examples" / "majority-validation.js"
+    data = tmp_path / "site" / "data"
     assert command("leaderboard", *options).exit_code == 0
-    assert "golds" in data.read_text(encoding="ascii")
+    assert list((data / "answers" / "majority-validation").iterdir()) and list((data / "texts").iterdir())
     assert command("leaderboard", *options, "--examples", "none").exit_code == 0
-    assert "golds" not in data.read_text(encoding="ascii")
+    assert not (data / "texts").exists()
+    for path in (data / "answers" / "majority-validation").iterdir():
+        assert "built without examples" in path.read_text(encoding="ascii")
 
 
 def test_rows_without_scores_are_counted(command, home, options, submit, tmp_path):
