@@ -275,7 +275,7 @@ def _code(parts: Array) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
-    """Return what is said of every row minus one of them; None for pairs that were not tested.
+    """Return the test of every row minus one of them; None for pairs that were not tested.
 
     Intervals are rounded like scores on hidden labels, of which `hidden` are the scales.
     """

@@ -87,7 +87,7 @@
 
   async function count(table, tasks) {
     const mine = ++turn;
-    note.hidden = isWhole(tasks);
+    note.hidden = isWhole(tasks) || !table.total;
     for (const row of table.rows) restore(row);
     unit(table, null);
     if (isWhole(tasks) || !table.total) return;

@@ -186,7 +186,7 @@
       return moved;
     }
 
-    // All that is said of b minus a. `highest` are the highest ratios of any pair of the family, for each resample.
+    // The test of b minus a. `highest` are the highest ratios of any pair of the family, for each resample.
     pair(a, b, tasks, isMean, highest, areFamily) {
       const found = this.difference(a, b, tasks);
       if (!found) return null;
