@@ -26,6 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from decabench.predictors.openai.connections import Connections
 from decabench.predictors.protocol import ModelOptions, StreamingPredictor
 from decabench.runs import Run, plan_run, run_plan
 from decabench.tasks.preparation import Request, prepare_task
@@ -85,27 +86,22 @@ def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
 
 def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
     """Run as many loops as there may be requests in flight, each asking the next question."""
-    import httpx2
 
     async def main() -> int:
         answers: list[str] = []
         left = iter(prompts)
-        async with httpx2.AsyncClient(timeout=None) as client:
+        connections = Connections(url, {"Content-Type": "application/json"}, 1 << 20)
 
-            async def ask() -> None:
-                for prompt in left:
-                    messages = [{"role": "user", "content": prompt}]
-                    body = {
-                        "model": "m",
-                        "messages": messages,
-                        "temperature": 0.0,
-                        "seed": 0,
-                        "max_tokens": 16,
-                    }
-                    reply = await client.post(f"{url}/chat/completions", json=body)
-                    answers.append(reply.json()["choices"][0]["message"]["content"])
+        async def ask() -> None:
+            for prompt in left:
+                messages = [{"role": "user", "content": prompt}]
+                body = {"model": "m", "messages": messages, "temperature": 0.0, "seed": 0, "max_tokens": 16}
+                content = json.dumps(body).encode()
+                _, _, reply = await connections.exchange("POST", "/chat/completions", content)
+                answers.append(json.loads(reply)["choices"][0]["message"]["content"])
 
-            await asyncio.gather(*(ask() for _ in range(concurrency)))
+        await asyncio.gather(*(ask() for _ in range(concurrency)))
+        connections.close()
         return len(answers)
 
     return asyncio.run(main())

@@ -27,7 +27,7 @@ from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
-FOLLOWED += ["how-to/run-file", "how-to/python", "index", "predictors", "exchange"]
+FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
