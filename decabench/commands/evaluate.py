@@ -513,14 +513,15 @@ def _describe_usage(results: Results) -> Iterator[str]:
     names = dict.fromkeys(str(name) for each in served if isinstance(each, list) for name in each)
     if names:
         yield f"Answered by: {', '.join(excerpt(name, 80) for name in names)}."
-    sums = {name: 0.0 for name in ("prompt_tokens", "completion_tokens", "cost")}
+    sums = {name: 0.0 for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")}
     for each in usage:
         found = each if isinstance(each, dict) else {}
         for name in sums.keys() & found.keys():
             sums[name] += found[name] if isinstance(found[name], int | float) else 0
     if sums["prompt_tokens"] or sums["completion_tokens"]:
         cost = f", at a cost of {sums['cost']:,.2f}" if sums["cost"] else ""
-        yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{cost}."
+        reasoned = f" ({sums['reasoning_tokens']:,.0f} of reasoning)" if sums["reasoning_tokens"] else ""
+        yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{reasoned}{cost}."
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:

@@ -187,5 +187,6 @@ class InspectPredictor:
             prompt_tokens=usage.input_tokens + cached if usage else None,
             completion_tokens=usage.output_tokens if usage else None,
             reasoning=reasoning or None,
+            reasoning_tokens=usage.reasoning_tokens if usage else None,
             served_by=output.model or None,
         )

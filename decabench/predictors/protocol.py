@@ -112,6 +112,8 @@ class Answer:
     """The model that answered, according to the server, and its system fingerprint."""
     choices: tuple[Choice, ...] = ()
     """The labels with their likelihoods, of which the text is the likeliest; empty if the text was generated."""
+    reasoning_tokens: int | None = None
+    """Those of the generated tokens that were reasoning; None if they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,8 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
         raise ValueError(faults[0])
     details["choices"] = _read_choices(record.get("choices", ()))
     reasoning, served_by = record.get("reasoning"), record.get("served_by")
+    if type(count := record.get("reasoning_tokens")) is int and count >= 0:
+        details["reasoning_tokens"] = count
     if isinstance(reasoning, str) and reasoning.strip():
         details["reasoning"] = well_formed(_middle_cut(reasoning))
     if isinstance(served_by, str) and served_by.strip():

@@ -202,6 +202,8 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
         record["context_kept"] = list(outcome.context_kept)
     if outcome.prompt_tokens is not None or outcome.completion_tokens is not None:
         record["tokens"] = [outcome.prompt_tokens, outcome.completion_tokens]
+    if outcome.reasoning_tokens is not None:
+        record["reasoning_tokens"] = outcome.reasoning_tokens
     if outcome.reasoning is not None:
         record["reasoning"] = outcome.reasoning
     if outcome.served_by is not None:

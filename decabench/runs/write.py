@@ -589,6 +589,8 @@ def _usage(done: _Answered) -> dict[str, int]:
         "prompt_tokens": sum(answer.prompt_tokens or 0 for answer in answers),
         "completion_tokens": sum(answer.completion_tokens or 0 for answer in answers),
     }
+    if reasoned := sum(answer.reasoning_tokens or 0 for answer in answers):
+        counts["reasoning_tokens"] = reasoned
     return counts if any(counts.values()) else {}
 
 

@@ -43,7 +43,13 @@ def model(monkeypatch):
 
 
 def output(text, stop="stop", parts=None, error=None):
-    usage = Turn(input_tokens=5, input_tokens_cache_read=2, input_tokens_cache_write=None, output_tokens=3)
+    usage = Turn(
+        input_tokens=5,
+        input_tokens_cache_read=2,
+        input_tokens_cache_write=None,
+        output_tokens=3,
+        reasoning_tokens=None,
+    )
     message = Turn(content=parts or text)
     return Turn(
         completion=text,

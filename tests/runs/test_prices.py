@@ -41,6 +41,21 @@ def test_a_run_stops_at_its_cost_and_continues(home, tmp_path, command):
     )
 
 
+def test_tokens_of_reasoning_are_counted(home, tmp_path, command):
+    """Also by a second run, which reads them from the journal."""
+    say = chat("<answer>positive</answer>", reasoning_content="hm")
+    say.body["usage"]["completion_tokens_details"] = {"reasoning_tokens": 2}
+    with serving(lambda seen: say) as server:
+        for _ in range(2):
+            settings = {"options": ModelOptions(model="m"), "selection": Selection(4)}
+            predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings)
+    assert len(server.seen) == 4
+    assert (
+        "Tokens: 28 in, 12 out (8 of reasoning)."
+        in command("evaluate", tmp_path / "s", "--home", home).stdout
+    )
+
+
 def test_replies_without_tokens_have_no_cost(home, tmp_path):
     options = ModelOptions(model="m", concurrency=1)
     with serving(lambda seen: Say({"choices": [{"message": {"content": "x"}}]})) as server:

@@ -99,6 +99,8 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
     counts = usage if isinstance(usage, dict) else {}
     prompt = read_count(counts.get("prompt_tokens", counts.get("input_tokens")))
     made = read_count(counts.get("completion_tokens", counts.get("output_tokens")))
+    details = counts.get("completion_tokens_details") or counts.get("output_tokens_details")
+    reasoned = read_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
     if parts.refusal:
         end = "refused"
     if end == "failed":
@@ -114,6 +116,7 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
         finish=finish,
         prompt_tokens=prompt,
         completion_tokens=made,
+        reasoning_tokens=reasoned,
         reasoning=well_formed(parts.reasoning) or None,
         served_by=" ".join(filter(None, served)) or None,
     )
