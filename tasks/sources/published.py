@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.files import file_digests, make_folder
-from decabench.tasks.sources.archives import extract
+from decabench.tasks.sources.members import extract
 from decabench.tasks.task import RemoteFile, Source
 from decabench.text import describe_error, short_list
 from decabench.untrusted import open_parquet

@@ -164,7 +164,7 @@ SPECIAL = {
 @pytest.mark.parametrize("case", SPECIAL)
 def test_tar_members_that_are_no_plain_files_are_refused(tmp_path, into, case):
     path = write_tar(tmp_path / "x.tar.gz", SPECIAL[case])
-    with pytest.raises(SubmissionError, match="is a link, a device or a sparse file"):
+    with pytest.raises(SubmissionError, match="is a link, a device, encrypted"):
         unpack(path, into)
     assert not into.exists()
 
@@ -172,7 +172,7 @@ def test_tar_members_that_are_no_plain_files_are_refused(tmp_path, into, case):
 @pytest.mark.parametrize("mode", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
 def test_zip_members_that_are_no_plain_files_are_refused(tmp_path, into, mode):
     path = write_zip(tmp_path / "x.zip", (zip_member("link", mode | 0o777), b"/etc/passwd"))
-    with pytest.raises(SubmissionError, match="is a link or a device"):
+    with pytest.raises(SubmissionError, match="is a link, a device, encrypted"):
         unpack(path, into)
     assert not into.exists()
 
@@ -241,7 +241,7 @@ def test_a_tar_header_that_claims_much_is_not_read_into_memory(tmp_path, into):
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.XHDTYPE, 1 << 30
     (tmp_path / "x.tgz").write_bytes(gzip.compress(info.tobuf(tarfile.USTAR_FORMAT) + bytes(3_000_000)))
-    with pytest.raises(SubmissionError, match="a header of more than 1 MiB"):
+    with pytest.raises(SubmissionError, match=r"a header of [\d,]+ bytes"):
         unpack(tmp_path / "x.tgz", into)
 
 

@@ -1,0 +1,142 @@
+"""Members of untrusted zip and tar archives, one after the other, within bounds: no size or header is believed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+__all__ = ["DAMAGE", "LargeArchiveError", "Member", "archive_members", "is_zip"]
+
+DAMAGE = (
+    *(
+        EOFError,
+        LookupError,
+        NotImplementedError,
+        OSError,
+        OverflowError,
+        RecursionError,
+        RuntimeError,
+        ValueError,
+    ),
+    *(lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
+"""What the libraries raise for damaged archives."""
+_BUFFER = 1 << 16
+_LONGEST_HEADER = 1 << 20
+_HEADERS = 16 << 20
+"""The most bytes between the members of a tar: headers and padding."""
+
+
+class LargeArchiveError(Exception):
+    """An archive unpacks to more bytes than it may."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an archive."""
+
+    name: str
+    """Its name, as the archive has it."""
+    kind: Literal["file", "folder", "other"]
+    """Whether it is a plain file, a folder, or anything else: a link, a device, an encrypted file."""
+    read: Callable[[int], bytes]
+    """Reads at most so many bytes of it, until the next member is asked for."""
+
+
+def is_zip(path: Path) -> bool:
+    """Tell a zip from other archives by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(4) in (b"PK\3\4", b"PK\5\6")
+
+
+def archive_members(path: Path, most: int) -> Iterator[Member]:
+    """Yield the members of a zip, or of a tar that may be packed by gzip, bzip2 or xz.
+
+    Raises LargeArchiveError once more than `most` bytes came out, and one of DAMAGE.
+    """
+    return _zip_members(path, most) if is_zip(path) else _tar_members(path, most)
+
+
+class _Counted:
+    """A stream whose bytes are counted as they are read."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile, left: int) -> None:
+        self.stream, self.left = stream, left
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes."""
+        block = self.stream.read(size)
+        self.left -= len(block)
+        if self.left < 0:
+            raise LargeArchiveError
+        return block
+
+
+def _zip_members(path: Path, most: int) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as opened:
+        for info in opened.infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            # zipfile cuts names at a NUL and may replace separators, so the original name is given.
+            name = info.orig_filename
+            # zipfile unpacks bzip2 and LZMA without limiting how much comes out at once.
+            is_plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if info.flag_bits & 0x41 or kind not in (0, stat.S_IFREG, stat.S_IFDIR) or not is_plain:
+                yield Member(name, "other", _nothing)
+            elif name.endswith(("/", "\\")):
+                yield Member(name, "folder", _nothing)
+            else:
+                with opened.open(info) as file:
+                    stream = _Counted(file, most)
+                    yield Member(name, "file", stream.read)
+                    most = stream.left
+
+
+def _nothing(size: int) -> bytes:
+    return b""
+
+
+class _TarInfo(tarfile.TarInfo):
+    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
+        if self.type in (*kinds, tarfile.SOLARIS_XHDTYPE) and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
+
+
+def _tar_members(path: Path, most: int) -> Iterator[Member]:
+    with _decompressed(path) as file:
+        stream = _Counted(file, most + _HEADERS)
+        opened = tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarInfo)  # type: ignore[call-overload]
+        for info in opened:
+            opened.members = []  # tarfile would keep every header
+            member = opened.extractfile(info) if info.type in (b"0", b"\0") and not info.issparse() else None
+            if member is None:
+                yield Member(info.name, "folder" if info.isdir() else "other", _nothing)
+            else:
+                with member:
+                    counted = _Counted(member, most)
+                    yield Member(info.name, "file", counted.read)
+                    most = counted.left
+        while stream.read(_BUFFER):  # the checksum of the whole is at its end
+            pass
+
+
+def _decompressed(path: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    with path.open("rb") as file:
+        magic = file.read(6)
+    for prefix, opener in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
+        if magic.startswith(prefix):
+            return opener(path, "rb")
+    return path.open("rb")
