@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from decabench.tasks import DECATHLON
 from papers.claims import (
     FINDINGS,
     Claim,
@@ -19,10 +18,10 @@ from papers.claims import (
     write_findings,
 )
 from papers.contrasts import contrast_table, find_contrasts, judge
-from papers.curves import LINES, make_panels, plot_panels, read_curve
-from papers.effort import count_parameters, count_weights, read_training
-from papers.page import lower_is_better, plot_curves
-from papers.plan import Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan, seeded_runs
+from papers.curves import LINES, make_panels, plot_panels
+from papers.effort import count_parameters, count_weights
+from papers.page import plot_curves
+from papers.plan import Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan
 from papers.scores import (
     SeedTest,
     compare_rows,
@@ -33,8 +32,6 @@ from papers.tests.test_scores import MEAN, PLACE, PRODUCTS, make_rows
 PLANS = Path(__file__).parents[1] / "plans"
 
 FDU = read_plan(PLANS / "fdu" / "plan.toml")
-
-JMT = read_plan(PLANS / "jmt" / "plan.toml")
 
 
 @pytest.mark.parametrize("name", [count.name for count in FDU.counts])
@@ -54,12 +51,6 @@ def test_the_parameters_of_the_papers_example(name):
     (count,) = [count for count in FDU.counts if count.name == name]
     assert (count.printed, count_parameters(count)) == expected[name]
     assert expected["Meta-LSTM, which is both"] == (42_080, 50_080) and expected["LSTM"] == (80_400, 80_400)
-
-
-def test_what_is_better_when_lower():
-    """A correlation is not, although the headline of its task is an error."""
-    assert lower_is_better(JMT, PLACE) == ["Relatedness"]
-    assert lower_is_better(FDU, PLACE) == []
 
 
 @pytest.mark.parametrize(
@@ -117,28 +108,6 @@ def make_done(tmp_path, runs, scores):
                 lines += [f"{step},total,0"]
             (folder / "validation.csv").write_text("\n".join(lines) + "\n")
     return plan, place
-
-
-def test_a_record_has_what_a_model_logged_at_the_end(tmp_path):
-    """The mean of the last 200 steps, such as the share of open gates; a column that a step lacks does not count."""
-    plan, place = make_done(tmp_path, [Run("a", PRODUCTS)], lambda *_: 50)
-    lines = ["step,seconds,loss,loss.label,loss.encoder_open"]
-    lines += [f"{step},0.5,9,{step / 100},{'' if step % 2 else 0.25}" for step in range(1, 301)]
-    first, second = seeded_runs(plan, place)
-    (first.folder / "train.csv").write_text("\n".join(lines) + "\n")
-    training = read_training(first)
-    assert training.terms == {"loss.label": pytest.approx(2.005), "loss.encoder_open": 0.25}
-    assert (training.steps, training.seconds, training.step_seconds) == (300, 150, 0.5)
-    assert read_training(second).terms == {}
-
-
-def test_the_curve_of_a_sum_is_a_sum(tmp_path):
-    """The decaScore's, of 0 to 1000, was drawn as a mean of 0 to 100."""
-    plan, place = make_done(
-        tmp_path, [Run("all", DECATHLON.tasks)], lambda run, task, seed, epoch: 50 + epoch
-    )
-    read = read_curve(plan, place, "all", Measure(suite="decathlon"), 0)
-    assert read == ("epoch", [(1, 510), (2, 520)])
 
 
 def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_path):

@@ -14,18 +14,14 @@ from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
 from decabench.scoring.significance import Interval
 from decabench.tasks import SUITES
-from papers.contrasts import contrast_table, find_contrasts
 from papers.effort import asked_for
-from papers.page import results_table
-from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun, Table
+from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun
 from papers.scores import (
     FIXED,
     Spread,
     compare_rows,
     find_left_out,
     kinds_of_rows,
-    leave_out,
-    own_spreads,
     seed_spread,
     spread_over_seeds,
     values,
@@ -303,51 +299,6 @@ def test_a_published_mean_is_of_headlines():
     assert plan.published_figure("a", "mean", False) == 80
 
 
-def test_seeds_of_several_baselines_and_of_rows_that_are_not_trained():
-    """The variance of a mean of m rows of k seeds each is that of one model by m k; a fixed row adds none."""
-    scored, _ = make_rows(np.random.default_rng(11), {"d": 0.8, "c": 0.75, "b": 0.7, "a": 0.7}, (0, 1))
-    two = compare_rows(Contrast("d", ("c", "b"), ()), MEAN, scored, PLACE)
-    assert two.models == pytest.approx({"d": 1 / 2, "c": 1 / 8, "b": 1 / 8})
-    for task in PRODUCTS:
-        scored["a"][task] = {FIXED: scored["a"][task][0]}
-    fixed = compare_rows(Contrast("d", ("a",), ()), MEAN, scored, PLACE)
-    assert fixed.models == {"d": 1 / 2} and fixed.seeds == {"d": 2} and list(fixed.by_seed) == [0, 1]
-    assert values(scored, "a", MEAN, PLACE).keys() == {FIXED}
-
-
-def test_examples_that_are_left_out():
-    scored, right = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
-    left_out = {task: [f"{task}.{at}" for at in range(0, 400, 3)] for task in PRODUCTS[:2]}
-    kept = {task: [at for at in range(400) if at % 3 or task not in PRODUCTS[:2]] for task in PRODUCTS}
-    less = leave_out(scored, left_out)
-    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, less, PLACE)
-    means = {row: np.mean([right[row, task, 0][kept[task]].mean() for task in PRODUCTS]) for row in "ab"}
-    assert tested.examples == sum(map(len, kept.values())) == 2 * 266 + 2 * 400
-    assert tested.difference == pytest.approx(100 * (means["b"] - means["a"]))
-    assert values(less, "a", MEAN, PLACE) == {0: pytest.approx(100 * means["a"])}
-    assert tested.difference != pytest.approx(
-        compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE).difference
-    )
-    assert less["a"][PRODUCTS[2]][0] is scored["a"][PRODUCTS[2]][0]
-
-
-def test_a_task_of_which_all_texts_are_left_out_has_no_figure():
-    """The suite's mean has none either, and the page says so in place of an average over the other tasks."""
-    scored, _ = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
-    less = leave_out(scored, {PRODUCTS[0]: [f"{PRODUCTS[0]}.{at}" for at in range(400)]})
-    contrast = Contrast("b", ("a",), ("mean",))
-    assert not values(less, "a", MEAN, PLACE) and compare_rows(contrast, MEAN, less, PLACE) is None
-    plan = Plan(
-        "t", "p", "products", {"mean": MEAN}, (Run("a", PRODUCTS), Run("b", PRODUCTS)), contrasts=(contrast,)
-    )
-    table = results_table(plan, Table("", ("mean",)), scored, PLACE, less).splitlines()
-    assert table[0].endswith("mean, here | mean, without overlap |") and all(
-        "| – |" in line for line in table[2:]
-    )
-    contrasts = contrast_table(plan, find_contrasts(plan, scored, PLACE, less), scored, PLACE)
-    assert "without overlap" not in contrasts and "Without runs" not in contrasts
-
-
 def test_a_score_beside_the_headline_is_tested_by_its_own_statistics():
     """UAS: heads alone count, and the interval is not that of LAS."""
     random = np.random.default_rng(5)
@@ -524,100 +475,4 @@ def test_coverage_where_kinds_of_rows_vary_unlike():
     assert inside["pooled"] / tests < 0.93
 
 
-RELATED = [4.5, 0.7, 0.7] + [0.1] * 12
 """Deviations of rows of related tasks, about."""
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize(
-    "deviations, texts, seeds, pair, least, most, pooled",
-    [
-        (
-            [0.3] * 15,
-            0.2,
-            (3, 3),
-            (0, 1),
-            0.94,
-            0.97,
-            (0.93, 0.97),
-        ),  # alike: own variances are hardly ever taken
-        (RELATED, 0.15, (3, 3), (0, 5), 0.94, 0.98, (0.4, 0.6)),
-        (RELATED, 0.15, (3, 3), (1, 5), 0.94, 0.98, (0.96, 1.0)),
-        (RELATED, 0.15, (3, 3), (4, 5), 0.96, 1.0, (0.99, 1.0)),  # pooled: five times too wide
-        (
-            RELATED,
-            0.15,
-            (1, 3),
-            (1, 5),
-            0.99,
-            1.0,
-            (0.96, 1.0),
-        ),  # one seed has what the row that varies most has
-        (RELATED, 0.15, (2, 3), (0, 5), 0.91, 0.96, (0.2, 0.5)),  # two seeds of the row that varies most
-        (
-            [0.6] + [0.3] * 9,
-            0.3,
-            (3, 3),
-            (0, 1),
-            0.88,
-            0.95,
-            (0.87, 0.94),
-        ),  # twice is too little to be noticed
-    ],
-)
-def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, seeds, pair, least, most, pooled):
-    """How often intervals hold the true difference of two rows, and p is below 0.01; all other rows have three seeds.
-
-    An interval that is not given, as nothing is known of how much a row varies, says nothing wrong.
-    """
-    random, tests, reach = np.random.default_rng(21), 3_000, texts * student_t(math.inf)
-    wrong, given, small = {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}
-    numbers = [dict(zip(pair, seeds, strict=True)).get(at, 3) for at in range(len(deviations))]
-    for _ in range(tests):
-        rows = {
-            str(at): deviation * random.normal(size=number)
-            for at, (deviation, number) in enumerate(zip(deviations, numbers, strict=True))
-        }
-        a, b = map(str, pair)
-        difference = rows[b].mean() - rows[a].mean() + texts * random.normal()
-        over_texts = SimpleNamespace(interval=lambda x, y, at=difference: Interval(at - reach, at + reach))
-        every = dict.fromkeys((a, b), seed_spread(rows.values()))
-        models = {row: 1 / len(rows[row]) for row in (a, b)}
-        for kind, spreads in {
-            "here": own_spreads(rows) if vary_unlike(rows.values()) else every,
-            "pooled": every,
-        }.items():
-            counts = {row: len(rows[row]) for row in (a, b)}
-            found = ContrastResult(difference, over_texts, {}, counts, models, 0, 0, 0.0, spreads).over_seeds
-            if found is not None:
-                given[kind] += 1
-                wrong[kind] += not found.low <= 0 <= found.high
-                small[kind] += found.p < 0.01
-    right = {kind: 1 - count / tests for kind, count in wrong.items()}
-    for kind, share in right.items():
-        print(f"{kind}: {share:.3f} ({given[kind]} given), p < 0.01: {small[kind] / tests:.4f}", end="; ")
-    print()
-    assert least <= right["here"] <= most
-    assert pooled[0] <= right["pooled"] <= pooled[1]
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("times, least, most", [(1, 0.95, 0.99), (2, 0.84, 0.93), (3, 0.70, 0.83)])
-def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, most):
-    """One seed each of two rows, whose deviation is `times` that of the row of three seeds that it is taken from."""
-    random, inside, tests = np.random.default_rng(12), 0, 4_000
-    for _ in range(tests):
-        texts, seeds = 0.3, 0.25
-        difference = random.normal() * math.hypot(texts, times * seeds * math.sqrt(2))
-        half = texts * student_t(math.inf)
-        over_texts = SimpleNamespace(
-            interval=lambda a, b, at=difference, half=half: Interval(at - half, at + half)
-        )
-        spread = seed_spread([seeds * random.normal(size=3)])
-        models, known = dict.fromkeys("ab", 1.0), dict.fromkeys("ab", spread)
-        found = ContrastResult(
-            difference, over_texts, {}, {"a": 1, "b": 1}, models, 0, 0, 0.0, known
-        ).over_seeds
-        inside += found.low <= 0 <= found.high
-    print(f"{times} times the deviation: coverage {inside / tests:.3f}")
-    assert least <= inside / tests <= most

@@ -11,7 +11,7 @@ import pytest
 
 from decabench import evaluate
 from decabench.errors import DataError, DecabenchError, UnknownNameError
-from decabench.exchange import export_results, find_results
+from decabench.exchange import export_results
 from decabench.exchange.result_exports import latex_table, markdown_table, model_index
 from decabench.scoring import LimitedRun
 
@@ -210,18 +210,3 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):
         export_results([first], "html")
-
-
-def test_results_are_found_in_a_submission_and_by_their_file(command, home, submit):
-    folder = submit("majority", ["sst"])
-    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    path = folder / "results" / "validation" / "results.json"
-    assert find_results(folder) == find_results(path)
-    with pytest.raises(DataError, match="has no results on test; it has: validation"):
-        find_results(folder, "test")
-    done = command("export", "results", folder, "--format", "latex")
-    assert done.exit_code == 0
-    assert done.stdout == latex_table([find_results(folder)])
-    out = folder / "table.md"
-    assert command("export", "results", path, "--output", out).exit_code == 0
-    assert out.read_text() == markdown_table([find_results(folder)])

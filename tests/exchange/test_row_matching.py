@@ -134,17 +134,6 @@ def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
     assert "secret0" not in str(caught.value)
 
 
-def test_a_right_label_does_not_stand_for_a_text(bring, examples):
-    data = examples("sst")
-    texts = [each.context for each in data]
-    table = {"id": [each.id for each in data], "answer": ["positive"] * 32}
-    table = {**table, "text": texts, "label": [each.answers[0] for each in data]}
-    assert "their texts agree" in bring(table, "sst").words
-    table["text"] = [*texts[:9], "Seventeen gardeners repaired a bridge across Lake Victoria.", *texts[10:]]
-    with pytest.raises(RefusedImportError, match=r"1 of its rows has other texts .*\n.*Seventeen gardeners"):
-        bring(table, "sst", force=True)
-
-
 def test_numbers_are_the_ids_of_whichever_split_has_the_texts(home, tmp_path):
     """An own task whose examples are numbered: another split's file has the same ids."""
     rows = [
@@ -189,29 +178,6 @@ def test_numbers_are_the_ids_of_whichever_split_has_the_texts(home, tmp_path):
 # Files without texts
 
 
-GOLDS: dict[str, Any] = {
-    "words": lambda label: label.title(),
-    "numbers": lambda label: str(int(label == "positive")),
-    "signs": lambda label: {"positive": "+", "negative": "-"}[label] + "1",
-}
-
-
-@pytest.mark.parametrize("word", GOLDS.values(), ids=GOLDS)
-@pytest.mark.parametrize("column", ["gold", "label", "target"])
-def test_right_answers_are_compared_where_there_are_no_texts(bring, examples, tmp_path, word, column):
-    data = examples("sst")
-    golds = [word(each.answers[0]) for each in data]
-    table = {"id": [str(at) for at in range(32)], column: golds, "answer": ["positive"] * 32}
-    done = bring(table, "sst", in_order=True)
-    assert done.words.startswith(
-        "32 of 32 examples matched by the order of the data, and their right answers agree"
-    )
-    two = next(at for at in range(31) if golds[at] != golds[at + 1])
-    for wrong in (sorted_as_text(golds), [*golds[:two], golds[two + 1], golds[two], *golds[two + 2 :]]):
-        with pytest.raises(RefusedImportError, match="other right answers than the examples"):
-            bring({**table, column: wrong}, "sst", in_order=True, force=True)
-
-
 @pytest.mark.parametrize("form", ["{}", "dev-{}", "{}.0", "sst2_{}.txt", "[{}]", " {} "])
 def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, form):
     """10 after 1: the file was sorted by its ids as texts, and so was no file that is in the order of the data."""
@@ -252,21 +218,6 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
 
 
 # Faults of a file
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda id_: f" {id_}", "no example has the id ' sst.validation.0'"),
-        (lambda id_: id_.upper(), "no example has the id 'SST.VALIDATION.0'"),
-        (lambda id_: f"{id_}.0", "no example has the id 'sst.validation.0.0'"),
-        (lambda id_: id_.replace("0", "00"), "no example has the id 'sst.validation.00'"),
-    ],
-)
-def test_ids_in_another_form_are_other_ids(bring, examples, tmp_path, change, says):
-    rows = [{"id": change(each.id), "answer": each.answers[0]} for each in examples("sst")]
-    with pytest.raises(RefusedImportError, match=says):
-        bring(write_table(tmp_path / "answers.csv", rows), "sst", "csv")
 
 
 @pytest.mark.parametrize(

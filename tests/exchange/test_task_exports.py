@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from decabench import evaluate, write_submission
-from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError
+from decabench.errors import DataError, DecabenchError
 from decabench.exchange import ExportedTask, export_tasks, make_inspect_task
 from decabench.prompts import load_template, make_prompting
 from decabench.tasks import DECATHLON, TASKS, Question, Store
@@ -157,26 +157,6 @@ def test_damaged_and_outdated_files_are_refused(export, tmp_path, damage, says):
     other.write_text("\n".join(damage(lines)))
     with pytest.raises(DataError, match=says):
         ExportedTask.read(other)
-
-
-def test_folders_and_names(export, home, tmp_path):
-    folder = export("sst")
-    before = sorted(folder.rglob("*"))
-    with pytest.raises(DecabenchError, match=r"holds other files .*decabench_sst.yaml"):
-        export("squad")  # its functions would take the place of the first one's
-    export("sst", shots=1)
-    assert sorted(folder.rglob("*")) == before
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine").touch()
-    with pytest.raises(DecabenchError, match=r"holds other files \(mine\)"):
-        export_tasks(["sst"], tmp_path / "full", "lm-eval", home=home)
-    with pytest.raises(MissingDataError):
-        export_tasks(["sst", "snli"], tmp_path / "none", "lm-eval", home=tmp_path)
-    assert not (tmp_path / "none").exists()
-    with pytest.raises(UnknownNameError):
-        export_tasks(["sst"], tmp_path / "none", "helm", home=home)
-    with pytest.raises(UnknownNameError, match="one or more different tasks"):
-        export_tasks(["sst", "sst"], tmp_path / "none", "lm-eval", home=home)
 
 
 def test_without_inspect_it_says_how_to_install_it(export):

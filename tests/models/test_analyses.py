@@ -107,26 +107,6 @@ def example(home):
     return next(row for row in Store(home).examples("sst", "validation") if len(row.context.split()) > 4)
 
 
-@pytest.mark.parametrize("name", ["arc-i", "arc-ii", "lstm"])
-def test_each_word_is_the_end_of_a_shorter_text(train, example, name):
-    model = Checkpoint.open(train(name)).load("cpu")
-    found = trace_fusion(model, SST, example)
-    words = example.context.lower().split()
-    assert list(found.words) == words
-    assert list(found.labels) == ["negative", "positive"]
-    for n in (1, 3, len(words)):
-        short = trace_fusion(model, SST, replace(example, context=" ".join(words[:n])))
-        assert found.probabilities[n - 1] == pytest.approx(short.probabilities[-1], abs=1e-6)
-        assert short.answer == short.labels[int(torch.tensor(short.probabilities[-1]).argmax())]
-    assert model.answer(SST, [example])[0].text == found.answer
-    assert all(sum(row) == pytest.approx(1) for row in found.probabilities)
-    if name == "lstm":
-        assert not found.gates
-    else:
-        assert [len(row) for row in found.gates] == [6] * len(words)
-        assert all(0 < value < 1 for row in found.gates for value in row)
-
-
 def test_models_and_texts_that_cannot_be_traced(train, example):
     model = Checkpoint.open(train("nbow")).load("cpu")
     with pytest.raises(DecabenchError, match="does not read word by word"):

@@ -4,7 +4,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models.analyses import trace_answers
 from decabench.models.mqan_batch import MODELS
 from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
@@ -92,23 +91,6 @@ def test_greedy_is_what_the_transcription_says(kit, name):
         )[0]
         table = torch.cat([torch.arange(made.lexicon.size), batch.other_words])
         assert made.lexicon.decode(table[found].tolist()) == made.lexicon.decode(numbers[row])
-
-
-@torch.no_grad()
-def test_rows_that_end_early_leave_and_change_nothing(kit):
-    made = kit("mqan")
-    batch = made.batch(MANY)
-    lively(made.model, batch)
-    answers = greedy(made.model, batch, limit=12)
-    traced = trace_answers(made.model, batch, limit=12)  # keeps every row to the end
-    assert torch.equal(answers.outputs, traced.found.outputs)
-    best = distributions(made.model, batch, answers.outputs).argmax(-1)
-    assert torch.equal(best.masked_fill(ended(answers.outputs), EOS), answers.outputs)
-    for row, text in enumerate(MANY):
-        alone = made.batch([text])
-        one = word_numbers(made.model, alone, limit=12)[0]
-        both = made.model.word_numbers(answers, batch)[row]
-        assert made.lexicon.decode(one) == made.lexicon.decode(both)
 
 
 @torch.no_grad()

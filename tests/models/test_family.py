@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.errors import DataError, DecabenchError, UnknownNameError
+from decabench.errors import DecabenchError, UnknownNameError
 from decabench.models.batches import ColumnBatch, TextReader, TooLongError, with_label_names
 from decabench.models.family import find_family
 from decabench.models.layers import WordEmbedding, max_over_time
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Text, Tree
-from decabench.vectors.tokenizer import UNKNOWN, Lexicon
+from decabench.vectors.tokenizer import Lexicon
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 
 POS = replace(TASKS["sst"], name="pos", output=Tags(names=("N", "V")), variants=(), metric="tag_accuracy")
@@ -53,14 +53,6 @@ def test_the_first_whitespace_tokens_are_what_the_limit_says():
     assert len(TextReader(POS, Lexicon()).first_tokens(text)) == 5
     with pytest.raises(TooLongError):
         TextReader(POS, Lexicon(), skip=2).first_tokens("a b c")
-
-
-def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
-    reader = TextReader(POS, Lexicon())
-    reader.check_question("good or bad?")
-    reader.check_question("good or bad?")
-    with pytest.raises(DataError, match="'bad or good\\?' differs from the question of earlier examples"):
-        reader.check_question("bad or good?")
 
 
 @pytest.mark.parametrize("family", ["meta-lstm", "arc-ii", "ns-mtl"])
@@ -125,17 +117,6 @@ def test_a_table_begins_with_the_vectors_and_learns(words):
     assert list(fixed.parameters()) == []
     two.sum().backward()
     assert (trained.table.weight.grad != 0).any(1).nonzero().flatten().tolist() == [4, 5]
-
-
-def test_words_beyond_a_table_keep_their_vectors_if_the_batch_has_any(words):
-    numbers = np.concatenate([words.lexicon.encode(text)[1:2] for text in ("a", "unheard", "vectorless")])
-    trained = WordEmbedding(words, True)
-    batch = ColumnBatch.of("pos", [{"text": numbers}], words, {"text": "words"}, vectors=True)
-    batch.vectors[batch.columns["text"][0, 2]] = 0
-    found = trained(batch, "text")[0]
-    assert torch.equal(found[0], trained.table.weight[numbers[0]])
-    assert torch.equal(found[1], torch.from_numpy(words[numbers[1:2]])[0])
-    assert torch.equal(found[2], trained.table.weight[UNKNOWN])
 
 
 @pytest.mark.parametrize(

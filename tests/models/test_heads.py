@@ -168,18 +168,6 @@ def test_answers_that_do_not_fit_are_refused(output, answer, words):
         encode_target(answer, output, reader(output), 3)
 
 
-def test_labels_that_a_task_does_not_list_are_learned():
-    own = reader(Tags(names=()))
-    assert encode_target("V N V", Tags(names=()), own, 3)["tags"].tolist() == [0, 1, 0]
-    assert own.learned_labels == ("V", "N")
-
-
-def test_numbers_of_labels_fit_what_was_met():
-    own = reader(Label(names=()))
-    numbers = np.concatenate([own.labels([name]) for name in ("b", "a", "b")])
-    assert numbers.tolist() == [0, 1, 0]
-
-
 def is_tree(heads):
     """Whether all tokens hang from one root."""
     for token in range(1, len(heads) + 1):

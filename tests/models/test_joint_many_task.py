@@ -11,15 +11,13 @@ torch = pytest.importorskip("torch")
 
 import numpy as np
 
-from decabench.errors import DataError, DecabenchError, UnknownNameError
+from decabench.errors import DataError, DecabenchError
 from decabench.models.batches import TextReader
 from decabench.models.joint_many_task import (
     FAMILY,
     ChunkHead,
     JointManyTask,
     JointManyTaskConfig,
-    RatingHead,
-    assign_levels,
 )
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
 from decabench.training import resume
@@ -247,19 +245,6 @@ def test_weights_of_another_vocabulary_go_to_their_words():
         assert torch.equal(new.embed.ngrams[at], source)
 
 
-def test_levels():
-    assert assign_levels(SMALL, OUTPUTS) == {"pos": 1, "chunk": 2, "dep": 3, "rel": 4, "ent": 5}
-    shuffled = {name: OUTPUTS[name] for name in sorted(OUTPUTS)}
-    assert list(assign_levels(SMALL, shuffled)) == list(OUTPUTS)
-    pair = {name: OUTPUTS[name] for name in ("ent", "rel")}
-    assert assign_levels(SMALL, pair) == {"rel": 1, "ent": 2}
-    assert assign_levels(replace(SMALL, levels={"dep": 3}), {"dep": OUTPUTS["dep"]}) == {"dep": 3}
-    same = {name: OUTPUTS[name] for name in ("pos", "chunk", "dep")}
-    assert set(assign_levels(replace(SMALL, levels=dict.fromkeys(same, 3)), same).values()) == {3}
-    with pytest.raises(UnknownNameError, match="Did you mean pos"):
-        assign_levels(replace(SMALL, levels={"poss": 3}), same)
-
-
 def test_penalties():
     """Eq. 6-10: lambda on the matrices that a task uses, delta on embeddings and on what is below."""
     model = make()
@@ -351,33 +336,6 @@ def test_wrong_settings_are_refused(settings, message):
         replace(SMALL, **settings)
 
 
-def test_unknown_words_keep_their_ngrams():
-    model = make().eval()
-    known, unknown, other = (
-        model.embed(made, made.columns["tokens"])[0, 0]
-        for made in (make_batch(model, "pos", [(word, "", "NN")]) for word in ("Cat", "Cats", "caX"))
-    )
-    assert torch.equal(unknown[:3], model.embed.words[1]) and torch.equal(other[:3], unknown[:3])
-    assert not torch.equal(known[:3], unknown[:3])
-    assert unknown[3:].any() and other[3:].any() and not torch.equal(other[3:], unknown[3:])
-
-
-def test_words_outside_the_training_data_keep_the_vectors_of_the_files():
-    """A word without a row has its own vector, scaled; one that no file has stays unknown, and so does one dropped."""
-    model = make(word_scale=0.5).eval()
-    batch = make_batch(model, "pos", [("Cat seen never", "", "NN NN NN")])
-    names = [model.embed.parts._lexicon.words[number].strip() for number in batch.words.tolist()]
-    vectors = torch.zeros(len(names), 5)
-    vectors[names.index("seen")] = torch.tensor([1.0, 2.0, 3.0, 9.0, 9.0])
-    vectors[names.index("Cat")] = 7.0
-    known = model.embed(batch, batch.columns["tokens"])[0]
-    model.embed.fixed = [0, 1, 2]  # the first columns are the words' own, the others those of n-grams
-    found = model.embed(replace(batch, vectors=vectors), batch.columns["tokens"])[0]
-    assert torch.equal(found[0], known[0]), "a word of the vocabulary"
-    assert found[1, :3].tolist() == [0.5, 1.0, 1.5] and torch.equal(found[1, 3:], known[1, 3:])
-    assert torch.equal(found[2], known[2]) and torch.equal(found[2, :3], model.embed.words[1])
-
-
 def test_sentences_of_a_pair_are_found_in_context_and_question():
     model = make()
     reader = TextReader(task("ent"), model.embed.parts._lexicon)
@@ -434,14 +392,3 @@ def test_answers_are_in_iob2():
     )
     head.softmax.score.weight.data = torch.eye(head.classes)
     assert head.answers(scores + 9, torch.tensor([4])) == ["B-NP I-NP B-VP O"]
-
-
-def test_ratings():
-    head = RatingHead(4, Number(low=1, high=5), SMALL)
-    expected = [[0, 0, 0.6, 0.4, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 1, 0]]
-    found = head.distribute(torch.tensor([3.4, 1.0, 5.0, 4.0]))
-    torch.testing.assert_close(found, torch.tensor(expected))
-    torch.testing.assert_close(found @ torch.arange(1.0, 6), torch.tensor([3.4, 1.0, 5.0, 4.0]))
-    assert head.answers(torch.randn(2, 4), torch.tensor([1, 1])) == ["3.0000", "3.0000"]  # all alike at first
-    half = RatingHead(4, Number(low=0, high=1), SMALL)
-    torch.testing.assert_close(half.distribute(torch.tensor([0.625])), torch.tensor([[0, 0, 0.5, 0.5, 0]]))

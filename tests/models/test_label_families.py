@@ -13,8 +13,6 @@ from decabench.models.heads import part_name
 from decabench.models.memory_cells import MEMORY_READS
 from decabench.models.meta_lstm import MODELS as META_MODELS
 from decabench.tasks import Label, Tags
-from decabench.training.config import TrainConfig
-from decabench.training.optimizers import clip_gradients, make_optimizer
 from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable
 
 LABELS = {
@@ -157,26 +155,6 @@ def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
         assert (one is None) == (two is None)
         if one is not None:
             torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", ["meta-lstm", "arc-ii", "mt-cnn", "ns-mtl"])
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-def test_sparse_gradients_change_nothing(name, optimizer):
-    config = TrainConfig(optimizer=optimizer)
-    models = [make(name, LABELS, sparse_gradients=sparse) for sparse in (False, True)]
-    optimizers = [make_optimizer(config, model) for model in models]
-    for task in ("books", "dvd.s", "books"):
-        norms = []
-        for model, own in zip(models, optimizers, strict=True):
-            own.param_groups[0]["lr"] = 0.1
-            own.zero_grad(set_to_none=True)
-            loss_of(name, model.losses(collate(name, make_items(name, LABELS, task), task))).backward()
-            norms.append(clip_gradients(model.parameters(), 0.5))
-            own.step()
-        assert models[1].embed.table.weight.grad.is_sparse
-        torch.testing.assert_close(*norms)
-    for one, two in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(

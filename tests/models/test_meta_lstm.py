@@ -86,25 +86,6 @@ def test_two_directions(name):
     torch.testing.assert_close(model.losses(batch)["label"][0], total, rtol=1e-9, atol=1e-11)
 
 
-def test_a_stack_in_two_directions_reads_both_directions_below():
-    model = make("ssp-mtl", bidirectional=True)
-    (item,), batch = make_batch(model, lengths=(4,))
-    weights = dict(model.named_parameters())
-    x = weights["embed.table.weight"][torch.from_numpy(item["text"]).long()]
-    below = torch.cat(
-        [equations.lstm(x, weights, "shared.0"), equations.lstm(x.flip(0), weights, "shared.1").flip(0)], 1
-    )
-    above = torch.cat([x, below], 1)
-    last = torch.cat(
-        [
-            equations.lstm(above, weights, "heads.books.networks.0")[-1],
-            equations.lstm(above.flip(0), weights, "heads.books.networks.1")[-1],
-        ]
-    )
-    expected = equations.label_loss(last, weights, "books", int(item["label"][0]))
-    torch.testing.assert_close(model.losses(batch)["label"][0], expected, rtol=1e-9, atol=1e-11)
-
-
 @pytest.mark.parametrize("name", [name for name in ALL if not MODELS[name].stacked])
 def test_the_loss_of_tags_is_a_crf_over_the_states_of_both_directions(name):
     model = make(name, TAGGING, bidirectional=True)
@@ -163,35 +144,6 @@ def test_gradients_against_finite_differences(name, outputs):
         return sum(value for key, (value, _) in model.losses(batch).items() if key != "adversarial")
 
     check_gradients(model, loss)
-
-
-def count(model, *beginnings):
-    """The parameters without the embeddings."""
-    return sum(
-        p.numel()
-        for key, p in model.named_parameters()
-        if not key.startswith("embed.") and key.startswith(beginnings or ("",))
-    )
-
-
-def test_parameter_counts_of_the_papers_table():
-    """d 200, h 100, m and z 40, 16 tasks. Of the counts in its Table 3 (recalled) 1339K is exactly that of Q with
-    z x (d + h), and 1411K is near that of SSP-MTL whose upper LSTMs do not read the words; 5490K has larger parts."""
-    words = WordTable(Lexicon(), JoinedVectors((NoVectors(200),)))
-    sixteen = {f"fdu.{n}": Label(names=("negative", "positive")) for n in range(16)}
-
-    def total(name, outputs, **settings):
-        return count(MetaLSTM(MetaLSTMConfig(name=name, **settings), outputs, words))
-
-    one = {"fdu.0": sixteen["fdu.0"]}
-    assert total("lstm", one) == 120_400 + 202
-    assert total("meta-lstm", one) == 80_000 + 56_160 + 202
-    assert total("meta-lstm", sixteen) == 16 * 80_000 + 56_160 + 16 * 202 == 1_339_392
-    assert total("psp-mtl", sixteen) == 17 * 120_400 + 16 * 402 == 2_053_232
-    assert total("ssp-mtl", sixteen) == 120_400 + 16 * (160_400 + 202) == 2_690_032
-    assert total("ssp-mtl", sixteen, reads_words=False) == 120_400 + 16 * (80_400 + 202) == 1_410_032
-    assert total("hyper-lstm", one) == 319_928 + 202
-    assert total("shared-lstm", sixteen) == 120_400 + 16 * 202
 
 
 def read(output, text, answer, cut=None, question="?"):

@@ -6,9 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_batch import MODELS
-from decabench.vectors.tokenizer import INIT
 from tests.models.conftest import TEXTS
 from tests.models.equations import mqan as equations
 
@@ -56,23 +54,6 @@ def test_it_is_what_the_authors_code_says(kit, name, dimension, departures):
         assert not torch.allclose(log_p, as_paper.log_likelihood(made.batch()))
     elif name == "mqan":
         assert weights(made.model).keys() != weights(as_paper).keys()
-
-
-@pytest.mark.parametrize("departure", DEPARTURES)
-def test_a_departure_decodes_as_it_was_trained(kit, departure, monkeypatch):
-    made = kit("mqan", **{departure: True})
-    model, batch = made.model.eval(), made.batch()
-    monkeypatch.setattr(
-        model, "words", lambda rows, batch: batch.vectors[rows]
-    )  # reads the given answer, not its own
-    past = DecoderPast(model, batch, batch.answer.shape[1])
-    with torch.no_grad():
-        log_p = model.log_likelihood(batch)
-        for step, (said, target) in enumerate(zip(batch.answer.T, batch.target.T, strict=True)):
-            p = past.step(said)
-            counts = target > INIT  # the other special words are no answers
-            found = p.gather(1, target[:, None])[counts, 0].log()
-            torch.testing.assert_close(found, log_p[counts, step], atol=1e-4, rtol=1e-4)
 
 
 def test_the_loop_of_answers_is_as_precise_as_that_of_training(kit):
@@ -144,26 +125,3 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     chosen = p.gather(2, batch.target[..., None]).squeeze(-1).log()
     valid = batch.target > 0
     torch.testing.assert_close(chosen[valid], model.log_likelihood(batch)[valid], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.heavy
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of torch itself while it compiles
-def test_a_compiled_step_says_the_same(kit):
-    made = kit("mqan")
-    batch = made.batch()
-    plain = made.model.log_likelihood(batch)
-    plain.sum().backward()
-    gradients = [parameter.grad.clone() for parameter in made.model.parameters()]
-    made.model.zero_grad()
-    try:
-        made.model.compile_step()
-        compiled = made.model.log_likelihood(batch)
-    except Exception as error:
-        if "compiler" not in str(error).lower():
-            raise
-        pytest.skip(f"torch.compile has no compiler here: {type(error).__name__}")
-    compiled.sum().backward()
-    torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)
-    for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
-        torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)

@@ -2,7 +2,6 @@
 
 import hashlib
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from decabench.cli import cli
 from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.joint_many_task import JointManyTaskConfig
-from decabench.models.portable import export_checkpoint, write_vectors
+from decabench.models.portable import export_checkpoint
 from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
 from decabench.tasks import TASKS, Question
@@ -25,9 +24,7 @@ from decabench.vectors.skipgram import NgramTraining, train_ngrams
 from decabench.vectors.tokenizer import SPECIALS, Lexicon, tokenize
 from decabench.vectors.vector_files import (
     PACKAGES,
-    join_vectors,
     open_vectors,
-    write_matrix,
     write_ngram_vectors,
 )
 from tests.training.conftest import change_record
@@ -117,18 +114,6 @@ def test_an_export_has_nothing_that_only_training_needs(remembering, tmp_path):
         Checkpoint.open(tmp_path / "out").load("cpu")
 
 
-def test_training_begins_with_an_export_as_with_the_checkpoint(remembering, tmp_path):
-    export_checkpoint(Checkpoint.open(tmp_path / "trained"), tmp_path / "out", half=False)
-    for name in ("trained", "out"):
-        run_training(remembering(f"from {name}", init=str(tmp_path / name)))
-    found = [load_weights(Checkpoint.open(tmp_path / f"from {name}").folder) for name in ("trained", "out")]
-    assert found[0].keys() == found[1].keys()
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-    assert snapshots(Checkpoint.open(tmp_path / "from out").folder)
-    run = remembering("without", init=str(tmp_path / "out"))
-    run_training(replace(run, config=replace(run.config, model=replace(run.config.model, successive=0.0))))
-
-
 def test_a_run_does_not_go_on_from_an_export(remembering, tmp_path):
     saved = Checkpoint.open(tmp_path / "trained")
     export_checkpoint(saved, tmp_path / "out", half=False)
@@ -154,17 +139,6 @@ def test_a_weight_too_large_for_half_precision_is_kept(saved, tmp_path):
     forget_digests(saved.folder)
     export_checkpoint(Checkpoint.open(saved.folder), tmp_path / "half", half=True)
     assert torch.equal(load_weights(tmp_path / "half")["generate.bias"], largest)
-
-
-def test_a_vector_too_large_for_half_precision_is_kept(tmp_path):
-    """It was written as infinity, so that the copy could not be read as vectors."""
-    path = tmp_path / "large.npy"
-    values = np.array([[70_000.0, 1.0], [0.1, 2.0]], dtype=np.float32)
-    write_matrix(path, ["large", "small"], values)
-    (tmp_path / "out").mkdir()
-    made = write_vectors(tmp_path / "out", join_vectors([str(path)]), ["large", "small"])
-    copy = join_vectors([str(tmp_path / "out" / name) for name in made.names])
-    np.testing.assert_array_equal(copy.rows([" large ", " small "]), values)
 
 
 def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypatch):

@@ -4,9 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from torch.autograd import gradcheck
 
-from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork, MetaRecurrence
+from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
 from tests.models.equations import meta as equations
 
 B, T, D, H, M, Z, N, E = 3, 5, 4, 3, 3, 2, 3, 2
@@ -61,32 +60,6 @@ def test_it_is_what_the_equations_say(name):
     for ours, theirs in zip(one, two, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
         assert (ours != 0).any()
-
-
-@pytest.mark.parametrize("bias", [0.0, 0.7])
-def test_the_recurrence_against_finite_differences(bias):
-    torch.manual_seed(0)
-    shapes = ((T, B, 4 * M + 4 * Z), (4 * M + 4 * Z, H + M), (Z, M), (4, H, 2 * Z))
-    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors, bias), given)
-    # Only the last state has a gradient in a classifier.
-    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors, bias)[-1], given)
-
-
-def test_a_forget_bias_is_added_to_the_forget_gate_alone(monkeypatch):
-    """A large one opens the forget gate at every step, and leaves the others as they are."""
-    meta, basic = randomize(MetaNetwork(D, H, M, Z), BasicLSTM(D, H, Z))
-    x = words(B, T, D).detach()
-    plain, basic.forget_bias = basic(x, meta), 30.0
-    kept = basic(x, meta)
-    assert not torch.allclose(plain, kept)
-    gates = []
-    sigmoid = torch.sigmoid
-    monkeypatch.setattr(torch, "sigmoid", lambda v, out=None: gates.append(sigmoid(v, out=out)) or gates[-1])
-    basic(x, meta)
-    basic_gates = [gate for gate in gates if gate.shape[0] == 4 and gate.shape[-1] == H]
-    assert basic_gates and all((gate[2] > 1 - 1e-6).all() for gate in basic_gates)
-    assert not any((gate[:2] > 1 - 1e-6).all() for gate in basic_gates)
 
 
 @pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])

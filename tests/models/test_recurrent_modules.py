@@ -36,7 +36,6 @@ TAGGING = {
 }
 D, H = 4, 4
 EACH = [(name, extension) for name in ENCODERS for extension in EXTENSIONS]
-MODULAR = [(name, extension) for name, extension in EACH if extension in ("rmn", "rrn")]
 SIZES = {
     "hidden": H,
     "layers": 2,
@@ -227,46 +226,6 @@ def test_the_interleaved_recurrence_against_autograd():
 
 
 # Controls
-
-
-@pytest.mark.parametrize("name, extension", MODULAR)
-@pytest.mark.parametrize("gates", ["open", "random"])
-def test_gates_that_are_not_learned(name, extension, gates):
-    """They are the same for each text, and kept with the weights; nothing is spent on policies."""
-    model = make(name, extension, gates=gates, encoder_open=0.5, decoder_open=0.5)
-    assert not any("polic" in key or "transform" in key for key, _ in model.named_parameters())
-    found = model.represent(make_batch()[1])
-    for routes in (found.encoder, found.decoder):
-        assert (routes.chosen == routes.chosen[0]).all()
-    taken = torch.cat([found.encoder.chosen[0], found.decoder.chosen[0]])
-    assert taken.unique().tolist() == ([1] if gates == "open" else [0, 1])
-    if gates == "open":
-        return
-    own = model.state_dict()
-    assert {"shared.layers.0.fixed", "heads.hi.extension.fixed"} <= own.keys()
-    loss_of(model, make_batch()[1]).backward()
-
-
-def test_cross_stitch_with_everything_to_itself_is_separate():
-    """Weights 1 for itself and 0 for others: the states of the task's own LSTMs."""
-    stitched = make("cross-stitch", layers=1)
-    stitched.encoder.stitches.data = torch.eye(3, dtype=torch.double)[None]
-    separate = make("ns-mtl")
-    separate.load_state_dict({k: v for k, v in stitched.state_dict().items() if not k.startswith("encoder.")})
-    batch = make_batch()[1]
-    torch.testing.assert_close(stitched.losses(batch)["tags"], separate.losses(batch)["tags"])
-
-
-def test_girnet_that_reads_one_cell_is_that_cell():
-    """With all weight on one auxiliary cell, the composite state is the state of that task's LSTM."""
-    model = make("girnet")
-    model.encoder.gates.weight.data.zero_()
-    model.encoder.gates.bias.data = torch.tensor([-1e9, -1e9, 0.0], dtype=torch.double)
-    _, batch = make_batch()
-    x, lengths = model.embed(batch, "text"), batch.lengths["text"]
-    lstms = [list(model.heads[task].lstms) for task in TAGGING]
-    states = model.encoder(x, 0, lstms, lengths)
-    torch.testing.assert_close(states, lstms[2][0](x))
 
 
 @pytest.mark.parametrize(

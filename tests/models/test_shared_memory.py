@@ -137,20 +137,3 @@ def test_states_and_fusion_gates_of_every_word(name, bidirectional):
         for found, own in zip((states, gates), zip(*expected, strict=True), strict=True):
             torch.testing.assert_close(found[row, :n], torch.cat(own, 1), rtol=1e-9, atol=1e-10)
     assert not gates.requires_grad
-
-
-def test_what_is_shared_has_no_name_of_a_task():
-    """`--init` copies it to other tasks."""
-    shared = {
-        name: sorted(key for key, _ in make(name).named_parameters() if not key.startswith("heads."))
-        for name in ALL
-    }
-    memory = ["bias", "initial", "weight"]
-    assert shared == {
-        "arc-i": ["embed.table.weight", *(f"shared.memory.0.{part}" for part in memory)],
-        "arc-ii": ["embed.table.weight", *(f"shared.global_memory.0.{part}" for part in memory)],
-        "me-lstm": ["embed.table.weight"],
-        "mt-cnn": ["embed.table.weight"],
-        "mt-dnn": ["embed.table.weight", "shared.bias", "shared.weight"],
-        "nbow": ["embed.table.weight"],
-    }

@@ -1,13 +1,10 @@
 import codecs
 import gzip
 import json
-import os
-import zipfile
 
 import pytest
 import zstandard
 
-from decabench.errors import UnknownNameError
 from decabench.submission import answers
 from decabench.submission.checker import check_submission
 from decabench.submission.faults import CODES, KEPT, WARNINGS
@@ -556,19 +553,6 @@ def test_what_is_asked_for_must_be_there(tmp_path, tasks, splits, expected):
     assert found(report) == expected
 
 
-@pytest.mark.parametrize(
-    ("tasks", "splits", "message"),
-    [
-        (["squd"], None, r"There is no task 'squd'\. Did you mean squad\?"),
-        (None, ["dev"], r"There is no split 'dev'\. Known: train, validation, test\."),
-    ],
-)
-def test_asking_for_what_does_not_exist_is_wrong_usage(tmp_path, tasks, splits, message):
-    with pytest.raises(UnknownNameError, match=message) as error:
-        check_submission(submission(tmp_path, {}), EXPECTED, TASKS, tasks, splits)
-    assert error.value.exit_code == 2
-
-
 def test_answers_for_other_data_are_a_warning(tmp_path):
     pair = ("squad", "validation")
     info = SubmissionInfo("n", data={"squad.validation": "sha256:" + "0" * 64})
@@ -593,22 +577,6 @@ def test_links_out_of_the_submission_are_not_followed(tmp_path):
     (folder / TOML).unlink()
     (folder / TOML).symlink_to(tmp_path / "secret")
     assert ("no-submission-toml", "", None) in found(check_submission(folder, EXPECTED, TASKS))
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_does_not_block(tmp_path):
-    folder = submission(tmp_path, {})
-    os.mkfifo(folder / "predictions/squad.test.jsonl")
-    report = check_submission(folder, EXPECTED, TASKS)
-    assert found(report) == [("unknown-file", "predictions/squad.test.jsonl", None)]
-
-
-def test_archives_are_checked_like_folders(tmp_path):
-    path = tmp_path / "s.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("top/submission.toml", GOOD_TOML)
-        archive.writestr(f"top/{SQUAD}", GOOD_LINES + A)
-    assert found(check_submission(path, EXPECTED, TASKS)) == [("duplicate-id", SQUAD, 3)]
 
 
 @pytest.mark.parametrize("name", ["s.zip", "s.tar.gz", "s.rar"])

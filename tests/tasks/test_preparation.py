@@ -190,31 +190,6 @@ def test_data_that_were_altered_are_made_again(
     assert (again.altered, again.was_ready) == ((), True)
 
 
-def test_the_same_data_in_another_file_are_ready(request_for: Requests, words: Path) -> None:
-    import pyarrow.parquet as pq
-
-    request = request_for(mirror=str(words))
-    prepare_task(TASK, request)
-    for split in ("train", "test"):
-        path = Store(request.home).path(TASK.name, split)
-        pq.write_table(pq.read_table(path), path, compression="none")
-    before = stamps(request)
-    (ended,) = prepare_all([TASK], request, 1)
-    assert ended.was_ready and not ended.altered
-    assert {name for name, stamp in stamps(request).items() if stamp != before[name]} == {"task.json"}
-
-
-def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    folder = Store(request.home).folder("lines")
-    folder.mkdir(parents=True)
-    (folder / ".decabench-train.parquet.abc123_x.tmp").write_bytes(b"half")
-    prepare_task(TASK, request)
-    assert sorted(stamps(request)) == [
-        *("inputs.json", "task.json", "test.parquet", "train.parquet", "validation.parquet")
-    ]
-
-
 def test_a_mirror_without_the_files(request_for: Requests, tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"lines.*no train\.txt, validation\.txt, test\.txt"):
         prepare_task(TASK, request_for(mirror=str(tmp_path)))

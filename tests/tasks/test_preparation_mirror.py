@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from decabench.metrics import METRICS, evaluate
 from decabench.scoring import prove_task
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
@@ -49,22 +48,6 @@ def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path)
     ]
     cases = [case for (case,) in gold(shared, "wikisql")]
     assert found == [(case["answer"], case["sql"], case["header"]) for case in cases]
-
-
-def test_gold_of_wikisqls_test_set(prepared: Prepared) -> None:
-    """Three gold queries cannot be parsed back, with their whitespace or without."""
-    found = examples(prepared, "wikisql", "test")
-    scores = evaluate(METRICS["lfem"], [example.answers[0] for example in found], found).details
-    assert round(scores["lfem"], 2) == 99.98
-    assert scores["lfem_corrected"] == 100
-
-
-def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> None:
-    found = [example.answers for example in examples(prepared, "cnn_dailymail")]
-    references = [tuple(answers) for answers in gold(shared, "cnn_dailymail")]
-    differing = [(one, other) for one, other in zip(found, references, strict=True) if one != other]
-    assert [one for one, _ in differing] == [(f"{other}.",) for _, (other,) in differing]
-    assert len(differing) == 2  # two end with a percent sign, to which a period is added
 
 
 def test_queries_that_are_not_read_as_their_form(prepared: Prepared) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import UnknownNameError
-from decabench.tasks.registry import SUITES, TASKS, known_suites, known_tasks, load_included
+from decabench.tasks.registry import TASKS, known_suites, known_tasks, load_included
 from tests.tasks.fixtures import write_lines
 
 HEAD = "from dataclasses import replace\nfrom decabench.tasks import TASKS\n"
@@ -144,18 +144,3 @@ def test_a_broken_entry_point_stops_no_other(
     assert len(told) == 1
     assert list(known) == [*TASKS, "good"]
     assert known["sst"] is TASKS["sst"]
-
-
-SUITE = ['format = "decabench.suite/1"', 'name = "mine"', 'tasks = ["capitals", "sst"]']
-
-
-def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
-    suite = write_lines(tmp_path / "mine.toml", SUITE)
-    task = write_lines(tmp_path / "capitals.toml", TOML)
-    known = known_suites([suite, task])
-    assert list(known) == [*SUITES, "mine"]
-    assert (known["mine"].tasks, known["mine"].origin) == (("capitals", "sst"), "user")
-    assert list(known_tasks([suite, task])) == [*TASKS, "capitals"]
-    with pytest.raises(UnknownNameError, match="Suite 'mine' names tasks that are not known: capitals"):
-        known_suites([suite])
-    assert list(known_tasks([suite])) == list(TASKS)

@@ -72,11 +72,6 @@ def load_suite(path: Path) -> Suite:
     return suite
 
 
-def test_the_shortest_file(tmp_path: Path) -> None:
-    suite = load_suite(write_lines(tmp_path / "two.toml", TOML))
-    assert suite == Suite("two", "two", ("sst", "schema"), origin="user")
-
-
 def test_a_whole_file(tmp_path: Path) -> None:
     lines = [
         *TOML,

@@ -91,12 +91,6 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
     assert prepared(write_toml(tmp_path), request_for())[0].answers == answers
 
 
-def test_a_cell_larger_than_pythons_limit(request_for: Requests, tmp_path: Path) -> None:
-    write_csv(tmp_path / "data.csv", [("country", "capital", "note"), ("Norway", "Oslo", "x" * 200_000)])
-    path = write_toml(tmp_path, files='{ validation = "data.csv" }')
-    assert len(prepared(path, request_for())[0].context) == 200_006
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -285,16 +279,6 @@ def test_mistakes_in_an_output(tmp_path: Path, text: str, sentence: str) -> None
     with pytest.raises(DataError) as caught:
         load_task(write_toml(tmp_path, output=text))
     assert sentence in str(caught.value)
-
-
-def test_units_within_units(request_for: Requests, tmp_path: Path) -> None:
-    write_table(tmp_path / "data.csv")
-    path = write_toml(tmp_path, files='{ validation = "data.csv" }', units='["capital", "key"]')
-    assert load_task(path).unit_names == ("capital", "key")
-    assert [example.units for example in prepared(path, request_for())] == [
-        ("Oslo", "no"),
-        (ROWS[1]["capital"], "ci"),
-    ]
 
 
 def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Path:
@@ -531,31 +515,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     store.require_current(task, "validation")
     (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
     store.require_current(task, "validation")
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("d.tsv", 'q\tc\ta\nq1\t"a\tb\nc"\ta1\n'),
-        ("d.csv", 'q,c,a\nq1,"one, two\nthree",a1\n'),
-        ("d.csv", "q,c,a,,\nq1,c1,a1,,\n"),
-        ("d.csv", "q,c,a\nq1,['c1'],a1\n"),
-    ],
-)
-def test_tables_that_are_as_they_should_be(
-    request_for: Requests, tmp_path: Path, name: str, text: str
-) -> None:
-    assert [example.answers for example in prepared(table_of(tmp_path, name, text), request_for())] == [
-        ("a1",)
-    ]
-
-
-def test_an_empty_answer_cell_is_refused(request_for: Requests, tmp_path: Path) -> None:
-    """It became an empty answer without a word, while an empty list in JSON lines was refused."""
-    (tmp_path / "data.csv").write_text("country,capital\nNorway,Oslo\nNauru,\n")
-    path = write_toml(tmp_path, context=None, files='{ validation = "data.csv" }')
-    with pytest.raises(DataError, match=r"data\.csv, line 3: Its 'capital' is empty: write the answer"):
-        prepared(path, request_for())
 
 
 def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path) -> None:

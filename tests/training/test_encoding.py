@@ -1,8 +1,6 @@
 """From examples to numbers: the texts, the vocabulary, limits on lengths, and the cache that runs share."""
 
-import os
 import shutil
-import time
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby, islice
@@ -12,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError
+from decabench.errors import DataError, DecabenchError
 from decabench.models.mqan import FAMILY
 from decabench.tasks import TASKS, known_tasks, prepare
 from decabench.tasks.store import Store
@@ -142,30 +140,6 @@ def test_a_form_that_fails(forms, form, message):
         forms("odd", replace(TASKS["sst"], target_forms={"odd": form}))
 
 
-def test_forms_that_a_task_does_not_have():
-    tasks = {name: TASKS[name] for name in ("wikisql", "sst")}
-    config = replace(TINY, tasks=tuple(tasks))
-    encoding.check_target_forms(replace(config, target_forms={"wikisql": "as-asked"}), tasks)
-    with pytest.raises(UnknownNameError, match=r"target form of wikisql 'as-aked'.*Did you mean as-asked"):
-        encoding.check_target_forms(replace(config, target_forms={"wikisql": "as-aked"}), tasks)
-    with pytest.raises(DecabenchError, match=r"sst has no target forms: leave target_forms\.sst out"):
-        encoding.check_target_forms(replace(config, target_forms={"sst": "as-asked"}), tasks)
-
-
-def test_long_answers_are_left_out(home):
-    config = replace(TINY, tasks=("squad", "sst"), train_examples=0)
-    _, whole = encode_tasks(Store(home), config)
-    _, short = encode_tasks(Store(home), replace(config, skip_answer=3))
-    for task, data in whole.items():
-        lengths = data.lengths["answer"] - 2
-        assert short[task].lengths["answer"].tolist() == (lengths[lengths <= 3] + 2).tolist()
-    assert len(short["squad"]) < len(whole["squad"])
-    assert len(short["sst"]) == len(whole["sst"])
-    limits = replace(config, tasks=("cnn_dailymail",), skip_answer=1)
-    with pytest.raises(MissingDataError, match=r"no training example with an answer of at most 1 token\."):
-        encode_tasks(Store(home), limits)
-
-
 def test_words_of_validation_may_count_too(home):
     config = replace(TINY, tasks=("sst", "schema"), train_examples=0, validation_words=True)
     lexicon, _ = encode_tasks(Store(home), config)
@@ -287,18 +261,6 @@ def test_other_code_reads_anew(own_home, reads, monkeypatch):
     monkeypatch.setattr(encoding, "file_digest", lambda *paths: "sha256:of other code")
     encode_tasks(Store(own_home), config)
     assert reads == ["sst", "sst"]
-
-
-def test_entries_that_nobody_uses_are_removed(own_home):
-    config = replace(TINY, tasks=("sst",))
-    encode_tasks(Store(own_home), config)
-    encode_tasks(Store(own_home), replace(config, train_examples=3))
-    month_ago = time.time() - 31 * 86_400
-    for path in [*(own_home / CACHE).glob("*"), *(own_home / CACHE).glob("*/*")]:
-        os.utime(path, (month_ago, month_ago))
-    encode_tasks(Store(own_home), config)  # in use again
-    encode_tasks(Store(own_home), replace(config, train_examples=4))
-    assert len(list((own_home / CACHE).iterdir())) == 2
 
 
 def test_a_home_that_cannot_be_written_needs_no_cache(own_home):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
-from decabench.training.loop import _Trainer, run_training
+from decabench.training.loop import run_training
 from decabench.training.optimizers import learning_rate as rate_of
 from decabench.training.planning import check_run
 from tests.sources import ROOT
@@ -166,35 +165,6 @@ def test_the_learning_rate_cools_down():
     assert learning_rate(config, 800) == pytest.approx((100 / 800) ** 0.5)
     assert learning_rate(config, 900) == pytest.approx((100 / 900) ** 0.5 * 101 / 201)
     assert learning_rate(config, 1000) == pytest.approx((100 / 1000) ** 0.5 / 201)
-
-
-def test_a_run_that_cools_down_keeps_its_end(make_run):
-    run_training(make_run(steps=4, cooldown=2))
-    for steps, cooldown in ((6, 2), (3, 2), (4, 1), (4, 0)):
-        with pytest.raises(DecabenchError, match=r"is at step 4, .* keep steps at 4 and cooldown at 2"):
-            run_training(make_run(steps=steps, cooldown=cooldown, resume=True))
-
-
-def test_another_number_of_processes_does_not_go_on(make_run):
-    """Where a run stands in its data is counted in batches, and how large those are hangs on the processes."""
-    run = make_run(steps=2)
-    run_training(run)
-    path = Checkpoint.open(run.output).folder / "checkpoint.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 2}))
-    (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
-    with pytest.raises(DecabenchError, match="with 2 processes, not 1"):
-        run_training(make_run(steps=4, resume=True))
-
-
-def test_vectors_may_have_moved(make_run, tmp_path):
-    for name in ("one.txt", "two.txt"):
-        (tmp_path / name).write_text("film 1 2\ngood 3 4\n")
-    run_training(make_run(steps=2, vectors=(str(tmp_path / "one.txt"),)))
-    moved = make_run(steps=4, vectors=(str(tmp_path / "two.txt"),), resume=True)
-    assert run_training(moved).step == 4
-    (tmp_path / "two.txt").write_text("film 1 2\ngood 3 5\n")
-    with pytest.raises(DecabenchError, match="but these are different"):
-        run_training(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
 
 
 def test_the_last_checkpoint_where_none_is_chosen(make_run):
@@ -360,22 +330,3 @@ def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, 
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     with pytest.raises(MissingDataError, match="There is no file of word vectors"):
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
-
-
-def test_a_form_that_a_task_does_not_have_is_noticed_before_any_data_is_read(make_run, monkeypatch):
-    monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
-    with pytest.raises(DecabenchError, match="sst has no target forms"):
-        run_training(make_run(tasks=("sst",), target_forms={"sst": "short"}))
-
-
-def test_a_fault_in_a_batch_ends_the_run(make_run, monkeypatch):
-    original = _Trainer._take_share
-
-    def take(trainer, task):
-        if threading.current_thread() is not threading.main_thread():
-            raise DecabenchError("no batch")
-        return original(trainer, task)
-
-    monkeypatch.setattr(_Trainer, "_take_share", take)
-    with pytest.raises(DecabenchError, match="no batch"):
-        run_training(make_run())

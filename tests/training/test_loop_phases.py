@@ -121,20 +121,6 @@ def test_phases_resume_at_any_step(make_run, stop):
     assert tasks_of(whole) == tasks_of(parts)
 
 
-@pytest.mark.parametrize("stop", [3, 8])
-def test_shuffled_passes_resume_at_any_step(make_run, stop):
-    """Four epochs of six steps, so that a wrong seed or epoch after resuming would change the order of tasks."""
-    model = HookedConfig(dimension=8, train_embeddings=True)
-    phases = (Phase(epochs=4, order="shuffled"),)
-    settings = {"model": model, "tasks": TWO, "phases": phases, "checkpoint_every": 1, "batch_examples": 5}
-    whole, parts = stop_and_go_on(make_run, stop, **settings)
-    assert same(weights(whole), weights(parts))
-    assert tasks_of(whole) == tasks_of(parts)
-    passes = [tasks_of(whole)[at : at + 3] for at in range(0, 24, 3)]
-    assert all(len(set(one)) == 1 for one in passes)
-    assert len({one[0] for one in passes[::2]}) == 2  # either task begins an epoch
-
-
 def test_phases_in_their_order(make_run):
     run = make_run(model=SMALL, tasks=TWO, phases=PHASES, batch_examples=5, validate_every=0)
     run_training(run)
@@ -147,23 +133,6 @@ def test_phases_in_their_order(make_run):
     ]
     validated = {row["step"] for row in read_rows(run.output / "validation.csv")}
     assert validated == {"2", "8", "11"}  # 0 validates at the end of each epoch or phase
-
-
-def test_what_a_family_fixed_itself_stays(make_run, monkeypatch):
-    """Freezing no part had unfrozen what a family had fixed when it built its network."""
-    fixed = "heads.sst.score.bias"
-
-    def build(config, outputs, words):
-        network = Classifier(config, outputs, words)
-        network.get_parameter(fixed).requires_grad_(False).fill_(7.0)
-        return network
-
-    monkeypatch.setattr("tests.training.test_loop_phases.FAMILY", replace(FAMILY, build=build))
-    phases = (Phase(("sst",), steps=2, freeze=("encoder",)), Phase(("sst",), steps=2))
-    for settings in ({"steps": 3}, {"phases": phases}):
-        name = "-".join(settings)
-        run_training(make_run(name, model=HookedConfig(dimension=8), tasks=("sst",), **settings))
-        assert weights(make_run(name).output)[fixed].tolist() == [7.0, 7.0]
 
 
 def test_an_unknown_part_is_refused_before_any_data_is_read(make_run, monkeypatch):

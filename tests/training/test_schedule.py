@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 from decabench.errors import DecabenchError
 from decabench.tasks import DECATHLON
 from decabench.training.config import Phase, TrainConfig
-from decabench.training.schedule import LEAST_GAP, Schedule, plan_phases
+from decabench.training.schedule import Schedule, plan_phases
 
 
 def order(**settings):
@@ -123,22 +123,6 @@ def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
     assert shown(plan(Phase(epochs=60, order="shuffled"), seed=4)) != shown(schedule)
 
 
-def test_phases_follow_each_other_and_count_epochs_on():
-    schedule = plan(Phase(("a",), epochs=2), Phase(steps=2), Phase(("b",), epochs=1))
-    assert shown(schedule) == ["a a a a a a a b b"]
-    found = [schedule.stretch_at(step) for step in range(schedule.steps)]
-    assert [stretch.phase for stretch in found] == [1] * 6 + [2] * 2 + [3]
-    assert [stretch.epoch for stretch in found] == [1, 1, 1, 2, 2, 2, 0, 0, 3]
-    assert [step for step in range(1, 10) if schedule.ends_epoch(step)] == [3, 6, 8, 9]
-
-
-def test_random_orders_depend_on_seed_and_step_alone():
-    one, two, three = (shown(plan(Phase(steps=40, order="random"), seed=seed)) for seed in (1, 1, 2))
-    assert one == two != three
-    by_size = shown(plan(Phase(steps=400, order="size"), batches={"a": 9, "b": 1}))[0].split()
-    assert 0.85 < by_size.count("a") / 400 < 0.95
-
-
 @pytest.mark.parametrize(
     ("temperature", "expected"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)]
 )  # 9 : 1, 3 : 1, 1 : 1
@@ -146,24 +130,6 @@ def test_a_temperature_evens_out_sizes(temperature, expected):
     phase, batches = Phase(steps=2_000, order="size"), {"a": 9, "b": 1}
     found = shown(plan(phase, batches=batches, temperature=temperature))[0].split()
     assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
-
-
-def test_tasks_far_below_their_targets_are_chosen_more_often():
-    scores = {}
-    config = TrainConfig(tasks=("a", "b"), order="score", steps=4_000, targets={"a": 50.0})
-    schedule = Schedule(config, lambda task, epoch: 1, lambda: scores)
-
-    def share():
-        return sum(schedule.tasks_at(step) == ("a",) for step in range(4_000)) / 4_000
-
-    assert config.needs_scores
-    assert share() == pytest.approx(0.5, abs=0.03)  # before the first validation
-    scores.update(a=40.0, b=40.0)
-    assert share() == pytest.approx(0.2 / 0.8, abs=0.03)  # lacks 10 of 50, and 60 of 100
-    scores.update(a=60.0, b=100.0)
-    assert share() == pytest.approx(0.5, abs=0.03)  # both the least gap
-    scores.update(b=0.0)
-    assert share() == pytest.approx(LEAST_GAP / (1 + LEAST_GAP), abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import ByteLevel
 
-from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.models import Checkpoint, export_checkpoint, find_family, latest_checkpoint
+from decabench.errors import DataError, MissingDataError
+from decabench.models import Checkpoint, export_checkpoint, latest_checkpoint
 from decabench.models.mqan import Encoder
 from decabench.models.mqan_batch import collate
 from decabench.training.loop import run_training
@@ -71,12 +71,6 @@ def test_a_text_of_more_pieces_than_positions_is_read_in_parts(tmp_path):
     expected = [first[at].mean(0) for at in ([0], [1], [2], [3, 4, 5], [6])]
     expected += [last[at].mean(0) for at in ([1], [2, 3, 4], [5], [6])]
     np.testing.assert_allclose(found, scaled(np.array(expected)), atol=2e-3)
-
-
-def test_a_word_of_more_pieces_than_positions_is_cut(tmp_path):
-    encoder = write_encoder(tmp_path, max_position_embeddings=6)  # 4 pieces, with the two marks
-    found = open_contextual(f"contextual:{encoder}").rows(["<init>", "heartwarmingness", "bad", "<eos>"])
-    assert found.any(axis=1).all()
 
 
 def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path):
@@ -187,13 +181,6 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     assert exported.record.exported_from["vectors"].keys() == {"none:8", f"contextual:{encoder.name}"}
     again = exported.load("cpu").network.state_dict()
     assert all(torch.equal(again[key], value) for key, value in network.state_dict().items())
-
-
-def test_other_models_refuse_them(make_run, encoder):
-    run = make_run(tasks=("sst",), vectors=("none:8", f"contextual:{encoder}"))
-    run = replace(run, config=replace(run.config, model=find_family("classifier").config()))
-    with pytest.raises(DecabenchError, match="classifier reads no contextual vectors"):
-        run_training(run)
 
 
 def test_they_are_more_columns_of_the_words_vectors(kit, encoder):

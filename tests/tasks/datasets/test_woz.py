@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from decabench.prompts import extract
-from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
+from decabench.tasks.datasets.woz import WOZ_EN
 from decabench.tasks.example import Example
 from tests.tasks.fixtures import FolderFiles, in_form, read_form, write_lines
 
@@ -136,18 +135,3 @@ MODERATE = inform("price range", "moderate")
 )
 def test_changes_as_said(files: FolderFiles, turns: list[dict[str, Any]], said: list[str]) -> None:
     assert in_form(WOZ_EN, "as-said", read(files, turns)) == said
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        (
-            "essen: chinesisch, gegend: süden; telefon, adresse",
-            "essen: chinesisch, gegend: süden; telefon, adresse",
-        ),
-        ("Answer: preisklasse: billig;", "preisklasse: billig;"),
-        ("None", "None"),
-    ],
-)
-def test_german_answers_of_a_language_model(text: str, answer: str) -> None:
-    assert extract(text, WOZ_DE.answer_form, "What is the change in state?").answer == answer

@@ -158,14 +158,6 @@ def test_a_circle_of_redirects(client: Client) -> None:
         assert len(server.requests) == 11
 
 
-def test_the_body_of_a_redirect_is_not_read(client: Client) -> None:
-    """requests would read it to its end, into memory."""
-    first = reply("Location: /other", status="302 Found", then=endless(bytes(65536)))
-    with RawServer([first, WHOLE]) as server:
-        assert client.fetch(server) == CONTENT
-        assert server.requests[1].startswith(b"GET /other ")
-
-
 def test_a_login_is_not_passed_on_to_another_host(client: Client) -> None:
     with RawServer([WHOLE]) as other:
         redirects = [
@@ -232,11 +224,3 @@ def test_a_body_without_a_length_may_be_cut(client: Client) -> None:
         with pytest.raises(TransferError, match="the connection ended after 5,000 bytes"):
             client.fetch(server)
     assert not (client.folder / "raw" / "data.bin").exists()
-
-
-def test_a_chunked_body_says_where_it_ends(client: Client) -> None:
-    chunked = b"".join(b"%x\r\n%b\r\n" % (1000, CONTENT[at : at + 1000]) for at in range(0, 10_000, 1000))
-    headers = ("Transfer-Encoding: chunked",)
-    with RawServer([reply(*headers, body=chunked), reply(*headers, body=chunked + b"0\r\n\r\n")]) as server:
-        assert client.fetch(server) == CONTENT[:10_000]
-    assert client.said == ["data.bin: the connection was lost; retrying in 0.01 s (1 of 2)"]

@@ -187,27 +187,6 @@ def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileSe
     assert server.statuses(f"task/{DATA}") == [200, 200]
 
 
-def test_mirror_whose_checksums_change_is_fetched_again(downloads: Downloads, server: FileServer) -> None:
-    folder = mirrored(server, b"18 of 32 rows")
-    sources = [source(RemoteFile(DATA))]
-    fetch_from_mirror("task", sources, ["train"], downloads, server.url)
-    (folder / DATA).write_bytes(b"32 of 32 rows")
-    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"18 of 32 rows"
-    list_checksums(server)
-    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"32 of 32 rows"
-
-
-def test_what_could_not_be_read_is_fetched_again_by_the_next_run(
-    downloads: Downloads, server: FileServer
-) -> None:
-    folder = mirrored(server, b"18 of 32 rows")
-    sources = [source(RemoteFile(DATA))]
-    fetch_from_mirror("task", sources, ["train"], downloads, server.url).forget()
-    (folder / DATA).write_bytes(b"32 of 32 rows")
-    again = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
-    assert content(again) == b"32 of 32 rows"
-
-
 def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF_ENDPOINT names a mirror of the hub, and the digest that the hub sends must be that of the bytes."""
     name = f"datasets/owner/name/resolve/{'0' * 40}/data.parquet"
