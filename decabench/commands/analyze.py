@@ -63,15 +63,11 @@ def analyze(
     ANALYSIS is one that the model's family offers. MQAN offers two. pointers counts how often answers come from the
     vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
     --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
-    7); it needs --task. Models with an external memory, and lstm with its baselines, offer fusion: what the model
-    predicts after each word of one example, and its fusion gate; it needs --task, too. Models with recurrent modules
-    offer routes: which sub-networks each task's words pass through.
+    7); it needs --task. An analysis of your own is named by package.module:object, a decabench.models.Analysis.
 
     \b
     decabench analyze pointers run --output figures
     decabench analyze attention run --task squad --output figures
-    decabench analyze fusion run --task sst --output figures
-    decabench analyze routes run --output figures
     """
     from decabench.errors import DataError, require_torch
 

@@ -1,5 +1,9 @@
 from .analyses import Analysis as Analysis
+from .analyses import Samples as Samples
+from .analyses import escape_token as escape_token
 from .analyses import find_analysis as find_analysis
+from .analyses import make_figure as make_figure
+from .analyses import write_figure as write_figure
 from .batches import ColumnBatch as ColumnBatch
 from .batches import Item as Item
 from .batches import TextReader as TextReader
@@ -9,6 +13,7 @@ from .batches import with_label_names as with_label_names
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import CheckpointRecord as CheckpointRecord
 from .checkpoint import TrainedModel as TrainedModel
+from .checkpoint import batch_by_length as batch_by_length
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights

@@ -313,5 +313,4 @@ FAMILY = Family(
     encode=encode,
     build=MetaLSTM,
     losses=("label", "tags", "adversarial", "orthogonality"),
-    analyses={"fusion": "decabench.models.analyses:FUSION"},
 )

@@ -602,5 +602,4 @@ FAMILY = Family(
         *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
     ),
     measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
-    analyses={"routes": "decabench.models.analyses:ROUTES"},
 )

@@ -382,5 +382,4 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
-    analyses={"fusion": "decabench.models.analyses:FUSION"},
 )

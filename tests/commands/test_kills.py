@@ -92,8 +92,8 @@ WRITERS = {
     "train": Writer(TRAIN, needs_torch=True),
     "export weights": Writer("export weights run --output copy --words 10", (TRAIN,), needs_torch=True),
     "analyze": Writer(
-        "analyze fusion run --task sst --output figures",
-        (TRAIN.replace("classifier", "lstm").replace("dimension", "hidden"),),
+        "analyze attention run --task sst --output figures",
+        (f"{TRAIN.replace('classifier', 'mqan')} --set model.heads=2 --set model.hidden=6",),
         needs_torch=True,
     ),
     "vectors": Writer(

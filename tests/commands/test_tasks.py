@@ -66,7 +66,7 @@ def test_show_without_data(command, tmp_path):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("ptb.dep", "put your own (wsj_22.conllu; or wsj_22.mrg, wsj_22.heads)"),
+        ("ptb.dep", "put your own (wsj_22.conllu)"),
         ("sentences.amazon", "use --split test"),
         ("imdb", "prepare imdb, with --mirror if you are offline"),
     ],

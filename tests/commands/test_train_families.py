@@ -370,12 +370,22 @@ def test_recurrent_modules(command, two_tagging_tasks, tmp_path, model, extensio
     weights = tensors(killed, "model.safetensors")
     assert weights["shared.router.temperature"] == 0.5
     done = command(
-        *("analyze", "routes", killed, "--home", home, "--device", "cpu", "--output", tmp_path / "figures"),
+        *(
+            "analyze",
+            "papers.figures:ROUTES",
+            killed,
+            "--home",
+            home,
+            "--device",
+            "cpu",
+            "--output",
+            tmp_path / "figures",
+        ),
         *include,
     )
     assert done.exit_code == 0, done.output
     assert (tmp_path / "figures" / "routes.png").exists()
-    done = command("analyze", "routes", killed, "--home", home, "--output", tmp_path / "none")
+    done = command("analyze", "papers.figures:ROUTES", killed, "--home", home, "--output", tmp_path / "none")
     assert done.exit_code and "There is no task 'pos'" in done.output and "--include" in done.output
     answers = export_and_predict(command, killed, tmp_path, "pos,pos.low", home, *include)
     assert all(rows for rows in answers)

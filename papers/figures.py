@@ -1,0 +1,249 @@
+"""Figures of two papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
+
+- `FUSION`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu et al.
+  2016).
+- `ROUTES`: the sub-networks that each task's words are routed through (Figure 4 of Xu et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from decabench.errors import DecabenchError
+from decabench.models import (
+    Analysis,
+    ColumnBatch,
+    Samples,
+    TrainedModel,
+    autocast,
+    batch_by_length,
+    escape_token,
+    make_figure,
+    write_figure,
+)
+from decabench.tasks import Example, Label, Task
+
+__all__ = [
+    "FUSION",
+    "ROUTES",
+    "STEPS",
+    "FusionTrace",
+    "TaskRoutes",
+    "measure_routes",
+    "task_shares",
+    "trace_fusion",
+]
+
+# Shared memory and Meta-LSTM -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FusionTrace:
+    """A model's predictions after each word of a text."""
+
+    words: Sequence[str]
+    """T words, as the model reads them"""
+    labels: Sequence[str]
+    """The task's labels"""
+    probabilities: Sequence[Sequence[float]]
+    """(T, labels): the output layer's probabilities for each word's state. A bidirectional model's state has both
+    directions: the words until this one, and those from it on"""
+    answer: str
+    """The model's answer"""
+    gates: Sequence[Sequence[float]]
+    """(T, width): the fusion gate, 0-1, forward states first; empty for a model without an external memory"""
+
+
+@torch.inference_mode()
+def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTrace:
+    """Record what a model predicts after each word of one example. Raises DecabenchError for other models and tasks."""
+    network, output = model.network, model.outputs.get(task.name)
+    trace = getattr(network, "trace", None)
+    if trace is None:
+        raise DecabenchError(
+            f"The model {model.config.name} does not read word by word: choose a recurrent model, such as arc-i or "
+            "lstm."
+        )
+    model.check_task(task)
+    if not isinstance(output, Label):
+        raise DecabenchError(
+            f"{task.name} has no labels, but {type(output).__name__}: choose a task with labels."
+        )
+    item = model.encode(example, task)
+    if not len(item["text"]):
+        raise DecabenchError(f"{example.id} of {task.name} has no words: choose another example with --id.")
+    batch: Any = model.make_batch(task, [item])
+    network.eval()
+    with autocast(model.device, model.precision):
+        states, gates = trace(batch)
+        scores = cast(Any, network.heads)[task.name].output.score(states[0])
+        (reply,) = network.answers(batch)
+    return FusionTrace(
+        words=[model.words.lexicon.words[number].strip() for number in item["text"]],
+        labels=output.names,
+        probabilities=scores.float().softmax(1).tolist(),
+        answer=reply.text,
+        gates=[] if gates is None else gates[0].float().tolist(),
+    )
+
+
+def _analyze_fusion(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
+    """Write `fusion.json` and `fusion.png`: probabilities over the words and, below, the units of the fusion gate."""
+    ((task, (example,)),) = samples.values()
+    found = trace_fusion(model, task, example)
+    yield f"{task.name} {example.id}: {' '.join(found.words)}"
+    yield f"answer: {found.answer}; gold: {' or '.join(example.answers)}"
+    rows = 2 if found.gates else 1
+    figure, panels = make_figure(
+        min(40.0, 3 + 0.3 * len(found.words)), 2.6 * rows, rows, sharex=True, squeeze=False
+    )
+    above, *below = panels.flat
+    at = range(len(found.words))
+    is_binary = len(found.labels) == 2
+    for label in [1] if is_binary else range(len(found.labels)):
+        above.plot(at, [row[label] for row in found.probabilities], marker=".", label=found.labels[label])
+    if is_binary:
+        above.axhline(0.5, color="red", linewidth=1)
+    title = f"{model.config.name}, {task.name} {example.id}: {found.answer}"
+    above.set(ylim=(0, 1), ylabel="probability", title=title)
+    above.legend(fontsize="x-small")
+    for panel in below:
+        units = [list(unit) for unit in zip(*found.gates, strict=True)]
+        image = panel.imshow(units, aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        panel.set(ylabel="unit of the fusion gate")
+        figure.colorbar(image, ax=panel)
+    panels.flat[-1].set_xticks(at, [escape_token(word) for word in found.words], rotation=90, fontsize=7)
+    content = {"task": task.name, "id": example.id, "model": model.config.name, **asdict(found)}
+    yield from write_figure(output, "fusion", content, figure)
+
+
+# Recurrent modules ---------------------------------------------------------------------------------------------------
+
+STEPS = 6
+"""The number of time steps that Figure 4 shows."""
+
+
+@dataclass(frozen=True)
+class TaskRoutes:
+    """How the texts of a task are routed from sub-encoders to its decoder."""
+
+    texts: Sequence[int]
+    """The number of texts with a word at each of the first STEPS time steps; only the last word's step, if labels are
+    read there."""
+    steps: Sequence[Sequence[Sequence[float]]]
+    """(STEPS, m - 1, n): the share of those texts, 0–1, that have the connection to each sub-encoder open; 0 without
+    texts"""
+    words: int
+    """The number of all words read."""
+    sub_encoders: Sequence[Sequence[float]]
+    """(m - 1, n): the same over all words"""
+    encoder: float
+    """The share of connections within the shared encoder that are open, over all words."""
+
+
+def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example]) -> TaskRoutes:
+    """Measure which connections a model opens for a task's examples, without noise, as it answers."""
+    network: Any = model.network
+    network.eval()
+    part = network.heads[task.name]
+    decoder, is_tagger = part.extension, bool(part.by_token)
+    grid = decoder.layers, decoder.modules_per_layer
+    items = [model.encode(example, task) for example in examples]
+    lengths = np.array([len(item["text"]) for item in items])
+    texts, opened = torch.zeros(STEPS), torch.zeros(STEPS, *grid)
+    everywhere, encoder, words = torch.zeros(grid), 0.0, 0
+    for rows in batch_by_length(lengths, 20_000):
+        batch = cast(ColumnBatch, model.make_batch(task, [items[row] for row in rows]))
+        with torch.inference_mode(), autocast(model.device, model.precision):
+            found = network.represent(batch)
+        own = cast(Tensor, found.decoder.chosen if found.decoder else None).float().cpu().view(-1, *grid)
+        at = torch.cat(
+            [torch.arange(n) if is_tagger else torch.tensor([n - 1]) for n in batch.lengths["text"]]
+        )
+        for step in range(STEPS):
+            texts[step] += (at == step).sum()
+            opened[step] += own[at == step].sum(0)
+        everywhere += own.sum(0)
+        if found.encoder is not None:
+            encoder += found.encoder.chosen.float().mean(1).sum().item()
+        words += len(own)
+    return TaskRoutes(
+        texts.int().tolist(),
+        (opened / texts.clamp_min(1)[:, None, None]).tolist(),
+        words,
+        (everywhere / max(1, words)).tolist(),
+        encoder / max(1, words),
+    )
+
+
+def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]]:
+    """Return each task's share of every sub-encoder's use, (m - 1, n) each; shares add up to 1, or are all 0."""
+    values = {task: np.array(own.sub_encoders) for task, own in routes.items()}
+    total = np.sum(list(values.values()), axis=0)
+    return {task: (own / np.where(total > 0, total, 1)).tolist() for task, own in values.items()}
+
+
+def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
+    """Write `routes.json` and `routes.png`."""
+    config = model.config
+    if not getattr(config, "is_modular", False):
+        raise DecabenchError(
+            f"This {config.name} has no routes: analyze a model that was trained with model.extension=rmn or rrn."
+        )
+    found = {}
+    for name, (task, examples) in samples.items():
+        found[name] = measure_routes(model, task, examples)
+        shares = [share for layer in found[name].sub_encoders for share in layer]
+        yield (
+            f"{name}: {np.mean(shares):.1%} of connections to the decoder open ({min(shares):.1%} to "
+            f"{max(shares):.1%} by sub-encoder), {found[name].encoder:.1%} within the encoder, at "
+            f"{found[name].words:,} words"
+        )
+    layers, modules = config.depth - 1, config.modules
+    figure, axes = make_figure(9.0, 1.2 + 0.9 * len(found), columns=2)
+    left, right = axes
+    picture = np.concatenate(
+        [
+            np.concatenate([np.array(step).T for step in own.steps], 1)  # a grid of n x (m - 1) for each step
+            for own in found.values()
+        ]
+    )
+    image = left.imshow(picture, aspect="auto", cmap="viridis", vmin=0, vmax=1)
+    figure.colorbar(image, ax=left)
+    left.set_xticks(np.arange(STEPS) * layers + (layers - 1) / 2, [str(step + 1) for step in range(STEPS)])
+    left.set_yticks(np.arange(len(found)) * modules + (modules - 1) / 2, list(found))
+    for step in range(1, STEPS):
+        left.axvline(step * layers - 0.5, color="white", linewidth=1)
+    for row in range(1, len(found)):
+        left.axhline(row * modules - 0.5, color="white", linewidth=2)
+    left.set(
+        xlabel=f"time step, and layers 2 to {layers + 1} in each",
+        ylabel=f"task, and its {modules} sub-encoders",
+        title="share of texts with the connection open",
+    )
+    names = [f"{layer + 2}.{module + 1}" for layer in range(layers) for module in range(modules)]
+    bottom = np.zeros(len(names))
+    for name, grid in task_shares(found).items():
+        heights = np.ravel(grid)
+        right.bar(names, heights, 0.7, bottom, label=name)
+        bottom += heights
+    right.set(ylabel="share of tasks", ylim=(0, 1), xlabel="sub-encoder (layer.number)")
+    right.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    content = {
+        "tasks": {task: asdict(own) for task, own in found.items()},
+        "shares": task_shares(found),
+    }
+    yield from write_figure(output, "routes", content, figure)
+
+
+FUSION = Analysis(
+    "The model's predictions after each word, and its fusion gate", _analyze_fusion, single=True
+)
+ROUTES = Analysis("The sub-networks through which each task's words are routed", _analyze_routes)
