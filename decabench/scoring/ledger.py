@@ -1,8 +1,9 @@
 """The ledger: results of this machine with the statistics behind them, so that equal answers are not scored again.
 
 `$DECABENCH_HOME/ledger/<code>/<key>` holds one result of one task. The key is a digest of everything that decides it:
-the answers, the data, the metrics, the options and the code. The ledger is a cache. It can be deleted at any time, only
-this file reads it, and it is never part of a submission. A damaged entry, or a copy under another name, is ignored.
+the answers, the data, the metrics, the options and the code. A board keeps the examples that its pages show here too.
+The ledger is a cache. It can be deleted at any time, only this file reads it, and it is never part of a submission. A
+damaged entry, or a result under another name, is ignored.
 """
 
 from __future__ import annotations
