@@ -214,18 +214,18 @@ _SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 
 def _row(prediction: str, reference: Reference) -> Row:
     gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
-    is_possible = reference.meta.get("rows") or _has_parts(prediction, header, gold)
+    line = _on_one_line(prediction)
+    is_possible = reference.meta.get("rows") or _has_parts(line, header, gold)
     predicted = parse_query(prediction, header) if is_possible else None
     same = predicted == gold
     unordered = same or (predicted is not None and predicted.equals_unordered(gold))
-    corrected = same or _is_same_text(prediction, reference)
+    corrected = same or line == _on_one_line(reference.answers[0])
     executed, right = _execute(predicted, gold, reference.meta)
     return (1.0, float(same), float(unordered), float(corrected), float(executed), float(right))
 
 
-def _has_parts(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
+def _has_parts(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
     """Return whether a query has the columns and values of the gold form. Reading it takes far longer."""
-    line = _on_one_line(text)
     return _has_columns(line, header, gold) and all(
         _on_one_line(value) in line for _, _, value in gold.conditions
     )
@@ -236,10 +236,6 @@ def _has_columns(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
     return all(
         _on_one_line(header[at]) in line for at in columns if isinstance(at, int) and 0 <= at < len(header)
     )
-
-
-def _is_same_text(prediction: str, reference: Reference) -> bool:
-    return _on_one_line(prediction) == _on_one_line(reference.answers[0])
 
 
 def _require(reference: Reference, key: str) -> Any:
@@ -434,7 +430,7 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
     line = _on_one_line(text)
     if not _has_columns(line, header, gold):
         return False
-    if _has_parts(text, header, gold) and parse_query(text, header) == gold:
+    if _has_parts(line, header, gold) and parse_query(text, header) == gold:
         return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
     if "''" not in line and not all(value in line for _, _, value in bare):  # two stand for one of a value
@@ -444,7 +440,8 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
 
 def _normalised_row(prediction: str, reference: Reference) -> Row:
     gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
-    return (1.0, float(_is_same_text(prediction, reference) or _is_same_normalised(prediction, header, gold)))
+    same = _on_one_line(prediction) == _on_one_line(reference.answers[0])
+    return (1.0, float(same or _is_same_normalised(prediction, header, gold)))
 
 
 def _find_normalised_fault(reference: Reference) -> str:
