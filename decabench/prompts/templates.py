@@ -152,7 +152,8 @@ def _built_in_tasks() -> dict[str, PromptTemplate]:
 
 def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
     if content.get("format") != FORMAT:
-        raise TemplateError(f"{place} has format {content.get('format')!r}: write format = {FORMAT!r}.")
+        given = f"format {content['format']!r:.60}" if "format" in content else "no format"
+        raise TemplateError(f"{place} has {given}: write format = {FORMAT!r}.")
     file = TomlTable(content)
     file.refuse_unknown(("format", "description", "default", "tasks"))
     description = file.string("description", "")

@@ -221,7 +221,7 @@ def test_all_faults_are_told_together(template) -> None:
     ("text", "sentence"),
     [
         ("format = ", "is not valid TOML"),
-        ("", "has format None: write format = 'decabench.template/1'"),
+        ("", "has no format: write format = 'decabench.template/1'"),
         (HEAD.replace("/1", "/2") + WHOLE, "has format 'decabench.template/2'"),
         (HEAD, "neither [default] nor"),
         (HEAD + "default = 3\n", "'default' must be a table, not 3"),

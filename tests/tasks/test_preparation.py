@@ -66,7 +66,7 @@ def test_record(request_for: Requests, words: Path) -> None:
             ["a", "c", "c"],
             "lines.test.1: Its answer 'c' is none of the labels a, b",
         ),
-        (Label(("C", "c")), "accuracy", ["C"], "accuracy does not tell 'C' from 'c': rename one"),
+        (Label(("C", "c")), "accuracy", ["C"], "accuracy does not distinguish 'C' from 'c': rename one"),
         (
             Text(),
             "joint_goal_em",
