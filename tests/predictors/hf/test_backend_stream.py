@@ -50,7 +50,7 @@ def causal(opened):
 @contextmanager
 def predictor(folder, about=None, **options):
     with backend(str(folder), ModelOptions(device="cpu", **options)).open() as factory:
-        yield factory(about or setting())
+        yield factory(replace(about or setting(), seed=options.get("seed", 0)))
 
 
 def answers(folder, questions, about=None, **options):

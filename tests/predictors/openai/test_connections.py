@@ -4,7 +4,9 @@ import asyncio
 import base64
 import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import h11
 import pytest
@@ -54,7 +56,13 @@ def run(
             server.close()
             await asyncio.sleep(0.01)
 
-    return asyncio.run(main()), heads
+    return in_a_thread(main()), heads
+
+
+def in_a_thread(work: Coroutine[Any, Any, list]) -> list:
+    """Run a coroutine in a thread of its own: an open browser keeps a loop running in the one of the tests."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def direct(url):
@@ -93,7 +101,7 @@ def test_a_broken_reply_raises(say, error):
 
 def test_nobody_there():
     with pytest.raises(UnreachableError):
-        asyncio.run(Connections("http://127.0.0.1:9/v1", {}, 1000).exchange("GET", "", None))
+        in_a_thread(Connections("http://127.0.0.1:9/v1", {}, 1000).exchange("GET", "", None))
 
 
 def test_a_proxy_gets_the_whole_address(monkeypatch):
