@@ -106,7 +106,20 @@ def _nothing(size: int) -> bytes:
 
 
 class _TarInfo(tarfile.TarInfo):
-    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim."""
+    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim.
+
+    tarfile takes a damaged header after the first for the end of the archive, which would lose members.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _TarInfo:
+        """Parse a header. Raises ReadError for one that is damaged or missing."""
+        try:
+            return super().frombuf(buf, encoding or "utf-8", errors)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"a damaged header: {error}") from None
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
@@ -129,8 +142,9 @@ def _tar_members(path: Path, most: int) -> Iterator[Member]:
                     counted = _Counted(member, most)
                     yield Member(info.name, "file", counted.read)
                     most = counted.left
-        while stream.read(_BUFFER):  # the checksum of the whole is at its end
-            pass
+        while left := opened.fileobj.read(_BUFFER):  # the checksum of the whole is at its end
+            if left.strip(b"\0"):
+                raise tarfile.ReadError("something after the end")
 
 
 def _decompressed(path: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
