@@ -231,7 +231,7 @@ def test_an_encrypted_member_is_refused(tmp_path, into):
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         raw[raw.index(signature) + offset] |= 1
     path.write_bytes(raw)
-    with pytest.raises(SubmissionError, match="'secret' is .*encrypted"):
+    with pytest.raises(SubmissionError, match=r"'secret' is .*encrypted"):
         unpack(path, into)
 
 
