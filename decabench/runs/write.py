@@ -405,7 +405,10 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
                 make_line(question, each, form, wording, protocol, is_opened, choices_by) for each in given
             ]
             if others:
-                line["samples"] = [other["answer"] for other in others]
+                pairs = zip(others, given[1:], strict=True)
+                line["samples"] = [
+                    None if each.finish == "refused" else other["answer"] for other, each in pairs
+                ]
             if _is_elsewhere(planned, question, line):
                 line["rule"] = f"{line['rule']}+{NOT_IN_CONTEXT}"
             _count_form(done, question, outcome, line)

@@ -344,11 +344,16 @@ def _score_samples(
         return found, None
     import numpy as np
 
+    def score(metrics: Sequence[str], texts: Sequence[str]) -> TaskScores:
+        refused = [place for place, text in enumerate(texts) if text == REFUSED]
+        plain = ["" if text == REFUSED else text for text in texts]
+        return score_task(metrics, plain, references, pool, refused)
+
     metrics = (task.metric, *task.secondary)
-    scored = [found, *(score_task(metrics, texts, references, pool) for texts in series[1:])]
+    scored = [found, *(score(metrics, texts) for texts in series[1:])]
     # The row of an example is the mean of its samples, which are thus parts of it in intervals and tests.
     rows = {name: np.mean([each.statistics[name] for each in scored], axis=0) for name in found.statistics}
-    voted = score_task((task.metric,), vote(series), references, pool)
+    voted = score((task.metric,), vote(series))
     headlines = [each.scores[each.headline] for each in scored]
     metric = find_metric(task.metric).for_data(references)
     described = describe_samples(

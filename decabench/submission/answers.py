@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
 from decabench.files import Writable, import_zstd, require_machine
+from decabench.metrics import REFUSED
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted, well_formed
@@ -250,8 +251,8 @@ class AnswerLine(NamedTuple):
     """Which characters of the context the model was shown, [start, end); None for all of them."""
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose between labels by their likelihood."""
-    samples: tuple[str, ...] = ()
-    """Further sampled answers to the same question."""
+    samples: tuple[str | None, ...] = ()
+    """Further sampled answers to the same question; None for one that was refused."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -334,9 +335,9 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     probabilities = _read_probabilities(record["choices"]) if "choices" in record else None
     samples = record.get("samples", [])
     if not isinstance(samples, list) or not all(
-        isinstance(each, str) and well_formed(each) == each for each in samples
+        each is None or (isinstance(each, str) and well_formed(each) == each) for each in samples
     ):
-        problems.append(("bad-record", "samples must be a list of texts"))
+        problems.append(("bad-record", "samples must be a list of texts, with null for a refused one"))
         samples = []
     return AnswerLine(
         number,
@@ -758,10 +759,17 @@ class AlignedAnswers:
 
     @property
     def series(self) -> list[list[str]]:
-        """The answers of each sample, the first ones first; as many samples as every example has."""
-        more = [line.samples if (line := self.details.get(at)) else () for at in range(len(self.answers))]
+        """The answers of each sample, the first ones first; as many samples as every example has.
+
+        REFUSED stands for a refused answer.
+        """
+        first = list(self.answers)
+        for place in self.refused:
+            first[place] = REFUSED
+        more = [line.samples if (line := self.details.get(at)) else () for at in range(len(first))]
         count = min(map(len, more), default=0)
-        return [list(self.answers), *([each[at] for each in more] for at in range(count))]
+        others = ([REFUSED if each[at] is None else each[at] or "" for each in more] for at in range(count))
+        return [first, *others]
 
     def texts(self, kind: AnswerKind) -> Sequence[str]:
         """Return the text to score of each."""

@@ -46,6 +46,18 @@ def test_scores_by_hand(submit, home):
     assert again.difference == 0 and again.examples == n
 
 
+def test_a_refused_sample_is_wrong_where_an_empty_answer_is_right(submit, home):
+    folder = submit("majority", ["squad2"])
+    path = folder / "predictions" / "squad2.validation.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    scores = {}
+    for sample in ("", None):
+        written = [{"id": line["id"], "answer": "", "samples": [sample]} for line in lines]
+        path.write_text("".join(json.dumps(line) + "\n" for line in written))
+        scores[sample] = evaluate(folder, tasks=["squad2"], home=home).tasks["squad2"].samples.scores
+    assert scores[""][0] == scores[""][1] == scores[None][0] > 0 and scores[None][1] == 0
+
+
 @pytest.mark.parametrize("samples", ["x", [1], ["\ud800"]])
 def test_samples_that_are_no_texts_are_a_fault(submit, home, samples):
     folder = submit("majority", ["sst"])
