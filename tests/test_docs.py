@@ -224,7 +224,7 @@ def anchors_in(path: Path) -> set[str]:
     return anchors
 
 
-@pytest.mark.slow
+@pytest.mark.heavy  # half a minute; `make docs` does the same
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx_click", reason="Sphinx is not installed: pip install -e '.[docs]'")
     done = subprocess.run(
