@@ -30,7 +30,7 @@ DAMAGE = (
     ),
     *(lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile, zlib.error),
 )
-"""What the libraries raise for damaged archives."""
+"""The exceptions that the libraries raise for damaged archives."""
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
@@ -62,7 +62,7 @@ def is_zip(path: Path) -> bool:
 def archive_members(path: Path, most: int) -> Iterator[Member]:
     """Yield the members of a zip, or of a tar that may be packed by gzip, bzip2 or xz.
 
-    Raises LargeArchiveError once more than `most` bytes came out, and one of DAMAGE.
+    Raises LargeArchiveError as soon as more than `most` bytes came out, and one of DAMAGE.
     """
     return _zip_members(path, most) if is_zip(path) else _tar_members(path, most)
 

@@ -376,7 +376,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     ]
     return {
         page: "\n\n".join(parts) + "\n",
-        details: make_details(plan, place, details, scored, findings, without, left_out),
+        details: make_details(plan, place, details, tables, scored, findings, without, left_out),
     }
 
 
@@ -384,13 +384,13 @@ def make_details(
     plan: Plan,
     place: Place,
     page: Path,
+    tables: Sequence[Table],
     scored: Scored,
     findings: Findings,
     without: Scored | None,
     left_out: LeftOut,
 ) -> str:
     """Return the appendix of a page: every table and setting."""
-    tables = plan.tables or (Table("", tuple(plan.measures)),)
     parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) are on a page of their own."]
     if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
         parts += ["## Notes", *notes]

@@ -1,20 +1,9 @@
 // The examples behind scores, for one system or several: search, filters and pages. Texts come in pieces of a hundred.
 (function () {
   "use strict";
-  const { load, element, say, points } = decabench;
+  const { load, element, line, say, points } = decabench;
   const PAGE = 20;
   const PIECE = 100;
-
-  function line(name, content, className) {
-    const made = element("div", null, className);
-    made.append(element("dt", name));
-    const value = element("dd");
-    const text = element("bdi");
-    text.append(content);
-    value.append(text);
-    made.append(value);
-    return made;
-  }
 
   const words = (text) => text.trim().split(/\s+/).filter(Boolean).length;
 

@@ -36,6 +36,18 @@
     return made;
   }
 
+  // A term and its description, in a list of them.
+  function line(name, content, className) {
+    const made = element("div", null, className);
+    made.append(element("dt", name));
+    const value = element("dd");
+    const text = element("bdi");
+    text.append(content);
+    value.append(text);
+    made.append(value);
+    return made;
+  }
+
   function say(text) {
     document.querySelector("[data-status]").textContent = text;
   }
@@ -50,5 +62,5 @@
 
   const points = (value, digits = 1) => (value === null || value === undefined ? "–" : fixed(value, digits));
 
-  window.decabench = { put, load, element, say, fixed, points };
+  window.decabench = { put, load, element, line, say, fixed, points };
 })();

@@ -1,7 +1,7 @@
 // The page of `decabench show`: filters work on an index; texts come in pieces, those of the examples that are shown.
 (function () {
   "use strict";
-  const { load, element, say, points, state, difference } = decabench;
+  const { load, element, line, say, points, state, difference } = decabench;
   const PAGE = 20;
   const LONG = 700;
   const MOST_WORDS = 200;
@@ -35,17 +35,6 @@
   }
 
   // Drawing
-
-  function line(name, content, className) {
-    const made = element("div", null, className);
-    made.append(element("dt", name));
-    const value = element("dd");
-    const text = element("bdi");
-    text.append(content);
-    value.append(text);
-    made.append(value);
-    return made;
-  }
 
   // A text whose end is shown on request.
   function folding(text) {
