@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-__all__ = ["DAMAGE", "LargeArchiveError", "Member", "archive_members", "is_zip"]
-
 DAMAGE = (
     *(
         EOFError,

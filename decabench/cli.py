@@ -26,8 +26,6 @@ from decabench.text import describe_error, fold, terminal_safe
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["cli", "main"]
-
 _COMMANDS = (
     "analyze",
     "check",

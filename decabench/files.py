@@ -30,40 +30,6 @@ from decabench.errors import DecabenchError, StorageError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = [
-    "SUFFIXES",
-    "Compression",
-    "Paths",
-    "Writable",
-    "as_paths",
-    "atomic_file",
-    "by_dotted_key",
-    "canonical_json",
-    "canonical_texts",
-    "explain_refusal",
-    "file_digest",
-    "file_digests",
-    "fingerprint",
-    "import_zstd",
-    "is_refused_write",
-    "is_temporary",
-    "is_within",
-    "lock_file",
-    "make_folder",
-    "names_in",
-    "new_folder",
-    "read_errors",
-    "remove_file",
-    "require_machine",
-    "require_within",
-    "shown_path",
-    "storage_errors",
-    "sweep_temporary",
-    "temporary_folder",
-    "try_lock",
-    "wait_for_lock",
-]
-
 Paths = str | Path | Iterable[str | Path]
 """One path, or several."""
 

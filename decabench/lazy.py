@@ -5,8 +5,6 @@ This imports nothing that Python has not loaded already, because it runs before 
 
 from importlib import import_module
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` from lines such as `from .file import name as name`."""

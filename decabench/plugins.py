@@ -13,8 +13,6 @@ from typing import Any
 
 from decabench.errors import DecabenchError, UnknownNameError
 
-__all__ = ["TRUSTED", "load_entry_point", "load_file", "load_named", "load_object", "plugin_names"]
-
 TRUSTED = "DECABENCH_MODELS"
 """The environment variable with references that files may name."""
 _FAILURES = (Exception, SystemExit)

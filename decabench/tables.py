@@ -12,8 +12,6 @@ from typing import Any, Self
 from decabench import untrusted
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 
-__all__ = ["TomlTable", "read_setting", "read_toml"]
-
 
 class TomlTable:
     """One table of a TOML file.

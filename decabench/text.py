@@ -5,19 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = [
-    "bare",
-    "describe_error",
-    "excerpt",
-    "fold",
-    "printable",
-    "quoted",
-    "short_list",
-    "terminal_safe",
-    "well_formed",
-    "with_full_stop",
-]
-
 _ERROR_LENGTH = 300
 """Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
 

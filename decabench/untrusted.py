@@ -25,25 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = [
-    "CELL_LIMIT",
-    "DEPTH",
-    "JSON_LIMIT",
-    "KEY_PARTS",
-    "TOML_LIMIT",
-    "BrokenCsvError",
-    "check_columns",
-    "csv_rows",
-    "open_parquet",
-    "parse_json",
-    "parse_toml",
-    "read_batches",
-    "read_json",
-    "read_text",
-    "read_toml",
-    "rows_in_quotes",
-]
-
 DEPTH = 64
 """How deeply tables, objects and lists may be nested: far below where Python's own recursion ends."""
 KEY_PARTS = 32

@@ -16,8 +16,6 @@ from typing import Any, NoReturn, TypeVar
 
 from decabench.errors import ModelError
 
-__all__ = ["process_pool", "watched_process"]
-
 Result = TypeVar("Result")
 
 _TERMINATED = 128 + signal.SIGTERM

@@ -21,33 +21,6 @@ if TYPE_CHECKING:
 
     from decabench.scoring import TaskResult
 
-__all__ = [
-    "Clock",
-    "TableColumn",
-    "changed_since",
-    "console",
-    "describe_run",
-    "echo",
-    "folded",
-    "format_count",
-    "format_score",
-    "headline_name",
-    "is_chatty",
-    "is_set",
-    "note",
-    "peak_memory",
-    "print_field",
-    "print_json",
-    "print_table",
-    "serve",
-    "shortened",
-    "start_clock",
-    "styles",
-    "terminal_width",
-    "write_json",
-    "write_run_file",
-]
-
 
 def is_set(option: str) -> bool:
     """Return whether one of the options of every command was given: `json`, `quiet` or `verbose`."""

@@ -17,31 +17,6 @@ from click.core import ParameterSource
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-
-__all__ = [
-    "FiniteRange",
-    "SectionedCommand",
-    "chosen_tasks",
-    "complete_metric",
-    "complete_suite",
-    "complete_task",
-    "fill",
-    "hidden_option",
-    "home_option",
-    "include_option",
-    "jobs_option",
-    "log_option",
-    "name_variables",
-    "options_of",
-    "output_option",
-    "processes",
-    "section",
-    "split_option",
-    "submission_argument",
-    "suite_option",
-    "tasks_option",
-]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 Owner = TypeVar("Owner", bound="DataclassInstance")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from decabench.runs import Tally
 
-__all__ = ["Bars", "Lines", "clock_time", "format_speed", "show_progress"]
-
 _LINE_SECONDS = 60.0
 """Seconds between two lines about one task in a log."""
 

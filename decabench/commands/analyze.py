@@ -18,8 +18,6 @@ from decabench.commands._options import (
     tasks_option,
 )
 
-__all__ = ["analyze"]
-
 
 @click.command()
 @click.argument("analysis", metavar="ANALYSIS")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from decabench.submission import IdList
     from decabench.tasks import Store
 
-__all__ = ["check"]
-
 
 @click.command()
 @submission_argument

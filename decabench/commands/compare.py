@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from decabench.scoring import Compared, Comparison, Lineup
 
-__all__ = ["compare", "print_lineup"]
-
 _MOST_OF_A_TEXT = 300
 """Characters of a context or answer to show."""
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
-__all__ = ["evaluate"]
-
 
 @click.command()
 @submission_argument

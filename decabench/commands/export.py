@@ -15,8 +15,6 @@ from decabench.commands._options import (
     suite_option,
 )
 
-__all__ = ["export"]
-
 
 @click.group()
 def export() -> None:

@@ -13,8 +13,6 @@ from decabench.commands._options import home_option, include_option, output_opti
 if TYPE_CHECKING:
     from decabench.exchange import RefusedImportError
 
-__all__ = ["import_"]
-
 _ONLY = {
     "filter_name": ("--filter", ("lm-eval",)),
     "scorer": ("--scorer", ("inspect",)),

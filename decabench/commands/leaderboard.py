@@ -23,8 +23,6 @@ from decabench.commands._options import (
 if TYPE_CHECKING:
     from decabench.leaderboard import Policy
 
-__all__ = ["leaderboard"]
-
 
 @click.command()
 @click.option(

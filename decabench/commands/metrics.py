@@ -13,8 +13,6 @@ from decabench.commands._options import complete_metric
 if TYPE_CHECKING:
     from decabench.commands._documents import MetricFields
 
-__all__ = ["metrics"]
-
 
 @click.group(invoke_without_command=True)
 @click.pass_context

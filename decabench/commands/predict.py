@@ -43,15 +43,6 @@ if TYPE_CHECKING:
     from decabench.commands._documents import EstimatedTask
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
 
-__all__ = [
-    "describe_answers",
-    "estimated",
-    "predict",
-    "print_estimate",
-    "print_report",
-    "write_record",
-]
-
 
 def _options() -> list[Any]:
     """Return the options; most come from the fields of the dataclasses that they fill."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from decabench.commands._documents import PreparedTask
     from decabench.tasks import Preparation, Request, SplitRecord, Task
 
-__all__ = ["prepare"]
-
 
 @click.command()
 @click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=complete_task)

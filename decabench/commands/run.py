@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from decabench.runs import Experiment, Forecast, Outcome, Plan, Report
     from decabench.scoring import Browsed, Comparison
 
-__all__ = ["run"]
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)

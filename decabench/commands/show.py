@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from decabench.scoring import Browsed, Chosen, Inspected, Order, ScoredExample, ScoringOptions
     from decabench.submission import AnswerKind
 
-__all__ = ["show"]
-
 _FLAGS = (
     *(
         "empty",

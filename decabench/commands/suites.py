@@ -14,8 +14,6 @@ from decabench.commands._options import complete_suite, home_option, include_opt
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
 
-__all__ = ["suites"]
-
 
 @click.group(invoke_without_command=True)
 @home_option

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from decabench.commands._documents import TaskDescription
     from decabench.tasks import Compared, Overlap, Source, SplitRecord, Store, Task, Variant
 
-__all__ = ["tasks"]
-
 
 @click.group(invoke_without_command=True)
 @home_option

@@ -18,8 +18,6 @@ from decabench.commands._options import (
 )
 from decabench.models import MODELS
 
-__all__ = ["train"]
-
 
 @click.command()
 @click.option(

@@ -11,8 +11,6 @@ import click
 from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.commands._options import FiniteRange, chosen_tasks, home_option, include_option, tasks_option
 
-__all__ = ["vectors"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 _MANY = 5  # of the words left out, the number shown
 

@@ -15,8 +15,6 @@ from decabench.commands._options import (
     submission_argument,
 )
 
-__all__ = ["verify"]
-
 
 @click.command()
 @submission_argument

@@ -31,19 +31,6 @@ from decabench.runs.prices import Budget
 from decabench.tasks import Question
 from decabench.text import describe_error, excerpt, quoted
 
-__all__ = [
-    "BATCH",
-    "Engine",
-    "EngineOptions",
-    "LocalEngine",
-    "Progress",
-    "Silent",
-    "Tally",
-    "TaskRun",
-    "answer_task",
-    "ask_predictor",
-]
-
 
 @dataclass
 class Tally:

@@ -13,8 +13,6 @@ from decabench.runs.write import RUN_FILE
 from decabench.tasks import Question
 from decabench.untrusted import read_json
 
-__all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
-
 CHARACTERS_A_TOKEN = 4
 """A rough value for English, used for models without a tokenizer."""
 

@@ -49,19 +49,6 @@ from decabench.tasks import (
 )
 from decabench.text import with_full_stop
 
-__all__ = [
-    "RUN_TOML",
-    "Experiment",
-    "Forecast",
-    "Outcome",
-    "find_setting",
-    "forecast",
-    "read_experiment",
-    "read_experiments",
-    "run",
-    "run_experiment",
-]
-
 RUN_TOML = "run.toml"
 """The file in a submission's folder with the settings of its run."""
 

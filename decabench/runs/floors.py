@@ -24,8 +24,6 @@ from decabench.submission import FOLDER, file_name
 from decabench.tasks import Label, Number, SplitRecord, Store, Suite, Tags, Task, Text, Tree, known_tasks
 from decabench.untrusted import read_json
 
-__all__ = ["make_baselines"]
-
 _HOME = "baselines"
 _KEY = "key.json"
 _LARGEST_KEY = 1 << 20

@@ -25,8 +25,6 @@ from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
-__all__ = ["DAMAGED", "FOLDER", "FORMAT", "FRESH", "Journal", "JournalKey"]
-
 FOLDER = "journal"
 """The folder for journals in a submission's folder."""
 

@@ -52,18 +52,6 @@ from decabench.tasks import (
 )
 from decabench.text import quoted
 
-__all__ = [
-    "ALL_VARIANTS",
-    "Plan",
-    "PlannedTask",
-    "Prompts",
-    "Run",
-    "Selection",
-    "build_prompting",
-    "plan_run",
-    "read_ids",
-]
-
 QUESTIONS = "Questions"
 PROMPTS = "Prompts (language models)"
 RUN = "Run"

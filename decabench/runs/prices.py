@@ -9,8 +9,6 @@ from decabench.errors import DecabenchError, require_name
 from decabench.predictors import Answer, Outcome
 from decabench.tables import TomlTable, read_toml
 
-__all__ = ["Budget", "Prices", "read_prices"]
-
 
 @dataclass(frozen=True)
 class Prices:

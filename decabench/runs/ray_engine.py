@@ -41,18 +41,6 @@ from decabench.predictors import (
 from decabench.runs.ask import EngineOptions, ask_predictor
 from decabench.tasks import Question
 
-__all__ = [
-    "TRIES",
-    "BatchReply",
-    "RayEngine",
-    "Worker",
-    "WorkerEnvironment",
-    "connected",
-    "lay_out",
-    "require_ray",
-    "unpickle_error",
-]
-
 TRIES = 3
 """The number of workers that may die on an example before it is considered the cause."""
 

@@ -84,17 +84,6 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt
 
-__all__ = [
-    "HALF_WRITTEN",
-    "RUN_FILE",
-    "Report",
-    "make_engine",
-    "make_line",
-    "occupied_by",
-    "predict",
-    "run_plan",
-]
-
 RUN_FILE = "run.json"
 """Times and memory of the last run, next to the submission but not part of it."""
 

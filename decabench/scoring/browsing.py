@@ -24,8 +24,6 @@ from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task, home_folder
 from decabench.text import excerpt
 
-__all__ = ["Browsed", "Chosen", "Inspected", "Order", "browse_examples", "find_examples", "show_json"]
-
 FORMAT = "decabench.shown/1"
 
 Order = Literal["data", "loss", "length"]

@@ -10,8 +10,6 @@ from statistics import fmean
 from decabench.metrics import Item, fold_label
 from decabench.submission import AnswerLine
 
-__all__ = ["Calibration", "ConfidenceBin", "calibrate"]
-
 _BINS = 10
 _SMALLEST = 1e-15
 """The smallest probability for the log loss, which would be infinite for 0."""

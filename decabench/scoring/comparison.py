@@ -34,8 +34,6 @@ from decabench.scoring.significance import Sample, SampledUnits, show_difference
 from decabench.scoring.task_results import ScoringOptions, find_metric, ids_of, select, unit_numbers
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
-__all__ = ["Compared", "Comparison", "Flip", "compare", "match_tasks"]
-
 FORMAT = "decabench.comparison/1"
 
 _OMITTED: Mapping[str, object] = {

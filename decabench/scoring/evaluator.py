@@ -104,28 +104,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = [
-    "STATISTICS",
-    "WrittenResults",
-    "describe_forms",
-    "drop_results",
-    "evaluate",
-    "known_to",
-    "read_rows",
-    "require_left_out",
-    "results_files",
-    "results_folder",
-    "results_home",
-    "score_submission",
-    "shown_ids",
-    "statistics_path",
-    "stored_metric",
-    "without_digests",
-    "write_results",
-    "write_rows",
-    "write_statistics",
-]
-
 STATISTICS = "statistics"
 """The folder of statistics next to `results.json`."""
 

@@ -37,21 +37,6 @@ from decabench.untrusted import parse_json
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    "EXAMPLES",
-    "Course",
-    "ExamplesHead",
-    "ScoredExample",
-    "describe_parting",
-    "examples_frame",
-    "examples_path",
-    "find_courses",
-    "label_questions",
-    "make_examples",
-    "open_examples",
-    "save_examples",
-]
-
 FORMAT = "decabench.examples/1"
 
 EXAMPLES = "examples"

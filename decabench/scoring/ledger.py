@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["Deferred", "Ledger", "Scored", "ScoredTask", "code_digest"]
-
 FORMAT = "decabench.ledger/1"
 
 _FOLDER = "ledger"

@@ -21,8 +21,6 @@ from decabench.scoring.significance import Sample
 from decabench.scoring.task_results import ScoringOptions
 from decabench.tasks import DECATHLON, Suite, select_suite
 
-__all__ = ["ComparedPair", "Lineup", "LineupRow", "compare_all"]
-
 FORMAT = "decabench.lineup/1"
 
 

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 Found = TypeVar("Found")
 
-__all__ = [
-    "LEVEL",
-    "RESAMPLES",
-    "FlippedTask",
-    "PairTests",
-    "compare_pairs",
-    "examples_for_one_point",
-    "flip_signs",
-    "holm",
-    "sign_state",
-]
-
 RESAMPLES = 1_999
 """The number of resamples: with the data itself, 2,000."""
 

@@ -24,8 +24,6 @@ from decabench.tasks import (
     unquoted,
 )
 
-__all__ = ["ProofStep", "empty_answer_floor", "prove_task"]
-
 _SMALLEST_DIFFERENCE = 1e-6
 
 

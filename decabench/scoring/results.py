@@ -37,31 +37,6 @@ from decabench.untrusted import parse_json
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    "FORMAT",
-    "DataUsed",
-    "InvalidResultsError",
-    "LimitedRun",
-    "Results",
-    "ScoresWithout",
-    "SuiteTotal",
-    "TaskResult",
-    "VariantScores",
-    "describe_partial",
-    "hidden_decimals",
-    "parse_record",
-    "parse_task",
-    "plain_record",
-    "read_bounded",
-    "read_results",
-    "read_results_file",
-    "score_digits",
-    "show_html",
-    "show_lines",
-    "task_record",
-    "write_results_file",
-]
-
 FORMAT = "decabench.results/1"
 
 Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]

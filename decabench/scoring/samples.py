@@ -10,8 +10,6 @@ from typing import Any
 
 from decabench.metrics import Metric
 
-__all__ = ["SampleScores", "describe_samples", "vote"]
-
 
 @dataclass(frozen=True)
 class SampleScores:

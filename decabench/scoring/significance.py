@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = [
-    "CONFIDENCE",
-    "Interval",
-    "Layout",
-    "Sample",
-    "SampledUnits",
-    "Spread",
-    "describe_units",
-    "score_interval",
-    "show_difference",
-    "show_interval",
-    "show_p",
-    "show_units",
-    "student_t",
-    "total_interval",
-]
-
 CONFIDENCE = 0.95
 
 ENOUGH = 10

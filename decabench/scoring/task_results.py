@@ -58,24 +58,6 @@ from decabench.tasks import (
 )
 from decabench.workers import process_pool
 
-__all__ = [
-    "Job",
-    "ScoringOptions",
-    "TaskScores",
-    "collector_paused",
-    "context_ceiling",
-    "count_answers",
-    "count_other_forms",
-    "find_metric",
-    "ids_of",
-    "is_reachable",
-    "score_job",
-    "score_task",
-    "select",
-    "unit_numbers",
-    "worker_pool",
-]
-
 Example = TypeVar("Example", bound=Reference)
 
 

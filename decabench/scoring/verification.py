@@ -26,16 +26,6 @@ from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, home_folder
 
-__all__ = [
-    "Discrepancy",
-    "TaskCheck",
-    "VerifiedResults",
-    "numbers_agree",
-    "read_sample",
-    "verify",
-    "verify_file",
-]
-
 TOLERANCE = 1e-6
 """How far, relative to the score, statistics may be off: libraries add in different orders."""
 

@@ -31,28 +31,6 @@ from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted, well_formed
 from decabench.untrusted import parse_json
 
-__all__ = [
-    "FINISHES",
-    "FOLDER",
-    "ID_FAULTS",
-    "VARIANTS",
-    "AlignedAnswers",
-    "AnswerKind",
-    "AnswerLine",
-    "AnswerReader",
-    "BrokenFileError",
-    "Limits",
-    "PredictionFile",
-    "describe_other_form",
-    "numbered_lines",
-    "predictions_folder",
-    "read_answers",
-    "read_details",
-    "read_lines",
-    "texts_digest",
-    "write_answers",
-]
-
 FOLDER = "predictions"
 """The folder for files of answers."""
 

@@ -16,8 +16,6 @@ from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.files import explain_refusal, read_errors
 from decabench.text import quoted
 
-__all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
-
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 """The suffixes of archives that `unpack` accepts."""
 LIMIT_BYTES = 2 << 30

@@ -44,8 +44,6 @@ from decabench.tasks import SPLITS, Label, Store, Tags, Task, Tree
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
-__all__ = ["FORMAT", "IdList", "check_submission", "read_id_list", "read_prompts", "write_id_list"]
-
 
 def check_submission(
     path: str | Path,

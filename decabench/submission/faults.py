@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-__all__ = ["CODES", "KEPT", "WARNINGS", "CheckReport", "Fault", "FileCount", "group_faults"]
-
 KEPT = 20
 """How many faults of one code in one file are listed; the rest are only counted."""
 

@@ -47,26 +47,6 @@ from decabench.submission.metadata import (
 from decabench.tasks import SPLITS
 from decabench.text import printable, quoted, with_full_stop
 
-__all__ = [
-    "RESULTS",
-    "Scope",
-    "Submission",
-    "changed_answers",
-    "file_name",
-    "find_files",
-    "find_predictions",
-    "find_variants",
-    "lock_submission",
-    "open_submission",
-    "read_metadata",
-    "remove_if_empty",
-    "remove_results",
-    "results_folders",
-    "submission_folder",
-    "write_predictions",
-    "write_submission",
-]
-
 RESULTS = "results"
 """The folder in a submission's folder where `decabench evaluate` puts its results."""
 

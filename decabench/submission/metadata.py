@@ -15,16 +15,6 @@ from decabench.submission.faults import WARNINGS, Fault
 from decabench.text import quoted
 from decabench.untrusted import parse_toml
 
-__all__ = [
-    "FORMAT",
-    "METADATA_LIMIT",
-    "METADATA_NAME",
-    "Marks",
-    "SubmissionInfo",
-    "parse_metadata",
-    "render_metadata",
-]
-
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 METADATA_LIMIT = 1 << 16
