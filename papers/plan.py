@@ -451,7 +451,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
             f"{path} is not a plan: it, or one of its runs, has no {error.args[0]}.{advice}"
         ) from None
     except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
-        raise DataError(f"{path} is not a plan: {error}.") from None
+        raise DataError(f"{path} is not a plan: {str(error).rstrip('.')}.") from None
     return plan
 
 
