@@ -30,17 +30,6 @@ from decabench.models import (
 )
 from decabench.tasks import Example, Label, Task
 
-__all__ = [
-    "FUSION",
-    "ROUTES",
-    "STEPS",
-    "FusionTrace",
-    "TaskRoutes",
-    "measure_routes",
-    "task_shares",
-    "trace_fusion",
-]
-
 # Shared memory and Meta-LSTM -----------------------------------------------------------------------------------------
 
 

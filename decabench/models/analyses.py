@@ -28,23 +28,6 @@ from decabench.plugins import load_object
 from decabench.tasks import Example, Task
 from decabench.vectors import EOS
 
-__all__ = [
-    "ATTENTION",
-    "POINTERS",
-    "Analysis",
-    "AttentionMap",
-    "PointerShares",
-    "Samples",
-    "Trace",
-    "escape_token",
-    "find_analysis",
-    "make_figure",
-    "map_attention",
-    "share_pointers",
-    "trace_answers",
-    "write_figure",
-]
-
 Samples = Mapping[str, tuple[Task, Sequence[Example]]]
 """Task name to the task and the examples to analyze."""
 

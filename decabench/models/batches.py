@@ -18,19 +18,6 @@ from decabench.errors import DataError
 from decabench.tasks import Label, Output, Tags, Task, Tree
 from decabench.vectors import PAD, Ids, Lexicon, WordTable, detokenize, split_words, tokenize
 
-__all__ = [
-    "SPLITS",
-    "ColumnBatch",
-    "Integers",
-    "Item",
-    "TextReader",
-    "TooLongError",
-    "label_names",
-    "number_distinct",
-    "pad",
-    "with_label_names",
-]
-
 Integers = npt.NDArray[np.int64]
 Item = Mapping[str, npt.NDArray[Any]]
 """An example as encoded by a family: column name to one-dimensional array."""

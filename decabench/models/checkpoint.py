@@ -49,21 +49,6 @@ from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task
 from decabench.untrusted import read_json
 from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointRecord",
-    "TrainedModel",
-    "batch_by_length",
-    "find_checkpoint",
-    "latest_checkpoint",
-    "load_optimizer",
-    "load_weights",
-    "newest_checkpoint",
-    "output_record",
-    "outputs_from_records",
-    "write_checkpoint",
-]
-
 FORMAT = "decabench.checkpoint/1"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
 OPTIMIZER = "optimizer.safetensors"

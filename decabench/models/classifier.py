@@ -19,8 +19,6 @@ from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes, max_over
 from decabench.tasks import Label, Question, Task
 from decabench.vectors import WordTable
 
-__all__ = ["FAMILY", "Classifier", "ClassifierConfig"]
-
 
 @dataclass(frozen=True)
 class ClassifierConfig:

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from decabench.vectors import EOS, INIT
 
-__all__ = ["GeneratedWords", "Past", "beam_search", "greedy"]
-
 _LOOK_EVERY = 8
 """The number of steps between checks of which answers have ended; each check makes a GPU wait."""
 

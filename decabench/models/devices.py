@@ -17,18 +17,6 @@ from decabench.errors import DecabenchError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "autocast",
-    "check_name",
-    "first_device",
-    "flush_denormals",
-    "pick_device",
-    "pick_precision",
-    "release_memory",
-    "require_device",
-    "reuse_memory",
-]
-
 _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 

@@ -1,7 +1,5 @@
 """The models that come with decabench. Nothing is imported here, so that the command line can list them."""
 
-__all__ = ["FAMILIES", "MODELS"]
-
 MODELS: dict[str, tuple[str, ...]] = {
     "mqan": ("mqan", "catt", "satt", "s2s"),
     "classifier": ("classifier",),

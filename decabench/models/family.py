@@ -37,18 +37,6 @@ from decabench.plugins import load_named, load_object
 from decabench.tasks import Label, Question, Task
 from decabench.vectors import Lexicon, WordTable
 
-__all__ = [
-    "Batch",
-    "Family",
-    "Losses",
-    "ModelConfig",
-    "ModelReply",
-    "MultitaskNetwork",
-    "find_family",
-    "read_model_config",
-    "split_of",
-]
-
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 """Loss name to its sum over a batch and the count to divide it by: tokens, sentences, or 1 for a penalty."""
 

@@ -27,26 +27,6 @@ from decabench.models.layers import linear_in_full, token_mask
 from decabench.tasks import Label, Number, Output, Tags, Task, Tree
 from decabench.vectors import EOS, INIT, PAD, UNKNOWN, WordTable
 
-__all__ = [
-    "CRF",
-    "TARGETS",
-    "TREES",
-    "ClassifierHead",
-    "CrfHead",
-    "GeneratorHead",
-    "Head",
-    "HeadedNetwork",
-    "LayeredHead",
-    "ParserHead",
-    "RegressorHead",
-    "SoftmaxHead",
-    "TaskHeads",
-    "encode_target",
-    "part_name",
-    "spanning_tree",
-    "with_target",
-]
-
 TREES = ("greedy", "spanning")
 """How a ParserHead chooses heads: the best for each token independently, or the best tree with one root."""
 

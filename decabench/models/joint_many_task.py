@@ -51,8 +51,6 @@ from decabench.vectors import (
     ngrams,
 )
 
-__all__ = ["FAMILY", "ChunkHead", "JointManyTask", "JointManyTaskConfig", "RatingHead", "TagHead"]
-
 
 @dataclass(frozen=True)
 class JointManyTaskConfig:

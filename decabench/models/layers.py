@@ -19,27 +19,6 @@ from decabench.errors import DecabenchError
 from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
-__all__ = [
-    "BiLSTM",
-    "Dropout",
-    "FeedForward",
-    "KeysValues",
-    "MultiHead",
-    "SelfAttention",
-    "WordEmbedding",
-    "add_l2",
-    "check_numbers",
-    "check_sizes",
-    "in_full",
-    "linear_in_full",
-    "log_softmax_at",
-    "max_over_time",
-    "non_embeddings",
-    "positions",
-    "run_lstm",
-    "token_mask",
-]
-
 _SHUT = 1e4  # a gate's logit whose sigmoid is 0 or 1 to the last bit
 _ROWS = 8  # rows of a softmax over 50,000 words that fit into a core's cache
 

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from decabench.models.layers import in_full
 
-__all__ = ["MEMORY_READS", "MemoryRecurrence", "MemoryWeights", "unroll"]
-
 MEMORY_READS = ("both", "global", "late")
 """The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 and the global
 read of t; only the latter; or both of t - 1."""

@@ -48,8 +48,6 @@ from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNet
 from decabench.tasks import Label, Output, Question, Tags, Task
 from decabench.vectors import WordTable
 
-__all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
-
 
 @dataclass(frozen=True)
 class Sharing:

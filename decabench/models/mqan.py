@@ -52,19 +52,6 @@ from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights
 from decabench.tasks import Label, Number, Output, Tags, Text, Tree
 from decabench.vectors import EOS, PAD, WordTable
 
-__all__ = [
-    "FAMILY",
-    "MQAN",
-    "Coattention",
-    "Decoded",
-    "Decoder",
-    "DecoderLayer",
-    "DecoderPast",
-    "DecoderState",
-    "Encoder",
-    "Encoding",
-]
-
 
 @dataclass(frozen=True)
 class Encoding:

@@ -20,19 +20,6 @@ from decabench.models.layers import check_numbers
 from decabench.tasks import Question, Task
 from decabench.vectors import EOS, INIT, UNKNOWN, WordTable
 
-__all__ = [
-    "MODELS",
-    "MQANBatch",
-    "MQANConfig",
-    "Parts",
-    "answer_order",
-    "batch_order",
-    "batch_size",
-    "collate",
-    "encode",
-    "padded_length",
-]
-
 
 @dataclass(frozen=True)
 class Parts:

@@ -27,17 +27,6 @@ from torch import Tensor, nn
 from decabench.models.layers import BiLSTM, in_full
 from decabench.models.recurrent_cells import LSTM
 
-__all__ = [
-    "CrossStitch",
-    "DirectMessages",
-    "GIRNet",
-    "InterleavedRecurrence",
-    "SeparateLSTMs",
-    "SharedMessages",
-    "Sluice",
-    "TaskEncoder",
-]
-
 TaskLSTMs = Sequence[Sequence[LSTM]]
 """The LSTMs of each task, from the first layer to the last."""
 

@@ -43,14 +43,6 @@ from decabench.vectors import (
     write_ngram_vectors,
 )
 
-__all__ = [
-    "ExportedCheckpoint",
-    "PortableVectors",
-    "export_checkpoint",
-    "write_portable",
-    "write_vectors",
-]
-
 
 @dataclass(frozen=True)
 class ExportedCheckpoint:

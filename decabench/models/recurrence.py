@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["DecoderStep", "LoopGraphs", "Recurrence", "StepFunctions", "StepWeights", "advance"]
-
 # A loop recorded as a CUDA graph: its hundreds of small kernels are launched at once. A graph has fixed sizes, so
 # tensors are padded to the next of a few sizes. Without a GPU the padded tensors are computed normally, which is no
 # faster but allows tests of the padding anywhere.

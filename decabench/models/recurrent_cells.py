@@ -17,8 +17,6 @@ from torch.nn import functional as F
 
 from decabench.models.layers import in_full, run_lstm
 
-__all__ = ["LSTM", "BasicLSTM", "HyperLSTM", "MetaNetwork", "MetaRecurrence"]
-
 
 def _uniform(*shape: int, bound: float) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))

@@ -45,19 +45,6 @@ from decabench.models.recurrent_cells import LSTM
 from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
 
-__all__ = [
-    "ENCODERS",
-    "EXTENSIONS",
-    "FAMILY",
-    "ModularEncoder",
-    "RecurrentModules",
-    "RecurrentModulesConfig",
-    "Router",
-    "Routes",
-    "TaskDecoder",
-    "straight_through",
-]
-
 ENCODERS = ("ns-mtl", "cross-stitch", "sluice", "girnet")
 """The models that are extended."""
 EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")

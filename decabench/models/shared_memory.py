@@ -44,8 +44,6 @@ from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
 
-__all__ = ["FAMILY", "MODELS", "MemoryNetwork", "SharedMemoryConfig"]
-
 MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
 
 

@@ -17,8 +17,6 @@ from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes
 from decabench.tasks import Question, Tags, Task
 from decabench.vectors import WordTable
 
-__all__ = ["FAMILY", "Tagger", "TaggerConfig"]
-
 
 @dataclass(frozen=True)
 class TaggerConfig:

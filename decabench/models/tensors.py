@@ -22,16 +22,6 @@ from torch.nn.modules import module as registry
 
 from decabench.errors import DataError, DecabenchError
 
-__all__ = [
-    "MODEL",
-    "Shapes",
-    "build_to_fit",
-    "check_size",
-    "limited",
-    "load_tensors",
-    "stored_shapes",
-]
-
 _Network = TypeVar("_Network", bound=nn.Module)
 
 MODEL = "model.safetensors"

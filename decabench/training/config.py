@@ -18,26 +18,6 @@ from decabench.tables import read_setting
 from decabench.tasks import TASKS, context_limits
 from decabench.untrusted import read_toml
 
-__all__ = [
-    "BATCH_RULES",
-    "GROUPINGS",
-    "OPTIMIZERS",
-    "ORDERS",
-    "ORDERS_BY_PASS",
-    "RATES",
-    "SCHEDULES",
-    "Phase",
-    "TrainConfig",
-    "combine_settings",
-    "from_mapping",
-    "from_record",
-    "named_model",
-    "read_config",
-    "require_named_model",
-    "to_mapping",
-    "to_toml",
-]
-
 BATCH_RULES = ("sum", "padded")
 GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")

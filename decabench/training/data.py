@@ -16,17 +16,6 @@ from decabench.tasks import Output
 from decabench.training.config import TrainConfig
 from decabench.vectors import Lexicon
 
-__all__ = [
-    "BatchRule",
-    "BatchStream",
-    "Ragged",
-    "TaskData",
-    "TrainingData",
-    "count_words",
-    "cut_batches",
-    "renumber_words",
-]
-
 Integers = npt.NDArray[np.int64]
 _POOL = 128  # the number of batches whose examples are sorted by length together
 _LEAST_POOL = 8  # the minimum number, because the last batch of a pool is not full

@@ -16,8 +16,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from decabench.models import pick_device
 
-__all__ = ["Processes", "join_processes"]
-
 Value = TypeVar("Value")
 
 

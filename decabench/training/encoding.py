@@ -47,8 +47,6 @@ from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
 from decabench.vectors import SPECIALS, Lexicon
 
-__all__ = ["CACHE", "check_target_forms", "encode_tasks", "fingerprints", "require_splits", "vocabulary_size"]
-
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
 _UNUSED_DAYS = 30  # entries unused for this long are removed

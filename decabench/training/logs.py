@@ -16,8 +16,6 @@ from decabench.files import atomic_file, require_machine, storage_errors
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows", "running_mean"]
-
 STEPS, VALIDATION = "train.csv", "validation.csv"
 _NOT_A_LOG = "{path} is not the log of a run ({error}): move it away, then resume the run without it."
 _COLUMNS = {

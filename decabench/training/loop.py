@@ -75,8 +75,6 @@ from decabench.training.validator import (
 )
 from decabench.vectors import WordTable, join_vectors
 
-__all__ = ["FinishedRun", "TrainingInterrupted", "run_training"]
-
 _RELEASE_EVERY = 20
 """The number of steps between returns of freed memory to the system: about 40 ms, below 1 % of these steps."""
 

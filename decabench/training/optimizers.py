@@ -12,18 +12,6 @@ from torch import Tensor, nn
 from decabench.errors import DataError, DecabenchError
 from decabench.training.config import TrainConfig
 
-__all__ = [
-    "apply_freezes",
-    "clip_gradients",
-    "fixed_parameters",
-    "is_within",
-    "learning_rate",
-    "make_optimizer",
-    "optimizer_state",
-    "require_part",
-    "restore_optimizer",
-]
-
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
     """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate."""

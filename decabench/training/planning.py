@@ -30,8 +30,6 @@ from decabench.vectors import Lexicon, WordTable, is_contextual, join_vectors
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["TrainingRequest", "TrainingRun", "check_run", "plan_training"]
-
 _USUAL_DIMENSION = 300
 """The dimension of word vectors where only the size of a network matters: opening files of vectors is slow."""
 

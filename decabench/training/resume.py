@@ -40,20 +40,6 @@ from decabench.training.schedule import Schedule
 from decabench.untrusted import read_toml
 from decabench.vectors import WordTable
 
-__all__ = [
-    "TRACKED",
-    "RunState",
-    "check_same_course",
-    "check_same_run",
-    "check_vectors",
-    "copy_weights",
-    "describe_run",
-    "is_unstarted",
-    "lock_folder",
-    "restore",
-]
-
-
 TRACKED = "tracked.json"
 """The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
 

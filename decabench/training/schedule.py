@@ -13,8 +13,6 @@ from decabench.errors import DecabenchError
 from decabench.tasks import TASKS
 from decabench.training.config import ORDERS_BY_PASS, Phase, TrainConfig
 
-__all__ = ["EASY", "HARD", "LEAST_GAP", "Schedule", "Stretch", "plan_phases"]
-
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
     from decabench.training.loop import FinishedRun
 
-__all__ = ["train"]
-
 
 def train(
     output: str | Path,

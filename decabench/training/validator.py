@@ -14,16 +14,6 @@ from decabench.scoring import find_metric, score_task
 from decabench.tasks import Example, Store, Task, unquoted
 from decabench.training.config import TrainConfig
 
-__all__ = [
-    "ValidationScores",
-    "Validator",
-    "can_be_summed",
-    "check_best_by",
-    "check_scores_rise",
-    "sample_validation",
-    "show_score",
-]
-
 
 @dataclass(frozen=True)
 class ValidationScores:

@@ -29,8 +29,6 @@ from decabench.untrusted import read_json
 from decabench.vectors.tokenizer import SPECIALS
 from decabench.vectors.word_vectors import Matrix, split_name
 
-__all__ = ["KINDS", "ContextualVectors", "open_contextual", "quiet_transformers"]
-
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 """The encoders: values of `model_type` in config.json. Other types may not be encoders, or may need custom code."""
 

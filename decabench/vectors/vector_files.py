@@ -34,19 +34,6 @@ from decabench.vectors.word_vectors import (
     split_name,
 )
 
-__all__ = [
-    "PACKAGES",
-    "index_path",
-    "is_line",
-    "join_vectors",
-    "open_vectors",
-    "short_name",
-    "write_matrix",
-    "write_ngram_vectors",
-    "write_word_vectors",
-]
-
-
 _LARGEST_DIMENSION = 100_000
 
 

@@ -12,19 +12,6 @@ import numpy.typing as npt
 
 from decabench.vectors.tokenizer import SPECIALS, Ids, Lexicon
 
-__all__ = [
-    "JoinedVectors",
-    "Matrix",
-    "NgramVectors",
-    "NoVectors",
-    "Vectors",
-    "WordTable",
-    "WordVectors",
-    "is_contextual",
-    "ngrams",
-    "split_name",
-]
-
 Matrix = npt.NDArray[np.float32]
 """One row for each word."""
 
