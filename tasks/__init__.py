@@ -45,7 +45,7 @@ from decabench.tasks.store import (
     load,
 )
 from decabench.tasks.suite import Combination, PublishedRow, Suite
-from decabench.tasks.suites.decathlon import DECATHLON
+from decabench.tasks.suites import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
     METRIC_GROUP,

@@ -26,7 +26,7 @@ from decabench.files import (
 from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder, include_option
-from decabench.tasks.suites.decathlon import DECATHLON
+from decabench.tasks.suites import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
     Task,

@@ -38,12 +38,7 @@ from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
 from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
-from decabench.tasks.suites.classification import FDU_SUITE, MOVIES, PRODUCTS_SUITE
-from decabench.tasks.suites.code_switching import CODESWITCH
-from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.suites.jmt import JMT, JMT_PTB
-from decabench.tasks.suites.sequence_labelling import TAGGING
-from decabench.tasks.suites.zero_shot import ZERO_SHOT
+from decabench.tasks.suites import DECATHLON, SUITES
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
@@ -98,19 +93,6 @@ TASKS: dict[str, Task] = {
     "hi.pos": HI_POS,
 }
 """The built-in tasks by name."""
-
-SUITES: dict[str, Suite] = {
-    "decathlon": DECATHLON,
-    "fdu": FDU_SUITE,
-    "movies": MOVIES,
-    "products": PRODUCTS_SUITE,
-    "zero-shot": ZERO_SHOT,
-    "jmt": JMT,
-    "jmt.ptb": JMT_PTB,
-    "tagging": TAGGING,
-    "codeswitch": CODESWITCH,
-}
-"""The built-in suites by name."""
 
 _GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}
 """The entry-point groups for packages that provide tasks and suites."""

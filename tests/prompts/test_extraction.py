@@ -17,7 +17,7 @@ from decabench.prompts.templates import load_template
 from decabench.tasks import Label, Number
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.tasks.suites.decathlon import DECATHLON
+from decabench.tasks.suites import DECATHLON
 from decabench.tasks.wording import KINDS, AnswerForm, default_form
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED
