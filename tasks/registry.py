@@ -16,24 +16,24 @@ from decabench.files import Paths, as_paths, file_digest
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
-from decabench.tasks.datasets.conll import CONLL2000, CONLL2003, CONLL2003_ENTITIES, EN_POS
-from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.conll import (
+    CONLL2000,
+    CONLL2003,
+    CONLL2003_ENTITIES,
+    EN_POS,
+    ONTONOTES,
+    ONTONOTES_ENTITIES,
+)
 from decabench.tasks.datasets.hindi_english import HI_POS, HIEN_POS
-from decabench.tasks.datasets.imdb import IMDB
-from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
-from decabench.tasks.datasets.multi30k import MULTI30K_EN_DE
-from decabench.tasks.datasets.multinli import MULTINLI
-from decabench.tasks.datasets.ontonotes import ONTONOTES, ONTONOTES_ENTITIES
-from decabench.tasks.datasets.pang_lee import MR, SUBJ
-from decabench.tasks.datasets.ptb import PTB_DEP, PTB_POS
+from decabench.tasks.datasets.nli import MULTINLI, SNLI
+from decabench.tasks.datasets.reviews import FDU, IMDB, MR, PRODUCTS, SENTENCES, SUBJ
 from decabench.tasks.datasets.schema import SCHEMA
-from decabench.tasks.datasets.sentences import SENTENCES
 from decabench.tasks.datasets.sick import SICK_ENTAILMENT, SICK_RELATEDNESS
-from decabench.tasks.datasets.snli import SNLI
 from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.datasets.srl import SRL
 from decabench.tasks.datasets.sst import SST, SST_FINE
-from decabench.tasks.datasets.ud import UD_DEP, UD_POS
+from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
+from decabench.tasks.datasets.treebanks import PTB_DEP, PTB_POS, UD_DEP, UD_POS
 from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE

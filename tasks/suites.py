@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from decabench.tasks.datasets.fdu import FDU, PRODUCTS
-from decabench.tasks.datasets.iwslt import IWSLT_OTHERS
-from decabench.tasks.datasets.sentences import SENTENCES
+from decabench.tasks.datasets.reviews import FDU, PRODUCTS, SENTENCES
+from decabench.tasks.datasets.translation import IWSLT_OTHERS
 from decabench.tasks.suite import PublishedRow, Suite
 
 __all__ = ["DECATHLON", "SUITES"]

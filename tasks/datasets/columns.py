@@ -74,6 +74,17 @@ class Sentence:
     relations: tuple[str, ...]
     """Column 8."""
 
+    @property
+    def text(self) -> str:
+        """The words, with spaces between them."""
+        return " ".join(self.forms)
+
+    @property
+    def tree(self) -> str:
+        """`head:relation` of each word."""
+        pairs = zip(self.heads, self.relations, strict=True)
+        return " ".join(f"{head}:{relation}" for head, relation in pairs)
+
 
 def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file (or a CoNLL-X file, which has the same columns).
@@ -96,12 +107,11 @@ def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False)
         yield Sentence(
             id=id,
             document=document,
-            **{
-                name: tuple(one_token(word, column) for word in words)
-                for name, column in (("forms", _FORM), ("upos", _UPOS), ("xpos", _XPOS))
-            },
+            forms=words_of(words, _FORM),
+            upos=words_of(words, _UPOS),
+            xpos=words_of(words, _XPOS),
             heads=tuple(_head(word, len(words), has_heads) for word in words),
-            relations=tuple(one_token(word, _DEPREL) for word in words),
+            relations=words_of(words, _DEPREL),
         )
 
 

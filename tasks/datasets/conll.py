@@ -1,44 +1,38 @@
-"""The shared tasks of CoNLL-2000 (chunks, and parts of speech) and CoNLL-2003 (named entities), English."""
+"""The English shared tasks of CoNLL: chunks (2000), named entities (2003), and OntoNotes in the columns of 2012."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, words_of
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Text
-from decabench.tasks.readers import Record, column_blocks, github_raw, listed_files
+from decabench.tasks.readers import Record, column_blocks, github_raw, listed_files, open_text
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed, matched, word_by_word
 
-__all__ = [
-    "BY_TYPE_VARIANTS",
-    "CONLL2000",
-    "CONLL2003",
-    "CONLL2003_ENTITIES",
-    "ENTITIES_PROMPT",
-    "ENTITIES_QUESTION",
-    "ENTITIES_VARIANTS",
-    "EN_POS",
-    "ask_for_entities",
-]
+__all__ = ["CONLL2000", "CONLL2003", "CONLL2003_ENTITIES", "EN_POS", "ONTONOTES", "ONTONOTES_ENTITIES"]
 
-CHUNK_QUESTION = "What are the chunk tags?"
-ENTITIES_QUESTION = "What are the named-entity tags?"
 
-ENTITIES_VARIANTS = (
-    fixed("each-word", ENTITIES_QUESTION, "What is the named-entity tag of each word?"),
-    fixed("tag", ENTITIES_QUESTION, "Tag the named entities."),
-    fixed("which", ENTITIES_QUESTION, "Which words are named entities, and of which kind?"),
+# The shared tasks of CoNLL-2000 (chunks, and parts of speech) and CoNLL-2003 (named entities), English.
+
+_CHUNK_QUESTION = "What are the chunk tags?"
+_ENTITIES_QUESTION = "What are the named-entity tags?"
+
+_ENTITIES_VARIANTS = (
+    fixed("each-word", _ENTITIES_QUESTION, "What is the named-entity tag of each word?"),
+    fixed("tag", _ENTITIES_QUESTION, "Tag the named entities."),
+    fixed("which", _ENTITIES_QUESTION, "Which words are named entities, and of which kind?"),
 )
 _BY_TYPE = r"Which entities are (?P<plural>.+)\?"
-BY_TYPE_VARIANTS = (
+_BY_TYPE_VARIANTS = (
     matched("list", _BY_TYPE, "List the entities that are {plural}."),
     matched("mentioned", _BY_TYPE, "Which entities that are {plural} are mentioned?"),
     matched("found", _BY_TYPE, "Find the entities that are {plural}."),
 )
-ENTITIES_PROMPT = PromptTemplate(
+_ENTITIES_PROMPT = PromptTemplate(
     instruction=(
         "You are given a sentence. Answer with the entities of the kind that is asked for, as they stand in the "
         "sentence and in their order, on one line with commas between them, or with None if there are none."
@@ -59,7 +53,7 @@ _PARTS = {"train": "train.txt", "validation": "train.txt", "test": "test.txt"}
 
 def _chunk(id: str, words: str, block: list[Record]) -> Example:
     meta = {"pos": " ".join(words_of(block, 1))}
-    return Example(id, CHUNK_QUESTION, words, (" ".join(words_of(block, 2)),), (id,), meta)
+    return Example(id, _CHUNK_QUESTION, words, (" ".join(words_of(block, 2)),), (id,), meta)
 
 
 def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
@@ -140,9 +134,9 @@ CONLL2000 = Task(
         "its tag, such as B-NP",
     ),
     variants=(
-        fixed("each-word", CHUNK_QUESTION, "What is the chunk tag of each word?"),
-        fixed("phrases", CHUNK_QUESTION, "Which base phrases does the sentence consist of?"),
-        fixed("tag", CHUNK_QUESTION, "Tag each word with its chunk."),
+        fixed("each-word", _CHUNK_QUESTION, "What is the chunk tag of each word?"),
+        fixed("phrases", _CHUNK_QUESTION, "Which base phrases does the sentence consist of?"),
+        fixed("tag", _CHUNK_QUESTION, "Tag each word with its chunk."),
     ),
     notes=f"{_SPLIT_2000} Tags are IOB2, as published.",
     **_SHARED_2000,  # type: ignore[arg-type]
@@ -188,7 +182,7 @@ def _read_2003(files: Files, split: str) -> Iterator[Example]:
         meta = {"pos": " ".join(words_of(block, 1)), "chunks": " ".join(words_of(block, 2))}
         yield Example(
             f"conll2003.{split}.{index}",
-            ENTITIES_QUESTION,
+            _ENTITIES_QUESTION,
             " ".join(words),
             (" ".join(tags),),
             (document,),
@@ -212,7 +206,7 @@ def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]
     return [(kind, " ".join(entity)) for kind, entity in found]
 
 
-def ask_for_entities(
+def _ask_for_entities(
     sentences: Iterable[tuple[str, str, Sequence[str], Sequence[str]]], plurals: Mapping[str, str]
 ) -> Iterator[Example]:
     """Yield a question for each sentence (id, document, words, tags) and type, as decaNLP asks them.
@@ -233,7 +227,7 @@ def _read_2003_entities(files: Files, split: str) -> Iterator[Example]:
         (f"conll2003.{split}.{index}", document, words_of(block, 0), words_of(block, 3))
         for index, (document, block) in enumerate(_sentences_2003(files, split))
     )
-    return ask_for_entities(sentences, _PLURALS)
+    return _ask_for_entities(sentences, _PLURALS)
 
 
 def _sources_2003(read: Reader) -> tuple[Source, ...]:
@@ -271,7 +265,7 @@ CONLL2003 = Task(
         "of I- for the first word of an entity that directly follows another of its kind; and all other words with O.",
         "its tag",
     ),
-    variants=ENTITIES_VARIANTS,
+    variants=_ENTITIES_VARIANTS,
     unit_names=("document",),
     notes=(
         "Tags are IOB1, as published: B- only where an entity follows another of its type. Lines of -DOCSTART- stand "
@@ -291,12 +285,161 @@ CONLL2003_ENTITIES = Task(
     counts={split: len(_PLURALS) * count for split, count in _COUNTS_2003.items()},
     question_varies=True,
     unit_names=("document", "sentence"),
-    prompt=ENTITIES_PROMPT,
-    variants=BY_TYPE_VARIANTS,
+    prompt=_ENTITIES_PROMPT,
+    variants=_BY_TYPE_VARIANTS,
     redistributable=False,  # the answers are words of the text
     notes=(
         "A question for each sentence and type, as decaNLP asks them of OntoNotes; `None` if there is no such entity. "
         "nF1 takes the party AN for an article, twice in the test set, so gold scores 99.99 there."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]
+)
+
+
+# OntoNotes 5, English named entities, from your own files in the columns of CoNLL-2012.
+
+_ONTONOTES_PLURALS = {  # of decaNLP
+    "PERSON": "persons",
+    "NORP": "political",
+    "FAC": "facilities",
+    "ORG": "organizations",
+    "GPE": "geopolitical",
+    "LOC": "locations",
+    "PRODUCT": "products",
+    "EVENT": "events",
+    "WORK_OF_ART": "artworks",
+    "LAW": "legal",
+    "LANGUAGE": "languages",
+    "DATE": "dates",
+    "TIME": "times",
+    "PERCENT": "percentages",
+    "MONEY": "monetary",
+    "QUANTITY": "quantitative",
+    "ORDINAL": "ordinal",
+    "CARDINAL": "cardinal",
+}
+
+_WORD, _ENTITY, _COLUMNS = 3, 10, 12
+
+_Sentence = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+"""(id, document, words, IOB2 tags)"""
+
+
+def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:
+    """Yield the sentences of a file of CoNLL-2012 documents (`*_gold_conll`, one after another)."""
+    document, rows, index = "", list[Record](), 0
+    with open_text(path, newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            cells = line.split()
+            if line.startswith("#begin document"):
+                document = line.removeprefix("#begin document").strip()
+            elif cells and not line.startswith("#"):
+                rows.append(_row(cells, path.name, number))
+                continue
+            if rows:
+                yield f"ontonotes.{split}.{index}", document, *_tagged(rows)
+                rows, index = [], index + 1
+    if rows:
+        yield f"ontonotes.{split}.{index}", document, *_tagged(rows)
+
+
+def _row(cells: list[str], name: str, number: int) -> Record:
+    row = Record(cells, name, "line", number)
+    if len(cells) < _COLUMNS:
+        raise row.fault(f"it has {len(cells)} columns, but each line must have {_COLUMNS} or more")
+    return row
+
+
+def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return words and IOB2 tags; the column has `(PERSON*` where an entity begins and `*)` where it ends."""
+    tags, inside = [], ""
+    for row in rows:
+        cell: str = row.value[_ENTITY]
+        begins = cell.startswith("(")
+        if begins:
+            inside = cell.strip("(*)")
+            if inside not in _ONTONOTES_PLURALS:
+                raise row.fault(f"column {_ENTITY + 1} must name a type of entity, not {cell[:40]!r}")
+        tags.append(f"{'B' if begins else 'I'}-{inside}" if inside else "O")
+        if cell.endswith(")"):
+            inside = ""
+    return tuple(row.value[_WORD] for row in rows), tuple(tags)
+
+
+def _read_ontonotes(files: Files, split: str) -> Iterator[Example]:
+    for id, document, words, tags in _ontonotes_sentences(files.path(_NAMES[split]), split):
+        yield Example(id, _ENTITIES_QUESTION, " ".join(words), (" ".join(tags),), (document,))
+
+
+def _read_ontonotes_entities(files: Files, split: str) -> Iterator[Example]:
+    return _ask_for_entities(_ontonotes_sentences(files.path(_NAMES[split]), split), _ONTONOTES_PLURALS)
+
+
+_NAMES = {
+    "train": "train.english.v4_gold_conll",
+    "validation": "development.english.v4_gold_conll",
+    "test": "test.english.v4_gold_conll",
+}
+
+
+def _ontonotes_sources(read: Reader) -> tuple[Source, ...]:
+    return (Source("conll columns", {split: (RemoteFile(name),) for split, name in _NAMES.items()}, read),)
+
+
+_ONTONOTES_COUNTS = {"train": 75_187, "validation": 9_603, "test": 9_479}
+_ONTONOTES_SHARED = {
+    "dataset": "OntoNotes 5, English",
+    "licence": "Linguistic Data Consortium (LDC2013T19), not to be passed on: for people who have it",
+    "citation": "Pradhan et al. 2013, Towards Robust Linguistic Analysis using OntoNotes",
+    "homepage": "https://catalog.ldc.upenn.edu/LDC2013T19",
+    "withhold_texts": True,
+    "shared_folder": "ontonotes",
+}
+_ONTONOTES_FILES = (
+    "Files of your own in a folder `ontonotes` of a mirror: the documents of each part in the columns of CoNLL-2012, "
+    "one after another, as train.english.v4_gold_conll, development.english.v4_gold_conll and "
+    "test.english.v4_gold_conll."
+)
+
+ONTONOTES = Task(
+    name="ontonotes",
+    title="Named-entity recognition, OntoNotes",
+    output=Tags(
+        "IOB2", ("O", *(f"{begin}-{kind}" for kind in _ONTONOTES_PLURALS for begin in "BI")), max_tokens=1_536
+    ),
+    secondary=(),
+    counts=_ONTONOTES_COUNTS,
+    sources=_ontonotes_sources(_read_ontonotes),
+    unit_names=("document",),
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Tag the first word of a named entity with B- and the kind of "
+        "the entity, its other words with I- and the kind, and all other words with O. The kinds are "
+        f"{', '.join(_ONTONOTES_PLURALS)}.",
+        "its tag, such as B-PERSON",
+    ),
+    variants=_ENTITIES_VARIANTS,
+    notes=f"Tags are IOB2, made from the brackets of column 11. {_ONTONOTES_FILES}",
+    **_ONTONOTES_SHARED,  # type: ignore[arg-type]
+)
+
+ONTONOTES_ENTITIES = Task(
+    name="ontonotes.entities",
+    title="Named entities by type, OntoNotes",
+    output=Text(max_tokens=192),
+    metric="nf1",
+    secondary=("em",),
+    gold_score="em",  # nF1 takes an entity such as `AN` for an article
+    counts={split: len(_ONTONOTES_PLURALS) * count for split, count in _ONTONOTES_COUNTS.items()},
+    sources=_ontonotes_sources(_read_ontonotes_entities),
+    question_varies=True,
+    unit_names=("document", "sentence"),
+    prompt=_ENTITIES_PROMPT,
+    variants=_BY_TYPE_VARIANTS,
+    redistributable=False,  # the answers are words of the text
+    notes=(
+        "A question for each sentence and type, `Which entities are persons?`, as decaNLP asks them, but of "
+        "CoNLL-2012's tokens and not of the text that decaNLP cleans; `None` if there is no such entity. "
+        f"{_ONTONOTES_FILES}"
+    ),
+    **_ONTONOTES_SHARED,  # type: ignore[arg-type]
 )

@@ -1,4 +1,4 @@
-"""CNN/DailyMail: periods added, compatibility forms folded, three forms of the data."""
+"""CNN/DailyMail: periods added, compatibility forms folded, stories, and three forms of the data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
+from decabench.errors import DataError
+from decabench.tasks.datasets.cnn_dailymail import (
+    CNN_DAILYMAIL,
+    STORY_FILES,
+    Story,
+    parse_story,
+    read_stories,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
+
+# CNN/DailyMail: periods added, compatibility forms folded, three forms of the data.
 
 QUESTION = "What is the summary?"
 
@@ -116,3 +125,70 @@ def test_stories_are_like_parquet(files: FolderFiles) -> None:
     examples = read_form(CNN_DAILYMAIL, "upstream stories", "validation", files)
     assert examples == read_form(CNN_DAILYMAIL, "hub parquet", "validation", files)
     assert examples[0].answers == ("Rain 0. Nobody !",)
+
+
+# Stories: text above, highlights below; archives in any order, lists decide.
+
+URLS = {"cnn": ["http://c/1", "http://c/2"], "dailymail": ["http://d/1"]}
+
+
+def digest(url: str) -> str:
+    return hashlib.sha1(url.encode()).hexdigest()
+
+
+def write_archive(files: FolderFiles, paper: str, urls: list[str]) -> None:
+    members = {f"{paper}/stories/{digest(url)}.story": url.encode() for url in reversed(urls)}
+    (files.folder / f"{paper}_stories.tgz").write_bytes(tar_bytes({f"{paper}/README": b"", **members}))
+
+
+def write_all(files: FolderFiles) -> None:
+    for paper, urls in URLS.items():
+        write_lines(files.folder / f"{paper}_wayback_test_urls.txt", urls)
+        write_archive(files, paper, urls)
+
+
+@pytest.mark.parametrize(
+    ("text", "article", "highlights"),
+    [
+        ("one\n\n two \n\n@highlight\n\nthree\n\n@highlight\n\nfour\n", ["one", "two"], ["three", "four"]),
+        ("one\r\n@highlight\r\ntwo\r\n", ["one"], ["two"]),
+        ("@highlight\n\nonly", [], ["only"]),
+        ("no highlight", ["no highlight"], []),
+        ("one\n@highlight\ntwo\nthree", ["one"], ["two", "three"]),
+    ],
+    ids=["usual", "crlf", "no article", "no highlights", "two lines below one mark"],
+)
+def test_parse_story(text: str, article: list[str], highlights: list[str]) -> None:
+    assert parse_story("id", text) == ("id", article, highlights)
+
+
+def test_order_is_the_lists(files: FolderFiles) -> None:
+    write_all(files)
+    expected: list[Story] = [(digest(url), [url], []) for urls in URLS.values() for url in urls]
+    assert list(read_stories(files, "test")) == expected
+
+
+def test_a_listed_story_that_the_archive_lacks(files: FolderFiles) -> None:
+    write_all(files)
+    write_archive(files, "cnn", ["http://c/1"])
+    with pytest.raises(DataError, match=rf"cnn_stories\.tgz has no story {digest('http://c/2')}.*http://c/2"):
+        list(read_stories(files, "test"))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b"<html>not found</html>", "is damaged"), (tar_bytes({"cnn/a.story": b""})[:60], "cnn_stories")],
+    ids=["another file", "cut"],
+)
+def test_an_archive_that_is_not_whole(files: FolderFiles, content: bytes, sentence: str) -> None:
+    write_all(files)
+    files.path("cnn_stories.tgz").write_bytes(content)
+    with pytest.raises(DataError, match=sentence):
+        list(read_stories(files, "test"))
+
+
+def test_each_split_has_both_archives_and_its_own_lists() -> None:
+    names = {split: [file.name for file in files] for split, files in STORY_FILES.items()}
+    for split, word in (("train", "training"), ("validation", "validation"), ("test", "test")):
+        lists = [f"{paper}_wayback_{word}_urls.txt" for paper in ("cnn", "dailymail")]
+        assert names[split] == ["cnn_stories.tgz", "dailymail_stories.tgz", *lists]

@@ -1,4 +1,4 @@
-"""CoNLL-2000 and CoNLL-2003: tags as published, documents, and files that can be rebuilt."""
+"""CoNLL-2000, CoNLL-2003 and OntoNotes: tags as published, documents, and questions by type."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.datasets.conll import CONLL2000, CONLL2003, CONLL2003_ENTITIES, EN_POS
+from decabench.errors import DataError
+from decabench.tasks.datasets.conll import (
+    CONLL2000,
+    CONLL2003,
+    CONLL2003_ENTITIES,
+    EN_POS,
+    ONTONOTES,
+    ONTONOTES_ENTITIES,
+)
 from tests.tasks.conftest import shared
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
 __all__ = ["shared"]
+
+
+# CoNLL-2000 and CoNLL-2003: tags as published, documents, and files that can be rebuilt.
 
 SENTENCES = [[f"w{number} NN B-NP", "# # I-NP", ""] for number in range(20)]
 
@@ -74,3 +85,63 @@ def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
     lines = (shared / "conformance" / "conll2000.chunk.jsonl").read_text(encoding="utf-8").splitlines()
     examples = read_form(CONLL2000, "upstream text", "test", FolderFiles(shared / "mirror" / "conll2000"))
     assert [json.loads(line)["gold"] for line in lines] == [example.answers[0] for example in examples]
+
+
+# OntoNotes in the columns of CoNLL-2012: brackets become tags, and questions by type.
+
+NAME = "development.english.v4_gold_conll"
+
+
+def row(word: str, entity: str) -> str:
+    return f"bc/cctv/00/cctv_0000   0   3   {word}   NNP   (TOP*   -   -   -   Speaker#1   {entity}   -"
+
+
+COLUMNS = [
+    "#begin document (bc/cctv/00/cctv_0000); part 000",
+    row("Jo", "(PERSON*"),
+    row("Wu", "*)"),
+    row("and", "*"),
+    row("Al", "(PERSON)"),
+    row("#1", "(GPE)"),
+    "",
+    row("No", "*"),
+    "",
+    "#end document",
+    "#begin document (bc/cctv/00/cctv_0000); part 001",
+    row("Today", "(DATE)"),
+    "#end document",
+]
+
+
+def test_tags(files: FolderFiles) -> None:
+    write_lines(files.folder / NAME, COLUMNS)
+    examples = read_form(ONTONOTES, "conll columns", "validation", files)
+    assert [(example.id, example.context, example.answers[0]) for example in examples] == [
+        ("ontonotes.validation.0", "Jo Wu and Al #1", "B-PERSON I-PERSON O B-PERSON B-GPE"),
+        ("ontonotes.validation.1", "No", "O"),
+        ("ontonotes.validation.2", "Today", "B-DATE"),
+    ]
+    assert [example.units for example in examples] == [
+        ("(bc/cctv/00/cctv_0000); part 000",),
+        ("(bc/cctv/00/cctv_0000); part 000",),
+        ("(bc/cctv/00/cctv_0000); part 001",),
+    ]
+
+
+def test_questions_by_type_are_decanlps(files: FolderFiles) -> None:
+    """Eighteen types; the plurals, the commas and `None` as in decaNLP's text/torchtext/datasets/generic.py."""
+    write_lines(files.folder / NAME, COLUMNS)
+    examples = read_form(ONTONOTES_ENTITIES, "conll columns", "validation", files)
+    assert len(examples) == 3 * 18
+    answers = {example.question: example.answers[0] for example in examples[:18]}
+    assert answers["Which entities are persons?"] == "Jo Wu, Al"
+    assert answers["Which entities are geopolitical?"] == "#1"
+    assert answers["Which entities are artworks?"] == "None"
+
+
+def test_an_unknown_type(files: FolderFiles) -> None:
+    write_lines(files.folder / NAME, [COLUMNS[0], row("Jo", "(HUMAN)")])
+    with pytest.raises(
+        DataError, match=rf"{NAME}, line 2: column 11 must name a type of entity, not '\(HUMAN\)'"
+    ):
+        read_form(ONTONOTES, "conll columns", "validation", files)

@@ -1,8 +1,10 @@
-"""IWSLT 2016: translation of TED talks, from and to English. tst2013 validates, tst2014 tests (Czech: those before)."""
+"""Translation: TED talks of IWSLT 2016, from and to English, and Multi30k's captions of photographs."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,13 +12,17 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
+from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
-__all__ = ["IWSLT_EN_DE", "IWSLT_OTHERS"]
+__all__ = ["IWSLT_EN_DE", "IWSLT_OTHERS", "MULTI30K_EN_DE"]
+
+
+# IWSLT 2016: translation of TED talks, from and to English. tst2013 validates, tst2014 tests (Czech: those before).
 
 _LANGUAGES = {"ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "fr": "French"}
 _SETS = {"validation": "tst2013", "test": "tst2014"}
@@ -331,3 +337,72 @@ IWSLT_OTHERS = {
     )
 }
 """The other pairs of the campaign by name; a zero-shot suite asks models about them that learned English to German."""
+
+
+# Multi30k: English captions of photographs and their German translations, a translation task whose data is whole.
+
+_MULTI30K_PARTS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+_MULTI30K_REPOSITORY = ("multi30k/dataset", "c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab")
+
+
+def _multi30k_names(split: str) -> tuple[str, str]:
+    return f"{_MULTI30K_PARTS[split]}.en.gz", f"{_MULTI30K_PARTS[split]}.de.gz"
+
+
+def _gzip_lines(path: Path) -> Iterator[str]:
+    try:
+        with read_errors(path), gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            for line in file:
+                yield line.strip()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"{path.name} is damaged ({error}): prepare again with --force.") from error
+
+
+def _read_multi30k(files: Files, split: str) -> Iterator[Example]:
+    names = _multi30k_names(split)
+    sides = zip_longest(*(_gzip_lines(files.path(name)) for name in names))
+    for index, (english, german) in enumerate(sides):
+        if not english or not german:
+            raise DataError(f"{' and '.join(names)}, line {index + 1}: a side has no text.")
+        id = f"multi30k.en.de.{split}.{index}"
+        yield Example(id, _EN_DE.question, english, (german,), (id,))
+
+
+def _multi30k_file(name: str) -> RemoteFile:
+    return RemoteFile(name, (github_raw(*_MULTI30K_REPOSITORY, f"data/task1/raw/{name}"),))
+
+
+MULTI30K_EN_DE = Task(
+    name="multi30k.en.de",
+    title="Machine translation",
+    dataset="Multi30k, English to German",
+    output=Text(max_tokens=96),
+    metric="bleu",
+    secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"),
+    counts={"train": 29_000, "validation": 1_014, "test": 1_000},
+    sources=(
+        Source(
+            "gzip files",
+            {split: tuple(map(_multi30k_file, _multi30k_names(split))) for split in _MULTI30K_PARTS},
+            _read_multi30k,
+        ),
+    ),
+    licence="Not stated; captions of Flickr30k, for research",
+    citation="Elliott et al. 2016, Multi30K: Multilingual English-German Image Descriptions",
+    homepage="https://github.com/multi30k/dataset",
+    notes="Test is test_2016_flickr.",
+    unit_names=("photograph",),
+    prompt=PromptTemplate(
+        instruction=(
+            "You are given a caption of a photograph. Give only its translation, on one line, without notes or "
+            "quotation marks of your own."
+        ),
+        input="{question}\n\nCaption: {context}",
+        answer="Translation:",
+        stop=("\n\n", "\nCaption:"),
+        form=AnswerForm("line"),
+    ),
+    variants=IWSLT_EN_DE.variants,
+    withhold_texts=True,
+    shared_folder="multi30k",
+)

@@ -1,24 +1,28 @@
-"""MultiNLI, matched then mismatched: natural language inference."""
+"""Natural language inference: MultiNLI, matched then mismatched, and SNLI, which is asked alike."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import hub_file, line_records, parquet_records
+from decabench.tasks.readers import hub_file, line_records, parquet_records, shuffled_within
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
-__all__ = ["MULTINLI"]
+__all__ = ["MULTINLI", "SNLI"]
+
+
+# MultiNLI, matched then mismatched: natural language inference.
 
 _LABELS = ("entailment", "neutral", "contradiction")
-_ZIP = "multinli_1.0.zip"
-_MEMBERS = {"train": ("train",), "validation": ("dev_matched", "dev_mismatched")}
-_PARQUET = {"train": ("train",), "validation": ("validation_matched", "validation_mismatched")}
-_HUB = ("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
+_MULTINLI_ZIP = "multinli_1.0.zip"
+_MULTINLI_MEMBERS = {"train": ("train",), "validation": ("dev_matched", "dev_mismatched")}
+_MULTINLI_PARQUET = {"train": ("train",), "validation": ("validation_matched", "validation_mismatched")}
+_MULTINLI_HUB = ("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
 
 
 def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
@@ -39,7 +43,7 @@ def _id(pair: str, part: str, number: int) -> str:
 
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
-    for part in _MEMBERS[split]:
+    for part in _MULTINLI_MEMBERS[split]:
         number = 0  # of the rows with a gold label, which both forms have
         for row in line_records(files.path(f"multinli_1.0_{part}.jsonl")):
             label = row.choice("gold_label", (*_LABELS, "-"))
@@ -52,7 +56,7 @@ def _read_zip(files: Files, split: str) -> Iterator[Example]:
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     columns = ("pairID", "promptID", "premise", "hypothesis", "label")
-    for part in _PARQUET[split]:
+    for part in _MULTINLI_PARQUET[split]:
         count = 0
         for row in parquet_records(files, f"data/{part}-00000-of-00001.parquet", columns):
             number = row.integer("label", -1, len(_LABELS) - 1)
@@ -63,8 +67,8 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
                 count += 1
 
 
-_ARCHIVE = RemoteFile(
-    _ZIP,
+_MULTINLI_ARCHIVE = RemoteFile(
+    _MULTINLI_ZIP,
     ("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
     "049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
     226_850_426,
@@ -124,17 +128,21 @@ MULTINLI = Task(
         Source(
             "hub parquet",
             {
-                split: tuple(hub_file(*_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts)
-                for split, parts in _PARQUET.items()
+                split: tuple(
+                    hub_file(*_MULTINLI_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts
+                )
+                for split, parts in _MULTINLI_PARQUET.items()
             },
             _read_parquet,
         ),
         Source(
             "upstream zip",
-            {"train": (_ARCHIVE,), "validation": (_ARCHIVE,)},
+            {"train": (_MULTINLI_ARCHIVE,), "validation": (_MULTINLI_ARCHIVE,)},
             _read_zip,
             members=tuple(
-                f"multinli_1.0/multinli_1.0_{part}.jsonl" for parts in _MEMBERS.values() for part in parts
+                f"multinli_1.0/multinli_1.0_{part}.jsonl"
+                for parts in _MULTINLI_MEMBERS.values()
+                for part in parts
             ),
         ),
     ),
@@ -150,4 +158,69 @@ MULTINLI = Task(
     unit_names=("premise", "prompt"),
     prompt=_PROMPT,
     variants=_VARIANTS,
+)
+
+
+# SNLI: natural language inference on captions of photographs, asked as MultiNLI is.
+
+_SNLI_PARTS = {"train": "train", "validation": "dev", "test": "test"}
+_SNLI_ZIP = RemoteFile(
+    "snli_1.0.zip",
+    ("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",),
+    "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+    94_550_081,
+)
+
+
+def _snli_name(split: str) -> str:
+    return f"snli_1.0_{_SNLI_PARTS[split]}.jsonl"
+
+
+def _snli_examples(path: Path) -> Iterator[Example]:
+    for row in line_records(path):
+        label = row.choice("gold_label", (*_LABELS, "-"))
+        if label != "-":  # the annotators did not agree
+            caption = row.text("captionID")
+            question = f'Hypothesis: "{row.text("sentence2")}" -- entailment, neutral, or contradiction?'
+            # `4705552913.jpg#2` is a caption of a photograph; three hypotheses were written on each caption.
+            units = caption.partition("#")[0], caption
+            yield Example(
+                row.text("pairID"), question, f'Premise: "{row.text("sentence1")}"', (label,), units
+            )
+
+
+def _read_snli(files: Files, split: str) -> Iterator[Example]:
+    # The last letter of a pairID is the label that the hypothesis was written for.
+    yield from shuffled_within(1, f"snli.{split}", _snli_examples(files.path(_snli_name(split))))
+
+
+SNLI = Task(
+    name="snli",
+    title="Natural language inference",
+    dataset="SNLI",
+    output=MULTINLI.output,
+    metric="accuracy",
+    secondary=("macro_f1", "mcc"),
+    counts={"train": 549_367, "validation": 9_842, "test": 9_824},
+    sources=(
+        Source(
+            "upstream zip",
+            dict.fromkeys(_SNLI_PARTS, (_SNLI_ZIP,)),
+            _read_snli,
+            members=tuple(f"snli_1.0/{_snli_name(split)}" for split in _SNLI_PARTS),
+        ),
+        Source("json lines", {split: (RemoteFile(_snli_name(split)),) for split in _SNLI_PARTS}, _read_snli),
+    ),
+    licence="CC BY-SA 4.0",
+    citation="Bowman et al. 2015, A Large Annotated Corpus for Learning Natural Language Inference",
+    homepage="https://nlp.stanford.edu/projects/snli/",
+    notes=(
+        "Rows without a gold label are left out; the counts are those of rows with one. `pairID` ends in the label "
+        "that the hypothesis was written for, so it is in `meta`, and ids are numbers."
+    ),
+    version=2,
+    question_varies=True,
+    unit_names=("photograph", "caption"),
+    prompt=MULTINLI.prompt,
+    variants=MULTINLI.variants,
 )

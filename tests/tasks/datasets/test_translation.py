@@ -1,19 +1,22 @@
-"""IWSLT 2016: tags and xml, sides line by line, the slices of the hub's other form."""
+"""IWSLT 2016 and Multi30k: tags and xml, sides line by line, the slices of the hub's other form."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import html
 
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.datasets import iwslt
-from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
+from decabench.tasks.datasets import translation
+from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
 from decabench.tasks.example import Example
 from decabench.tasks.sources.published import LocalFiles
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
+
+# IWSLT 2016: tags and xml, sides line by line, the slices of the hub's other form.
 
 QUESTION = "Translate from English to German"
 HUB = "iwslt2017-en-de/test/0000.parquet"
@@ -137,9 +140,9 @@ def pin(monkeypatch: pytest.MonkeyPatch, rows: tuple[int, int], *sides: list[str
     digests = tuple(
         hashlib.sha256("".join(f"{line}\n" for line in side).encode()).hexdigest() for side in sides
     )
-    monkeypatch.setitem(iwslt._SLICES, "validation", rows)
-    monkeypatch.setitem(iwslt._DIGESTS, "validation", digests)
-    monkeypatch.setitem(iwslt._TALKS, "validation", ((7, 1), (8, len(sides[0]) - 1)))
+    monkeypatch.setitem(translation._SLICES, "validation", rows)
+    monkeypatch.setitem(translation._DIGESTS, "validation", digests)
+    monkeypatch.setitem(translation._TALKS, "validation", ((7, 1), (8, len(sides[0]) - 1)))
 
 
 def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,13 +157,13 @@ def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
     """The same lines in the same talks, so that both have one fingerprint."""
     archive = list(prepared.store.examples("iwslt.en.de", split))
-    before = [("no", "nein")] * iwslt._SLICES[split][0]
+    before = [("no", "nein")] * translation._SLICES[split][0]
     write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
     assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
 
 
 def test_slices_have_the_published_lengths() -> None:
-    lengths = {split: stop - start for split, (start, stop) in iwslt._SLICES.items()}
+    lengths = {split: stop - start for split, (start, stop) in translation._SLICES.items()}
     assert lengths == {split: IWSLT_EN_DE.counts[split] for split in ("validation", "test")}
 
 
@@ -212,3 +215,37 @@ def test_other_pairs(
     assert all(name.endswith((".xml", f".{source}", f".{target}")) for name in read.members)
     assert len(read.members) == 6
     assert task.shared_folder == f"iwslt.{archive.replace('-', '.')}"
+
+
+# Multi30k: two compressed files line by line.
+
+
+def write(files: FolderFiles, english: bytes, german: bytes) -> None:
+    files.folder.mkdir(exist_ok=True)
+    (files.folder / "val.en.gz").write_bytes(gzip.compress(english))
+    (files.folder / "val.de.gz").write_bytes(gzip.compress(german))
+
+
+def read_captions(files: FolderFiles) -> list[Example]:
+    return read_form(MULTI30K_EN_DE, "gzip files", "validation", files)
+
+
+def test_pairs(files: FolderFiles) -> None:
+    write(files, b"A man .\nTwo\xe2\x80\xa8dogs .\n", "Ein Mann .\nZwei Hunde ä .\n".encode())
+    first, second = read_captions(files)
+    assert first == Example(
+        "multi30k.en.de.validation.0",
+        "Translate from English to German",
+        "A man .",
+        ("Ein Mann .",),
+        ("multi30k.en.de.validation.0",),
+    )
+    assert (second.context, second.answers) == ("Two\u2028dogs .", ("Zwei Hunde ä .",))
+
+
+def test_a_file_that_was_cut_off(files: FolderFiles) -> None:
+    write(files, b"a\n" * 999, b"a\n" * 999)
+    path = files.folder / "val.de.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"val\.de\.gz is damaged"):
+        read_captions(files)

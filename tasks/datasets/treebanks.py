@@ -1,4 +1,4 @@
-"""The Penn Treebank, Wall Street Journal: parts of speech and dependency trees, from your own files."""
+"""Parts of speech and dependency trees: the English Web Treebank, and the Penn Treebank from your own files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,105 @@ from decabench.tasks.datasets.columns import (
     POS_VARIANTS,
     TREE_QUESTION,
     TREE_VARIANTS,
+    Sentence,
     conllu_sentences,
 )
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Tree
-from decabench.tasks.readers import open_text
+from decabench.tasks.readers import listed_files, open_text
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import word_by_word
 
-__all__ = ["PTB_DEP", "PTB_POS"]
+__all__ = ["PTB_DEP", "PTB_POS", "UD_DEP", "UD_POS"]
+
+
+# Universal Dependencies, English Web Treebank: parts of speech and dependency trees.
+
+
+def _read_ud_pos(files: Files, split: str) -> Iterator[Example]:
+    for sentence in _ud_sentences(files, split):
+        tags = " ".join(sentence.upos)
+        yield Example(sentence.id, POS_QUESTION, sentence.text, (tags,), (sentence.document,))
+
+
+def _read_ud_dep(files: Files, split: str) -> Iterator[Example]:
+    for sentence in _ud_sentences(files, split, has_heads=True):
+        meta = {"upos": " ".join(sentence.upos)}  # which words are punctuation
+        yield Example(sentence.id, TREE_QUESTION, sentence.text, (sentence.tree,), (sentence.document,), meta)
+
+
+def _ud_sentences(files: Files, split: str, has_heads: bool = False) -> Iterator[Sentence]:
+    return conllu_sentences(files.path(f"en_ewt-ud-{_UD_UPSTREAM[split]}.conllu"), True, has_heads)
+
+
+_UD_UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+_UD_FILES = listed_files(
+    "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.7",
+    """
+    train      4e45f7b6f6d4e8d33e0ba7090fc37f2385a91711edb20d456d3fb5f45ac0fc28 13_469_758 en_ewt-ud-train.conllu
+    validation 57703dcd3b04c32dda6cb7c2a9d836daf65c2b9141a670163693d230b46559c8 1_711_407  en_ewt-ud-dev.conllu
+    test       25ef2d6fe772b8f05be374e093693f14284ccdd870fc27a9295f7e5a0fc3253a 1_712_757  en_ewt-ud-test.conllu
+    """,
+)
+
+_UPOS_TAGS = (
+    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
+    *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
+)
+_RELEASES = (
+    "Checksums and counts are of release 2.7; later ones have 12,544, 2,001 and 2,077 sentences, and differ in tags "
+    "and relations."
+)
+_UD_SHARED = {
+    "dataset": "Universal Dependencies, English Web Treebank 2.7",
+    "counts": {"train": 12_543, "validation": 2_002, "test": 2_077},
+    "licence": "CC BY-SA 4.0",
+    "citation": "Silveira et al. 2014, A Gold Standard Dependency Corpus for English",
+    "homepage": "https://universaldependencies.org/treebanks/en_ewt/",
+    "unit_names": ("document",),
+    "shared_folder": "ud_ewt",
+}
+
+UD_POS = Task(
+    name="ud.pos",
+    title="Part-of-speech tagging",
+    output=Tags(names=_UPOS_TAGS, max_tokens=1_024),
+    secondary=(),
+    sources=(Source("upstream conllu", _UD_FILES, _read_ud_pos),),
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Tag each with its part of speech, in the universal tags "
+        f"{', '.join(_UPOS_TAGS)}.",
+        "its tag",
+    ),
+    variants=POS_VARIANTS,
+    notes=(
+        "Universal tags (UPOS), one for each syntactic word; ranges of multiword tokens and empty nodes are left out. "
+        f"{_RELEASES}"
+    ),
+    **_UD_SHARED,  # type: ignore[arg-type]
+)
+
+UD_DEP = Task(
+    name="ud.dep",
+    title="Dependency parsing",
+    output=Tree(max_tokens=1_536),
+    secondary=("parsing_ud",),
+    sources=(Source("upstream conllu", _UD_FILES, _read_ud_dep),),
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Parse it in Universal Dependencies: each word has one head, "
+        "which is another word or, for the root of the sentence, 0, and a relation to it, such as nsubj or nmod:poss.",
+        "the number of its head and the relation, as in 4:nsubj",
+    ),
+    variants=TREE_VARIANTS,
+    notes=(
+        "`head:relation` for each syntactic word, heads counted from 1, 0 for the root, relations with their subtypes; "
+        f"ranges of multiword tokens and empty nodes are left out. {_RELEASES}"
+    ),
+    **_UD_SHARED,  # type: ignore[arg-type]
+)
+
+
+# The Penn Treebank, Wall Street Journal: parts of speech and dependency trees, from your own files.
 
 _POS_SECTIONS = {"train": range(19), "validation": range(19, 22), "test": range(22, 25)}
 _DEP_SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
@@ -75,15 +165,12 @@ def _read_trees(files: Files, split: str) -> Iterator[Example]:
     for section in _DEP_SECTIONS[split]:
         path = files.path(f"wsj_{section:02}.conllu")
         for index, sentence in enumerate(conllu_sentences(path, has_heads=True)):
-            id, pairs = f"wsj_{section:02}.{index}", zip(sentence.heads, sentence.relations, strict=True)
-            tree = " ".join(f"{head}:{relation}" for head, relation in pairs)
+            id, units = f"wsj_{section:02}.{index}", (f"wsj_{section:02}", f"wsj_{section:02}.{index}")
             meta = {"pos": " ".join(sentence.xpos)}  # which words are punctuation
-            yield Example(
-                id, TREE_QUESTION, " ".join(sentence.forms), (tree,), (f"wsj_{section:02}", id), meta
-            )
+            yield Example(id, TREE_QUESTION, sentence.text, (sentence.tree,), units, meta)
 
 
-def _source(name: str, suffix: str, sections: Mapping[str, range], read: Reader) -> Source:
+def _ptb_source(name: str, suffix: str, sections: Mapping[str, range], read: Reader) -> Source:
     files = {
         split: tuple(RemoteFile(f"wsj_{section:02}{suffix}") for section in numbers)
         for split, numbers in sections.items()
@@ -91,7 +178,7 @@ def _source(name: str, suffix: str, sections: Mapping[str, range], read: Reader)
     return Source(name, files, read)
 
 
-_SHARED = {
+_PTB_SHARED = {
     "dataset": "Penn Treebank, Wall Street Journal",
     "licence": "Linguistic Data Consortium (LDC99T42), not to be passed on: for people who have it",
     "citation": "Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn Treebank",
@@ -108,8 +195,8 @@ PTB_POS = Task(
     secondary=(),
     counts={"train": 38_219, "validation": 5_527, "test": 5_462},
     sources=(
-        _source("sections in conllu", ".conllu", _POS_SECTIONS, _read_columns),
-        _source("bracketed sections", ".mrg", _POS_SECTIONS, _read_brackets),
+        _ptb_source("sections in conllu", ".conllu", _POS_SECTIONS, _read_columns),
+        _ptb_source("bracketed sections", ".mrg", _POS_SECTIONS, _read_brackets),
     ),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Tag each with its part of speech, in the tags of the Penn "
@@ -121,7 +208,7 @@ PTB_POS = Task(
         "Sections 0-18, 19-21 and 22-24. Files of your own in a folder `ptb` of a mirror, one a section: wsj_00.conllu "
         "(or CoNLL-X under that name; tags in column 5), or bracketed trees as wsj_00.mrg, whose traces are left out."
     ),
-    **_SHARED,  # type: ignore[arg-type]
+    **_PTB_SHARED,  # type: ignore[arg-type]
 )
 
 PTB_DEP = Task(
@@ -130,7 +217,7 @@ PTB_DEP = Task(
     output=Tree(max_tokens=1_536),
     secondary=("parsing_ud",),
     counts={"train": 39_832, "validation": 1_700, "test": 2_416},
-    sources=(_source("sections in conllu", ".conllu", _DEP_SECTIONS, _read_trees),),
+    sources=(_ptb_source("sections in conllu", ".conllu", _DEP_SECTIONS, _read_trees),),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Parse it in Stanford dependencies: each word has one head, "
         "which is another word or, for the root of the sentence, 0, and a relation to it, such as nsubj or dobj.",
@@ -141,5 +228,5 @@ PTB_DEP = Task(
         "Sections 2-21, 22 and 23, as the Joint Many-Task paper has them, which converts with version 3.3.0 of the "
         "Stanford converter. Files of your own in a folder `ptb` of a mirror, one a section: wsj_02.conllu."
     ),
-    **_SHARED,  # type: ignore[arg-type]
+    **_PTB_SHARED,  # type: ignore[arg-type]
 )
