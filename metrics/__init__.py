@@ -7,7 +7,7 @@
 Importing this loads only the standard library; sacrebleu and rouge-score are loaded when first used.
 """
 
-from .accuracy import ACCURACY, accuracy
+from .accuracy import accuracy
 from .base import (
     REFUSED,
     DecabenchError,
@@ -29,10 +29,10 @@ from .base import (
     require_name,
     score_rows,
 )
-from .bleu import BLEU, bleu
-from .chrf import CHRF2, CHRF_PLUS_PLUS, chrf2, chrf_plus_plus
-from .classes import MACRO_F1, MCC, TAG_MACRO_F1, confusions, macro_f1, mcc, tag_macro_f1
-from .corpus_f1 import CORPUS_F1, corpus_f1
+from .bleu import bleu
+from .chrf import chrf2, chrf_plus_plus
+from .classes import confusions, macro_f1, mcc, tag_macro_f1
+from .corpus_f1 import corpus_f1
 from .joint_goal_em import (
     DIALOGUE_F1,
     JOINT_GOAL_EM,
@@ -43,24 +43,13 @@ from .joint_goal_em import (
     write_change,
 )
 from .lfem import LFEM, LFEM_NORMALISED, lfem
-from .nf1 import EM, NEM, NF1, em, nem, nf1
-from .regression import MSE, PEARSON, RELATEDNESS, SPEARMAN, mse, pearson, relatedness, spearman
-from .rouge import (
-    ROUGE,
-    ROUGE_LINES,
-    ROUGE_PERL,
-    ROUGE_PERL_LINES,
-    ROUGE_SCORE,
-    rouge,
-    rouge_perl,
-    rouge_score,
-)
-from .squad2 import SQUAD2, squad2
+from .nf1 import em, nem, nf1
+from .regression import mse, pearson, relatedness, spearman
+from .rouge import ROUGE, ROUGE_LINES, ROUGE_PERL, ROUGE_PERL_LINES, rouge, rouge_perl, rouge_score
+from .squad2 import squad2
 from .tagging import (
     PARSING,
     PARSING_UD,
-    SEQUENCE_F1,
-    TAG_ACCURACY,
     ItemFaults,
     chunks,
     count_faults,
@@ -69,7 +58,7 @@ from .tagging import (
     tag_accuracy,
     uas_las,
 )
-from .ter import TER, ter
+from .ter import ter
 
 __all__ = [
     "METRICS",
@@ -130,35 +119,35 @@ __all__ = [
 
 
 METRICS: dict[str, Metric] = {
-    "nf1": NF1,
-    "em": EM,
-    "nem": NEM,
-    "squad2": SQUAD2,
-    "bleu": BLEU,
-    "chrf2": CHRF2,
-    "chrf_plus_plus": CHRF_PLUS_PLUS,
-    "ter": TER,
+    "nf1": nf1,
+    "em": em,
+    "nem": nem,
+    "squad2": squad2,
+    "bleu": bleu,
+    "chrf2": chrf2,
+    "chrf_plus_plus": chrf_plus_plus,
+    "ter": ter,
     "rouge": ROUGE,
     "rouge_lines": ROUGE_LINES,
     "rouge_perl": ROUGE_PERL,
     "rouge_perl_lines": ROUGE_PERL_LINES,
-    "rouge_score": ROUGE_SCORE,
-    "corpus_f1": CORPUS_F1,
+    "rouge_score": rouge_score,
+    "corpus_f1": corpus_f1,
     "joint_goal_em": JOINT_GOAL_EM,
     "dialogue_f1": DIALOGUE_F1,
     "lfem": LFEM,
     "lfem_normalised": LFEM_NORMALISED,
-    "accuracy": ACCURACY,
-    "macro_f1": MACRO_F1,
-    "mcc": MCC,
-    "tag_accuracy": TAG_ACCURACY,
-    "tag_macro_f1": TAG_MACRO_F1,
-    "sequence_f1": SEQUENCE_F1,
+    "accuracy": accuracy,
+    "macro_f1": macro_f1,
+    "mcc": mcc,
+    "tag_accuracy": tag_accuracy,
+    "tag_macro_f1": tag_macro_f1,
+    "sequence_f1": sequence_f1,
     "parsing": PARSING,
     "parsing_ud": PARSING_UD,
-    "pearson": PEARSON,
-    "spearman": SPEARMAN,
-    "mse": MSE,
-    "relatedness": RELATEDNESS,
+    "pearson": pearson,
+    "spearman": spearman,
+    "mse": mse,
+    "relatedness": relatedness,
 }
 """Every metric by name."""

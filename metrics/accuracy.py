@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from .base import (
     Metric,
     Reference,
     Row,
-    Score,
     Scores,
     Totals,
-    evaluate,
     fold_label,
-    items,
     per_example,
     percent,
 )
 
-__all__ = ["ACCURACY", "accuracy"]
+__all__ = ["accuracy"]
 
 
 def _row(prediction: str, reference: Reference) -> Row:
@@ -30,9 +24,13 @@ def _score(totals: Totals) -> Scores:
     return {"accuracy": percent(totals["right"], totals["n"])}
 
 
-ACCURACY = Metric(
+accuracy = Metric(
     name="accuracy",
     definition="Share of labels that equal a reference, ignoring case and extra spaces.",
+    about="""Label accuracy, 0-100: 100 * right / n, where n is the number of examples.
+
+    A label is right if it equals any reference; unlike in `em`, spaces around and between words do not count.
+    """,
     source="standard definition",
     signature="accuracy|case:lower|space:squeezed|refs:any|v:1",
     columns=("n", "right"),
@@ -40,12 +38,3 @@ ACCURACY = Metric(
     statistics=per_example(_row),
     score=_score,
 )
-
-
-def accuracy(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Label accuracy, 0-100: 100 * right / n, where n is the number of examples.
-
-    A label is right if it equals any reference; unlike in `em`, spaces around and between words do not count.
-    Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(ACCURACY, predictions, items(references))

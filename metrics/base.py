@@ -211,6 +211,23 @@ class Metric:
     begins `It has`; empty if it does not. None for metrics that take texts unchanged. It checks gold answers.
     """
 
+    about: str = ""
+    """Its formula, and how it treats special cases, for people who look it up."""
+
+    def __post_init__(self) -> None:
+        text = "\n".join(line.strip() for line in self.about.splitlines())
+        object.__setattr__(self, "__doc__", text or self.definition)
+
+    def __call__(
+        self, predictions: Iterable[str], references: Iterable[Any], **columns: Iterable[Any]
+    ) -> Score:
+        """Score predictions against references, given as `items` takes them, `columns` too.
+
+        Raises MetricError for no examples, unequal numbers, an example without a reference, and gold answers or
+        scorers that `about` names.
+        """
+        return evaluate(self, predictions, items(references, **columns))
+
     def for_data(self, references: Sequence[Reference]) -> Metric:
         """Return the metric with all columns that these examples need, whatever the predictions are."""
         return self if self.find_classes is None else self._for_classes(self.find_classes(references))

@@ -11,13 +11,10 @@ from .base import (
     MetricError,
     Reference,
     Row,
-    Score,
     Scores,
     Totals,
     bounded,
-    evaluate,
     exponential,
-    items,
     logarithm,
     ratio,
     where,
@@ -30,7 +27,7 @@ except ImportError:  # there was no compiler
 else:
     _compiled = True
 
-__all__ = ["BLEU", "bleu", "load_scorer"]
+__all__ = ["bleu", "load_scorer"]
 
 _ORDERS = (1, 2, 3, 4)
 _COUNTS = (
@@ -122,9 +119,16 @@ def _score(totals: Totals) -> Scores:
     return {"bleu": _corpus_bleu(totals, ""), "bleu_cased": _corpus_bleu(totals, "cased_")}
 
 
-BLEU = Metric(
+bleu = Metric(
     name="bleu",
     definition="Corpus BLEU of up to 4-grams, lower-cased.",
+    about="""Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
+
+    p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
+    BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
+    also has `bleu_cased`. sacrebleu tokenizes; its version ends the signature. Raises MetricError if it is not
+    installed, for unequal numbers, or for an example without a reference.
+    """,
     source="Papineni et al. 2002; sacrebleu (Post 2018)",
     signature="bleu|case:lower|tok:13a|smooth:exp|order:4|refs:all,closest|v:1",
     columns=(*_COUNTS, *(f"cased_{name}" for name in _COUNTS)),
@@ -134,14 +138,3 @@ BLEU = Metric(
     packages=("sacrebleu",),
     reads="text",
 )
-
-
-def bleu(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
-
-    p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
-    BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
-    also has `bleu_cased`. sacrebleu tokenizes; its version ends the signature. Raises MetricError if it is not
-    installed, for unequal numbers, or for an example without a reference.
-    """
-    return evaluate(BLEU, predictions, items(references))

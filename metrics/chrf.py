@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .base import Metric, Reference, Row, Score, Scores, Totals, bounded, evaluate, items, ratio, where
+from .base import Metric, Reference, Row, Scores, Totals, bounded, ratio, where
 from .bleu import load_scorer
 
-__all__ = ["CHRF2", "CHRF_PLUS_PLUS", "chrf2", "chrf_plus_plus"]
+__all__ = ["chrf2", "chrf_plus_plus"]
 
 _CHARACTERS, _WORDS, _BETA = 6, 2, 2
 _SIDES = ("predicted", "gold", "right")
@@ -56,9 +56,16 @@ def _chrf_plus_plus_score(totals: Totals) -> Scores:
     return {"chrf_plus_plus": _f_score(totals)}
 
 
-CHRF2 = Metric(
+chrf2 = Metric(
     name="chrf2",
     definition="F2 of character n-grams of up to 6, over all segments together.",
+    about="""chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
+
+    P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
+    without spaces, that both have; orders that a side lacks are left out. Of several references, the one with the
+    highest F counts. sacrebleu counts; its version ends the signature. Raises MetricError if it is not installed, for
+    unequal numbers, or for an example without a reference.
+    """,
     source="Popović 2015; sacrebleu (Post 2018)",
     signature="chrf2|case:mixed|eff:yes|nc:6|nw:0|space:no|beta:2|refs:best|v:1",
     columns=_columns(0),
@@ -69,10 +76,14 @@ CHRF2 = Metric(
     reads="text",
 )
 
-CHRF_PLUS_PLUS = replace(
-    CHRF2,
+chrf_plus_plus = replace(
+    chrf2,
     name="chrf_plus_plus",
     definition="F2 of character n-grams of up to 6 and word n-grams of up to 2, over all segments together.",
+    about="""chrF++, 0-100 (Popović 2017): chrF2 whose P and R are also means over word n-grams, n = 1 and 2.
+
+    References and errors are treated as in `chrf2`.
+    """,
     source="Popović 2017; sacrebleu (Post 2018)",
     signature="chrf_plus_plus|case:mixed|eff:yes|nc:6|nw:2|space:no|beta:2|refs:best|v:1",
     columns=_columns(_WORDS),
@@ -80,22 +91,3 @@ CHRF_PLUS_PLUS = replace(
     statistics=partial(_statistics, _WORDS),
     score=_chrf_plus_plus_score,
 )
-
-
-def chrf2(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
-
-    P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
-    without spaces, that both have; orders that a side lacks are left out. Of several references, the one with the
-    highest F counts. sacrebleu counts; its version ends the signature. Raises MetricError if it is not installed, for
-    unequal numbers, or for an example without a reference.
-    """
-    return evaluate(CHRF2, predictions, items(references))
-
-
-def chrf_plus_plus(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """chrF++, 0-100 (Popović 2017): chrF2 whose P and R are also means over word n-grams, n = 1 and 2.
-
-    References and errors are treated as in `chrf2`.
-    """
-    return evaluate(CHRF_PLUS_PLUS, predictions, items(references))

@@ -16,20 +16,17 @@ from .base import (
     MetricError,
     Reference,
     Row,
-    Score,
     Scores,
     Totals,
     bounded,
-    evaluate,
     fold_label,
-    items,
     percent,
     ratio,
     where,
 )
 from .tagging import MISSING, count_faults
 
-__all__ = ["MACRO_F1", "MCC", "TAG_MACRO_F1", "confusions", "macro_f1", "mcc", "tag_macro_f1"]
+__all__ = ["confusions", "macro_f1", "mcc", "tag_macro_f1"]
 
 _Pair = tuple[str, str]
 """(gold class, predicted text)."""
@@ -155,9 +152,16 @@ def _tag_class_score(totals: Totals) -> Scores:
     }
 
 
-MACRO_F1 = Metric(
+macro_f1 = Metric(
     name="macro_f1",
     definition="Mean over the gold labels of the F1 of each.",
+    about="""Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
+
+    Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
+    its own, where scikit-learn would average in a 0 unless it is given the labels. `details` also has weighted_f1 (by
+    the frequency of the gold labels), mcc and accuracy.
+    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
+    """,
     source="scikit-learn, f1_score with the labels of the gold answers",
     signature="macro_f1|case:lower|space:squeezed|refs:any|classes:gold|zero:0|v:1",
     columns=("n", "right"),
@@ -169,20 +173,31 @@ MACRO_F1 = Metric(
     find_classes=_labels,
 )
 
-MCC = replace(
-    MACRO_F1,
+mcc = replace(
+    macro_f1,
     name="mcc",
     definition="Matthews correlation of predicted and gold labels, of any number of classes, times 100.",
+    about="""Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
+
+    It is 0 if all predictions or all gold labels are the same. Predictions that are no gold label of any example
+    count as one further class. `details` and errors are those of `macro_f1`.
+    """,
     source="Matthews 1975; Gorodkin 2004; scikit-learn, matthews_corrcoef",
     signature="mcc|scale:100|case:lower|space:squeezed|refs:any|classes:gold,other|zero:0|v:1",
     headline="mcc",
     range=(-100.0, 100.0),
 )
 
-TAG_MACRO_F1 = replace(
-    MACRO_F1,
+tag_macro_f1 = replace(
+    macro_f1,
     name="tag_macro_f1",
     definition="Mean over the gold tags of the F1 of each, over all tokens together.",
+    about="""Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
+
+    Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
+    is one), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the gold tags.
+    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
+    """,
     source="scikit-learn, f1_score with the tags of the gold answers",
     signature="tag_macro_f1|case:lower|split:space|missing:wrong|extra:ignored|refs:first|classes:gold|zero:0|v:1",
     columns=("n", "right", "missing", "extra", "unknown"),
@@ -192,36 +207,6 @@ TAG_MACRO_F1 = replace(
     find_classes=_tags,
     reads="tags",
 )
-
-
-def macro_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
-
-    Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
-    its own, where scikit-learn would average in a 0 unless it is given the labels. `details` also has weighted_f1 (by
-    the frequency of the gold labels), mcc and accuracy.
-    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
-    """
-    return evaluate(MACRO_F1, predictions, items(references))
-
-
-def mcc(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
-
-    It is 0 if all predictions or all gold labels are the same. Predictions that are no gold label of any example
-    count as one further class. `details` and errors are those of `macro_f1`.
-    """
-    return evaluate(MCC, predictions, items(references))
-
-
-def tag_macro_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
-
-    Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
-    is one), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the gold tags.
-    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
-    """
-    return evaluate(TAG_MACRO_F1, predictions, items(references))
 
 
 def confusions(

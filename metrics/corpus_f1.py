@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, f1, items, per_example, percent
+from .base import Metric, Reference, Row, Scores, Totals, f1, per_example, percent
 from .nf1 import normalize
 
-__all__ = ["CORPUS_F1", "corpus_f1"]
+__all__ = ["corpus_f1"]
 
 _NULL = frozenset(["unanswerable"])
 
@@ -48,9 +45,16 @@ def _score(totals: Totals) -> Scores:
     }
 
 
-CORPUS_F1 = Metric(
+corpus_f1 = Metric(
     name="corpus_f1",
     definition="F1 of precision over answered and recall over answerable questions, by sets of words.",
+    about="""Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), P = right / answered, R = right / answerable.
+
+    A prediction is right if its set of words (normalised, without `and`) equals the gold one and the gold one is
+    not `unanswerable` alone; it counts as answered unless it is that word alone. 0 / 0 is 0. As in decaNLP 2018,
+    alternative golds are united into one set, so that of two different ones neither is right; `corpus_f1_any`,
+    `precision_any` and `recall_any` in `details` accept any of them instead.
+    """,
     source="Levy et al. 2017, evaluate.py; decaNLP 2018",
     signature="corpus_f1|case:lower|norm:squad1-and|words:set|refs:union|null:unanswerable|zero:0|v:1",
     columns=("n", "right", "right_any", "answered", "answerable", "answerable_any"),
@@ -58,15 +62,3 @@ CORPUS_F1 = Metric(
     statistics=per_example(_row),
     score=_score,
 )
-
-
-def corpus_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), P = right / answered, R = right / answerable.
-
-    A prediction is right if its set of words (normalised, without `and`) equals the gold one and the gold one is
-    not `unanswerable` alone; it counts as answered unless it is that word alone. 0 / 0 is 0. As in decaNLP 2018,
-    alternative golds are united into one set, so that of two different ones neither is right; `corpus_f1_any`,
-    `precision_any` and `recall_any` in `details` accept any of them instead.
-    Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(CORPUS_F1, predictions, items(references))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
+from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 
 try:
     from ._speedups import ngram_hits, normalize_ascii
@@ -17,7 +15,7 @@ except ImportError:  # there was no compiler
 else:
     _compiled = True
 
-__all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize", "token_f1"]
+__all__ = ["em", "nem", "nf1", "normalize", "token_f1"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"  # string.punctuation, whose module takes long to load
@@ -74,9 +72,16 @@ def _score(totals: Totals) -> Scores:
     return {name: percent(totals[name], totals["n"]) for name in _SCORES}
 
 
-NF1 = Metric(
+nf1 = Metric(
     name="nf1",
     definition="F1 of the words of normalised strings, the best over the references, averaged over examples.",
+    about="""Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), the best over an example's references.
+
+    P is the share of the prediction's words that it shares with the reference, R the share of the reference's;
+    both strings are normalised first (lower case, no punctuation, no a/an/the). Empty against empty is 0, as in
+    SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts it as right. `details` also has em
+    and nem.
+    """,
     source="SQuAD evaluate-v1.1 (Rajpurkar et al. 2016); decaNLP 2018",
     signature="nf1|case:lower|norm:squad1|refs:max|empty:0|v:1",
     columns=("n", *_SCORES),
@@ -85,47 +90,25 @@ NF1 = Metric(
     score=_score,
 )
 
-EM = replace(
-    NF1,
+em = replace(
+    nf1,
     name="em",
     definition="Share of predictions that equal a reference exactly, ignoring case.",
+    about="""Exact match, 0-100 (decaNLP 2018): 100 * right / n; right means equal to a reference, ignoring case.
+
+    Spaces count.
+    """,
     source="decaNLP 2018",
     signature="em|case:lower|norm:none|refs:max|v:1",
     headline="em",
 )
 
-NEM = replace(
-    NF1,
+nem = replace(
+    nf1,
     name="nem",
     definition="Share of predictions that equal a reference after normalisation.",
+    about="Normalised exact match, 0-100: 100 * right / n after SQuAD's normalisation, its official exact_match.",
     source="SQuAD evaluate-v1.1 (exact_match); decaNLP 2018",
     signature="nem|case:lower|norm:squad1|refs:max|v:1",
     headline="nem",
 )
-
-
-def nf1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), the best over an example's references.
-
-    P is the share of the prediction's words that it shares with the reference, R the share of the reference's;
-    both strings are normalised first (lower case, no punctuation, no a/an/the). Empty against empty is 0, as in
-    SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts it as right. `details` also has em
-    and nem. Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(NF1, predictions, items(references))
-
-
-def em(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Exact match, 0-100 (decaNLP 2018): 100 * right / n; right means equal to a reference, ignoring case.
-
-    Spaces count. Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(EM, predictions, items(references))
-
-
-def nem(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Normalised exact match, 0-100: 100 * right / n after SQuAD's normalisation, its official exact_match.
-
-    Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(NEM, predictions, items(references))

@@ -15,19 +15,16 @@ from .base import (
     Metric,
     Reference,
     Row,
-    Score,
     Scores,
     Totals,
     bounded,
-    evaluate,
-    items,
     percent,
     ratio,
     require_gold,
     where,
 )
 
-__all__ = ["MSE", "PEARSON", "RELATEDNESS", "SPEARMAN", "mse", "pearson", "ranks", "relatedness", "spearman"]
+__all__ = ["mse", "pearson", "ranks", "relatedness", "spearman"]
 
 _LIMIT = 1e100
 """Larger numbers count as unreadable: their squares would be out of range."""
@@ -126,7 +123,7 @@ def _spearman_influence(rows: Any) -> Any:
     """
     import numpy
 
-    left, right = (rows[:, SPEARMAN.columns.index(name)] for name in ("x", "y"))
+    left, right = (rows[:, spearman.columns.index(name)] for name in ("x", "y"))
     count, spreads = len(rows), (left.std(), right.std())
     if not all(spreads):
         return numpy.zeros(count)
@@ -201,9 +198,15 @@ def _relatedness_score(totals: Totals) -> Scores:
     }
 
 
-PEARSON = Metric(
+pearson = Metric(
     name="pearson",
     definition="Pearson's correlation of predicted and gold numbers, times 100.",
+    about="""Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
+
+    It is 0 where all predictions or all gold values are equal. An unreadable prediction counts as the end of the
+    gold range farther from its gold value; `details["unreadable"]` is the share of these, 0-100.
+    Raises MetricError for a gold answer that is not a number.
+    """,
     source="SemEval 2014 task 1 (SICK)",
     signature="pearson|scale:100|centre:median|unreadable:farthest|refs:first|v:2",
     columns=("n", "x", "y", "xx", "yy", "xy", "unreadable"),
@@ -217,10 +220,14 @@ PEARSON = Metric(
     reads="number",
 )
 
-SPEARMAN = replace(
-    PEARSON,
+spearman = replace(
+    pearson,
     name="spearman",
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
+    about="""Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's of ranks; ties share a mean.
+
+    Unreadable predictions and errors are treated as in `pearson`.
+    """,
     signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:2",
     headline="spearman",
     statistics=partial(_moment_statistics, ranks),
@@ -228,10 +235,14 @@ SPEARMAN = replace(
     influence=_spearman_influence,
 )
 
-MSE = replace(
-    PEARSON,
+mse = replace(
+    pearson,
     name="mse",
     definition="Mean squared difference of predicted and gold numbers.",
+    about="""Mean squared error, 0 and up, lower is better (SemEval 2014 task 1): the mean of (x - y)^2.
+
+    Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
+    """,
     signature="mse|unreadable:farthest|refs:first|v:1",
     columns=("n", "squares", "unreadable"),
     headline="mse",
@@ -242,10 +253,14 @@ MSE = replace(
     depends_on_others=False,
 )
 
-RELATEDNESS = replace(
-    PEARSON,
+relatedness = replace(
+    pearson,
     name="relatedness",
     definition="Mean squared difference of predicted and gold numbers, with both correlations next to it.",
+    about="""The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
+
+    Each is that of the metric of its name; so are its unit, unreadable predictions and errors.
+    """,
     signature=("relatedness|scale:100|centre:median|ties:mean|unreadable:farthest|refs:first|v:1"),
     columns=("n", "squares", "unreadable", *_MOMENTS, *(f"rank_{name}" for name in _MOMENTS)),
     headline="mse",
@@ -255,37 +270,3 @@ RELATEDNESS = replace(
     higher_is_better=False,
     depends_on_others=False,  # only ranks do, which are not its headline
 )
-
-
-def pearson(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
-
-    It is 0 where all predictions or all gold values are equal. An unreadable prediction counts as the end of the
-    gold range farther from its gold value; `details["unreadable"]` is the share of these, 0-100.
-    Raises MetricError for a gold answer that is not a number.
-    """
-    return evaluate(PEARSON, predictions, items(references))
-
-
-def spearman(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's of ranks, ties sharing a mean.
-
-    Unreadable predictions and errors are treated as in `pearson`.
-    """
-    return evaluate(SPEARMAN, predictions, items(references))
-
-
-def mse(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Mean squared error, 0 and up, lower is better (SemEval 2014 task 1): the mean of (x - y)^2.
-
-    Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
-    """
-    return evaluate(MSE, predictions, items(references))
-
-
-def relatedness(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
-
-    Each is that of the metric of its name; so are its unit, unreadable predictions and errors.
-    """
-    return evaluate(RELATEDNESS, predictions, items(references))

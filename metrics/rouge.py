@@ -26,7 +26,6 @@ __all__ = [
     "ROUGE_LINES",
     "ROUGE_PERL",
     "ROUGE_PERL_LINES",
-    "ROUGE_SCORE",
     "resampling_weights",
     "rouge",
     "rouge_perl",
@@ -192,9 +191,16 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
     return rows
 
 
-ROUGE_SCORE = Metric(
+rouge_score = Metric(
     name="rouge_score",
     definition="Mean of the F of rouge1, rouge2 and rougeLsum of rouge-score, averaged over examples.",
+    about="""ROUGE, 0-100, of the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, stemmed.
+
+    It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
+    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It takes one sentence per line
+    and the best of several references; `details` has rougeLsum as `rougeL`.
+    Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
+    """,
     source="google-research/rouge, PyPI rouge-score 0.1.2",
     signature="rouge_score|stem:nltk-porter|sentences:line|refs:max|v:1",
     columns=ROUGE.columns,
@@ -204,14 +210,3 @@ ROUGE_SCORE = Metric(
     packages=("rouge-score",),
     reads="text",
 )
-
-
-def rouge_score(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """ROUGE, 0-100, of the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, with stemming.
-
-    It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
-    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It takes one sentence per line
-    and the best of several references; `details` has rougeLsum as `rougeL`.
-    Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
-    """
-    return evaluate(ROUGE_SCORE, predictions, items(references))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
+from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 from .nf1 import normalize, token_f1
 
-__all__ = ["SQUAD2", "squad2"]
+__all__ = ["squad2"]
 
 _NULL = "unanswerable"
 """The answer for a question without one, because an empty answer looks like a missing one."""
@@ -42,9 +39,15 @@ def _score(totals: Totals) -> Scores:
     }
 
 
-SQUAD2 = Metric(
+squad2 = Metric(
     name="squad2",
     definition="F1 of words where there is an answer, and whether a question without one gets none.",
+    about="""F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
+
+    Where a reference has words, F1 is that of `nf1`; where none has, or all say `unanswerable`, it is 100 for an
+    answer without words or `unanswerable`, else 0. `details` also has exact, and HasAns_exact, HasAns_f1, NoAns_exact
+    and NoAns_f1 over the questions with and without answers (0 where there are none).
+    """,
     source="SQuAD 2 evaluate-v2.0 (Rajpurkar et al. 2018)",
     signature="squad2|case:lower|norm:squad1|refs:max|null:empty,unanswerable|v:1",
     columns=("n", "answerable", "answer_exact", "answer_f1", "no_answer_right"),
@@ -53,14 +56,3 @@ SQUAD2 = Metric(
     score=_score,
     empty_may_be_right=True,
 )
-
-
-def squad2(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
-
-    Where a reference has words, F1 is that of `nf1`; where none has, or all say `unanswerable`, it is 100 for an
-    answer without words or `unanswerable`, else 0. `details` also has exact, and HasAns_exact, HasAns_f1, NoAns_exact
-    and NoAns_f1 over the questions with and without answers (0 where there are none).
-    Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(SQUAD2, predictions, items(references))

@@ -31,8 +31,6 @@ __all__ = [
     "MISSING",
     "PARSING",
     "PARSING_UD",
-    "SEQUENCE_F1",
-    "TAG_ACCURACY",
     "ItemFaults",
     "chunks",
     "count_faults",
@@ -90,9 +88,13 @@ def _tag_score(totals: Totals) -> Scores:
     return {"tag_accuracy": percent(totals["right"], totals["tags"])}
 
 
-TAG_ACCURACY = Metric(
+tag_accuracy = Metric(
     name="tag_accuracy",
     definition="Share of gold tags that the prediction has at the same position.",
+    about="""Tagging accuracy, 0-100: 100 * right tags / gold tags, over the tokens of all sequences together.
+
+    A missing tag is wrong; tags beyond the last gold one are ignored.
+    """,
     source="standard definition",
     signature="tag_accuracy|case:lower|split:space|missing:wrong|extra:ignored|refs:first|v:1",
     columns=("tags", "right"),
@@ -101,15 +103,6 @@ TAG_ACCURACY = Metric(
     score=_tag_score,
     reads="tags",
 )
-
-
-def tag_accuracy(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Tagging accuracy, 0-100: 100 * right tags / gold tags, over the tokens of all sequences together.
-
-    A missing tag is wrong; tags beyond the last gold one are ignored.
-    Raises MetricError for unequal numbers or an example without a reference.
-    """
-    return evaluate(TAG_ACCURACY, predictions, items(references))
 
 
 _Tag = tuple[str, str]
@@ -207,9 +200,18 @@ def _chunk_score(totals: Totals) -> Scores:
     }
 
 
-SEQUENCE_F1 = Metric(
+sequence_f1 = Metric(
     name="sequence_f1",
     definition="F1 of chunks with the right kind, start and end, over all sequences together.",
+    about="""Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
+
+    P = right / predicted chunks and R = right / gold chunks, over all sequences together; examples of tags are B-NP,
+    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
+    prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
+    recall and tag_accuracy. Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
+    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or
+    an example without a reference.
+    """,
     source="CoNLL-2000 conlleval (Tjong Kim Sang and Buchholz 2000); seqeval",
     signature="sequence_f1|case:lower|scheme:conlleval|length:any|refs:first|v:2",
     columns=("right", "predicted", "gold", "tags", "tags_right"),
@@ -219,19 +221,6 @@ SEQUENCE_F1 = Metric(
     find_fault=_find_unknown_prefix,
     reads="tags",
 )
-
-
-def sequence_f1(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
-
-    P = right / predicted chunks and R = right / gold chunks, over all sequences together; examples of tags are B-NP,
-    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
-    prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
-    recall and tag_accuracy. Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
-    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or
-    an example without a reference.
-    """
-    return evaluate(SEQUENCE_F1, predictions, items(references))
 
 
 class _Token(NamedTuple):

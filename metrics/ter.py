@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, percent, where
+from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
-__all__ = ["TER", "ter"]
+__all__ = ["ter"]
 
 
 _SHORT = 150
@@ -69,9 +68,16 @@ def _score(totals: Totals) -> Scores:
     return {"ter": where(length > 0, percent(edits, length), where(edits > 0, 100.0, 0.0))}
 
 
-TER = Metric(
+ter = Metric(
     name="ter",
     definition="Insertions, deletions, substitutions and shifts of words, over the words of the references.",
+    about="""Translation edit rate, 0 and up, lower is better (Snover et al. 2006): 100 * edits / reference words.
+
+    An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. Of several references,
+    the one with the fewest edits counts, over their mean length. sacrebleu counts; its version ends the signature.
+    Answers of more than 150 words, and more than twice their longest reference, are compared without shifts.
+    Raises MetricError if it is not installed, for unequal numbers, or for an example without a reference.
+    """,
     source="Snover et al. 2006; sacrebleu (Post 2018)",
     signature="ter|case:lower|tok:tercom|norm:no|punct:yes|asian:no|refs:fewest,mean|shifts:to max(150,2*ref)|v:2",
     columns=("edits", "reference_length"),
@@ -83,14 +89,3 @@ TER = Metric(
     packages=("sacrebleu",),
     reads="text",
 )
-
-
-def ter(predictions: Iterable[str], references: Iterable[Any]) -> Score:
-    """Translation edit rate, 0 and up, lower is better (Snover et al. 2006): 100 * edits / reference words.
-
-    An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. Of several references,
-    the one with the fewest edits counts, over their mean length. sacrebleu counts; its version ends the signature.
-    Answers of more than 150 words, and more than twice their longest reference, are compared without shifts.
-    Raises MetricError if it is not installed, for unequal numbers, or for an example without a reference.
-    """
-    return evaluate(TER, predictions, items(references))

@@ -1,5 +1,6 @@
 """Every dataset as (question, context, answer) triples. Importing this package loads no data library."""
 
+from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.example import SPLITS, Example, Question, nest_units, number_units
 from decabench.tasks.outputs import (
     SCHEMES,
@@ -45,7 +46,6 @@ from decabench.tasks.store import (
     load,
 )
 from decabench.tasks.suite import Combination, PublishedRow, Suite
-from decabench.tasks.suites import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
     METRIC_GROUP,

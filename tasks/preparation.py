@@ -23,10 +23,10 @@ from decabench.files import (
     sweep_temporary,
     wait_for_lock,
 )
+from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder, include_option
-from decabench.tasks.suites import DECATHLON
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
     Task,

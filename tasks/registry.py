@@ -15,6 +15,7 @@ from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import Paths, as_paths, file_digest
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
+from decabench.tasks.builtin_suites import DECATHLON, SUITES
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
 from decabench.tasks.datasets.conll import (
     CONLL2000,
@@ -38,7 +39,6 @@ from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
 from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
-from decabench.tasks.suites import DECATHLON, SUITES
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 

@@ -354,7 +354,7 @@ SENTENCES = {
 
 # Pang and Lee's sentences on films: MR (2005), negative or positive, and SUBJ (2004), objective or subjective
 
-_PANG_LEE = {
+_PANG_LEE: dict[str, Any] = {
     "licence": "CC BY 4.0 (NLTK's package)",
     "homepage": "https://www.cs.cornell.edu/people/pabo/movie-review-data/",
 }

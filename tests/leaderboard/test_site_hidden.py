@@ -627,12 +627,12 @@ def test_a_table_is_refused_without_a_quotation(
 
 METRIC = """
 from dataclasses import replace
-from decabench.metrics import ACCURACY, MetricError
+from decabench.metrics import MetricError, accuracy
 
 def statistics(predictions, references):
     raise KIND(f"cannot score {references[3].answers[0]}")
 
-METRIC = replace(ACCURACY, name="odd", signature="odd|v:1", statistics=statistics)
+METRIC = replace(accuracy, name="odd", signature="odd|v:1", statistics=statistics)
 """
 
 

@@ -128,7 +128,7 @@ def test_relatedness_and_entailment_of_sick():
     predictions, gold, rows = read("sick.trial")
     labels = [[row[f"{side}_entailment"] for row in rows] for side in ("prediction", "gold")]
     scores = {"accuracy": float(accuracy(*labels))}
-    scores |= {metric.__name__: float(metric(predictions, gold)) for metric in (pearson, spearman, mse)}
+    scores |= {metric.name: float(metric(predictions, gold)) for metric in (pearson, spearman, mse)}
     wanted = expected("sick.trial")
     assert scores == pytest.approx({name: wanted[name] for name in scores}, rel=0, abs=1e-6)
     together = relatedness(predictions, gold).details

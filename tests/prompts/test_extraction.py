@@ -15,9 +15,9 @@ from decabench.prompts.extraction import Extracted, settle_form
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template
 from decabench.tasks import Label, Number
+from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.tasks.suites import DECATHLON
 from decabench.tasks.wording import KINDS, AnswerForm, default_form
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED

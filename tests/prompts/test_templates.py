@@ -10,10 +10,10 @@ import pytest
 
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import BUILT_IN, TemplateError, built_in_text, load_template
+from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.tasks.suites import DECATHLON
 from decabench.tasks.wording import AnswerForm, PromptTemplate
 from tests.tasks.conftest import Prepared, prepared, shared
 from tests.tasks.fixtures import SAMPLED

@@ -11,8 +11,8 @@ import pytest
 from decabench.metrics.base import Item
 from decabench.scoring.task_results import context_ceiling, count_answers, is_reachable
 from decabench.submission.answers import read_lines
+from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.registry import TASKS
-from decabench.tasks.suites import DECATHLON
 
 CONTEXT = "The house of the Broncos stands in Denver, near Levi's Stadium."
 

@@ -50,7 +50,7 @@ def test_signatures_name_the_versions_that_counted():
 
 def test_find_metric():
     assert find_metric("nf1") is METRICS["nf1"]
-    assert find_metric("decabench.metrics.nf1:NF1") is METRICS["nf1"]
+    assert find_metric("decabench.metrics.nf1:nf1") is METRICS["nf1"]
 
 
 @pytest.mark.parametrize(
