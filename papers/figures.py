@@ -1,5 +1,7 @@
-"""Figures of two papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
+"""Figures of three papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
 
+- `ACTIVATIONS`: MQAN's encoder on one example per task, after coattention and before the decoder (Figure 5 of McCann
+  et al. 2018).
 - `FUSION`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu et al.
   2016).
 - `ROUTES`: the sub-networks that each task's words are routed through (Figure 4 of Xu et al. 2021).
@@ -29,6 +31,78 @@ from decabench.models import (
     write_figure,
 )
 from decabench.tasks import Example, Label, Task
+
+# MQAN ----------------------------------------------------------------------------------------------------------------
+
+LAYERS = {
+    "context, after coattention": ("coattention", 2),
+    "context, before the decoder": ("final.context", 0),
+    "question, after coattention": ("coattention", 3),
+    "question, before the decoder": ("final.question", 0),
+}
+"""Where activations are read: a module of the encoder, and which of its outputs."""
+
+
+@torch.inference_mode()
+def encoder_activations(model: TrainedModel, task: Task, example: Example) -> dict[str, np.ndarray]:
+    """Record what MQAN's encoder computes for one example: (tokens, d) for each of LAYERS.
+
+    Raises DecabenchError for models without coattention and self-attention over both texts.
+    """
+    encoder: Any = getattr(model.network, "encoder", None)
+    modules = dict(encoder.named_modules()) if encoder is not None else {}
+    if not all(name in modules for name, _ in LAYERS.values()):
+        raise DecabenchError(f"The model {model.config.name} has other layers: choose an mqan.")
+    batch: Any = model.make_batch(task, [model.encode(example, task)])
+    seen: dict[str, Any] = {}
+    hooks = [
+        modules[name].register_forward_hook(
+            lambda _module, _given, made, name=name: seen.update({name: made})
+        )
+        for name in dict.fromkeys(name for name, _ in LAYERS.values())
+    ]
+    model.network.eval()
+    try:
+        with autocast(model.device, model.precision):
+            encoder(batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {layer: seen[name][at][0].float().cpu().numpy() for layer, (name, at) in LAYERS.items()}
+
+
+def shared_use(activations: Sequence[np.ndarray]) -> float:
+    """Return how alike tasks use the units of a layer: the mean correlation over pairs of tasks, -1 to 1.
+
+    `activations` has an array of (tokens, d) for each task. A unit's use is its mean absolute activation.
+    """
+    use = np.corrcoef([np.abs(own).mean(0) for own in activations])
+    return float(use[np.triu_indices(len(use), 1)].mean())
+
+
+def _analyze_activations(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
+    """Write `activations.json` and `activations.png`: each task's first example, with time from left to right."""
+    found = {
+        name: [encoder_activations(model, task, example) for example in examples]
+        for name, (task, examples) in samples.items()
+    }
+    alike = {}
+    figure, axes = make_figure(2 * len(found) + 1, 7, len(LAYERS), len(found), squeeze=False)
+    for row, layer in zip(axes, LAYERS, strict=True):
+        limit = max(float(np.abs(own[0][layer]).max()) for own in found.values())
+        for panel, own in zip(row, found.values(), strict=True):
+            panel.imshow(own[0][layer].T, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit)
+            panel.set(xticks=[], yticks=[])
+        row[0].set_ylabel(layer.replace(", ", "\n"), fontsize=8)
+        if len(found) > 1:
+            of_tasks = [np.concatenate([one[layer] for one in own]) for own in found.values()]
+            alike[layer] = shared_use(of_tasks)
+            yield f"{layer}: the mean correlation of units' use between tasks is {alike[layer]:.2f}"
+    for panel, task in zip(axes[0], found, strict=True):
+        panel.set_title(task, fontsize=9)
+    shown = {task: examples[0].id for task, (_, examples) in samples.items()}
+    yield from write_figure(output, "activations", {"examples": shown, "shared_use": alike}, figure)
+
 
 # Shared memory and Meta-LSTM -----------------------------------------------------------------------------------------
 
@@ -232,6 +306,7 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
     yield from write_figure(output, "routes", content, figure)
 
 
+ACTIVATIONS = Analysis("The activations of MQAN's encoder, one example per task", _analyze_activations)
 FUSION = Analysis(
     "The model's predictions after each word, and its fusion gate", _analyze_fusion, single=True
 )

@@ -13,7 +13,15 @@ from decabench.models import Checkpoint, TextReader, TrainedModel
 from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig
 from decabench.tasks import TASKS, Example, Question, Store
 from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable
-from papers.figures import ROUTES, STEPS, measure_routes, trace_fusion
+from papers.figures import (
+    LAYERS,
+    ROUTES,
+    STEPS,
+    encoder_activations,
+    measure_routes,
+    shared_use,
+    trace_fusion,
+)
 
 # Recurrent classifiers: fusion
 
@@ -72,6 +80,40 @@ def test_the_command_fusion(train, command, home, tmp_path, example, name):
     assert (content["task"], content["id"], content["model"]) == ("sst", example.id, name)
     assert len(content["words"]) == len(content["probabilities"])
     assert (tmp_path / "out" / "fusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+# MQAN: activations
+
+
+def test_activations_are_the_encoders(command, home, train, tmp_path):
+    folder = train("mqan", "model.dimension=8", "model.heads=2", "model.layers=1", "model.vocabulary=20")
+    example = next(iter(Store(home).examples("sst", "validation")))
+    model = Checkpoint.open(folder).load("cpu")
+    found = encoder_activations(model, SST, example)
+    with torch.inference_mode():
+        encoded = model.network.encoder(model.make_batch(SST, [model.encode(example, SST)]))
+    assert list(found) == list(LAYERS)
+    np.testing.assert_allclose(found["context, before the decoder"], encoded.context[0], atol=1e-6)
+    np.testing.assert_allclose(found["question, before the decoder"], encoded.question[0], atol=1e-6)
+    assert found["context, after coattention"].shape == encoded.context[0].shape
+    options = ("--tasks", "sst", "--examples", "2", "--home", home, "--device", "cpu")
+    done = command("analyze", "papers.figures:ACTIVATIONS", folder, *options, "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out" / "activations.json").read_text())
+    assert content["examples"] == {"sst": example.id}
+
+
+def test_an_lstm_has_no_such_layers(home, train):
+    model = Checkpoint.open(train("lstm")).load("cpu")
+    example = next(iter(Store(home).examples("sst", "validation")))
+    with pytest.raises(DecabenchError, match="choose an mqan"):
+        encoder_activations(model, SST, example)
+
+
+def test_shared_use_is_the_mean_correlation():
+    first, second = np.array([[1.0, -2.0, 3.0]]), np.array([[-2.0, 4.0, -6.0], [2.0, -4.0, 6.0]])
+    assert shared_use([first, second]) == pytest.approx(1.0)
+    assert shared_use([first, np.array([[3.0, 2.0, 1.0]])]) == pytest.approx(-1.0)
 
 
 # Recurrent modules: routes
