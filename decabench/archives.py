@@ -1,4 +1,4 @@
-"""Members of untrusted zip and tar archives, one after the other, within bounds: no size or header is believed."""
+"""Members of untrusted zip and tar archives, one after the other, within limits: no size or header is trusted."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ DAMAGE = (
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
-"""The most bytes between the members of a tar: headers and padding."""
+"""The maximum number of bytes between two members of a tar: headers and padding."""
 
 
 class LargeArchiveError(Exception):
-    """An archive unpacks to more bytes than it may."""
+    """An archive unpacks to more bytes than allowed."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Member:
     """A member of an archive."""
 
     name: str
-    """Its name, as the archive has it."""
+    """Its name in the archive."""
     kind: Literal["file", "folder", "other"]
     """Whether it is a plain file, a folder, or anything else: a link, a device, an encrypted file."""
     read: Callable[[int], bytes]
-    """Reads at most so many bytes of it, until the next member is asked for."""
+    """Reads up to this many bytes, until the next member is requested."""
 
 
 def is_zip(path: Path) -> bool:
@@ -60,7 +60,8 @@ def is_zip(path: Path) -> bool:
 def archive_members(path: Path, most: int) -> Iterator[Member]:
     """Yield the members of a zip, or of a tar that may be packed by gzip, bzip2 or xz.
 
-    Raises LargeArchiveError as soon as more than `most` bytes came out, and one of DAMAGE.
+    Raises LargeArchiveError as soon as more than `most` bytes have been unpacked, and one of DAMAGE for a
+    damaged archive.
     """
     return _zip_members(path, most) if is_zip(path) else _tar_members(path, most)
 
@@ -104,9 +105,10 @@ def _nothing(size: int) -> bytes:
 
 
 class _TarInfo(tarfile.TarInfo):
-    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim.
+    """A header of a tar archive.
 
-    tarfile takes a damaged header after the first for the end of the archive, which would lose members.
+    Its long names and attributes, which would be read into memory whatever their size, are bounded. tarfile
+    takes a damaged header after the first for the end of the archive, which would lose members.
     """
 
     @classmethod

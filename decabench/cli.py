@@ -88,7 +88,7 @@ class _LazyCommands(UserDict[str, click.Command]):
 
 
 def _first_sentence(help_text: str) -> str:
-    """Return the first sentence of a help text whole: click would cut it to fit a line."""
+    """Return the first sentence of a help text in full: click would cut it to fit a line."""
     paragraph = " ".join(help_text.partition("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
@@ -100,7 +100,7 @@ _SHARED_OPTIONS = {
     "no-color": "Print no colours or other styles, like NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
 }
-"""Options of every command, which work before its name and after it."""
+"""Options that every command has, before or after its name."""
 
 
 def _shared_options() -> list[click.Option]:
@@ -111,7 +111,7 @@ def _shared_options() -> list[click.Option]:
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Keep an option in the context's `meta`, where `decabench.commands._console` finds it."""
+    """Store an option in the context's `meta`, where `decabench.commands._console` finds it."""
     if not value:
         return
     match parameter.name:
@@ -128,7 +128,7 @@ def _set(context: click.Context, parameter: click.Parameter, value: bool) -> Non
 
 
 def _set_json(context: click.Context) -> None:
-    """Keep standard output for the JSON, and send all other output to standard error.
+    """Reserve standard output for the JSON, and send all other output to standard error.
 
     This includes output that programs and libraries write past Python, if standard output is a real file.
     """
@@ -210,7 +210,7 @@ class _Cli(click.Group):
 
 
 def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
-    """Exit with an error that click did not raise."""
+    """Exit because of an error that click did not raise."""
     is_output = isinstance(error, OSError) and error.filename == _OUTPUT
     if is_output or isinstance(
         error, BrokenPipeError
@@ -259,7 +259,7 @@ def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__:
 
 
 _WIDEST_ERROR = 80
-"""Columns at which errors break on a terminal."""
+"""The widest that error messages are on a terminal, in columns."""
 
 
 class _CliError(click.ClickException):
@@ -349,7 +349,7 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
 
 
 def _advice(error: click.ClickException) -> str:
-    """Suggest the right form for common mistakes: `decabench tasks sst`, `decabench prepare --tasks sst`."""
+    """Suggest the correct form for common mistakes: `decabench tasks sst`, `decabench prepare --tasks sst`."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""
@@ -437,7 +437,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors name it."""
+    """Standard output; its errors say that they concern it."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -447,7 +447,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error, whose errors never stop a command: on a full disk, messages are lost but results are not."""
+    """Standard error. Its errors never stop a command: on a full disk, messages are lost but results are not."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

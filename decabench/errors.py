@@ -1,4 +1,4 @@
-"""The errors of decabench, one class for each case that a caller may want to distinguish."""
+"""The errors of decabench: one class for each case that a caller may want to distinguish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class DataError(DecabenchError):
-    """Data is damaged: its form or checksum is not the expected one."""
+    """Data is damaged: its format or checksum is not as expected."""
 
     exit_code: ClassVar[int] = 3
 

@@ -34,14 +34,14 @@ Paths = str | Path | Iterable[str | Path]
 """One path, or several."""
 
 Compression = Literal["gz", "zst"] | None
-"""How a file is compressed."""
+"""A compression format."""
 
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
 """The suffix of each compression."""
 
 
 class Writable(Protocol):
-    """The part of a file that a writer of lines uses."""
+    """The part of a file object that writers of lines use."""
 
     def write(self, data: bytes, /) -> int: ...
 
@@ -71,7 +71,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EXDEV: "give a folder that is on one file system",
     errno.ENOLCK: "give a folder on a file system with locks",
 }
-"""Advice on refusals that moving the file elsewhere would not fix, or only in particular places."""
+"""Advice on refusals that moving the file would not fix, or only in particular cases."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
@@ -79,7 +79,7 @@ _REFUSALS = {
     *(*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.EBADF),
 }
-"""The system's errors about files; all others are about networks and processes."""
+"""The system errors that concern files; all others concern networks and processes."""
 
 
 def is_refused_write(error: BaseException) -> bool:
@@ -90,7 +90,7 @@ def is_refused_write(error: BaseException) -> bool:
 def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
     """Explain in a sentence which file the operating system refused, why, and what to do.
 
-    `path` is the file in use, unless the error names another. `elsewhere` is the advice for refusals that a different
+    `path` is the file in use, unless the error names another. `elsewhere` is advice for refusals that another
     folder would avoid.
     """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
@@ -110,8 +110,8 @@ def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None
 def storage_errors(path: Path, option: str = "", creates: bool = False) -> Iterator[None]:
     """Turn the operating system's refusals to write `path` into a StorageError.
 
-    `option` names the one that says where to write, as `--html`. With `creates`, nothing is read: a path that is not
-    found is then one that cannot be made, as in `/proc`.
+    `option` names the option that says where to write, such as `--html`. With `creates`, nothing is read, so a
+    path that is not found cannot be created, as in `/proc`.
     """
     try:
         yield
@@ -124,9 +124,9 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to read `path` into a StorageError, so that it is not called damaged.
-
-    A missing file is still a FileNotFoundError, and a library's errors about the content are left to the caller.
+    """Turn the operating system's refusals to read `path` into a StorageError, so that the file is not called
+    damaged. A missing file is still a FileNotFoundError, and a library's errors about the content are left to
+    the caller.
     """
     try:
         yield
@@ -139,7 +139,7 @@ def read_errors(path: Path) -> Iterator[None]:
 def require_machine(error: BaseException, path: Path) -> None:
     """Raise StorageError if a file could not be read because memory or open files ran out, or the disk failed.
 
-    This is for callers that report every other problem as the file's fault.
+    For callers that blame every other problem on the file.
     """
     if isinstance(error, OSError) and error.errno in _OF_MACHINE:
         raise StorageError(explain_refusal(error, "read", path)) from error
@@ -152,14 +152,14 @@ def remove_file(path: Path) -> None:
 
 
 def make_folder(path: Path, option: str = "") -> Path:
-    """Create a folder unless it exists, and return it; `option` is as in `storage_errors`. Raises StorageError."""
+    """Create a folder if necessary, and return it; `option` is as in `storage_errors`. Raises StorageError."""
     with storage_errors(path, option, creates=True):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def is_within(folder: Path, path: Path) -> bool:
-    """Return whether a path, its links followed, is inside a folder."""
+    """Return whether a path is inside a folder once links are resolved."""
     inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (path, folder))
     return inner == outer or inner.startswith(os.path.join(outer, ""))
 
@@ -170,7 +170,8 @@ def shown_path(path: Path) -> str:
 
 
 def require_within(folder: Path, *paths: Path) -> None:
-    """Raise StorageError for the first path that a link leads out of the folder, before anything is written there."""
+    """Raise StorageError for the first path that a link would lead out of the folder, before anything is
+    written there."""
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
@@ -237,14 +238,15 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""Bytes of a file's name that its temporary file's name keeps; a name can have 255."""
+"""How many bytes of a file's name its temporary file's name keeps; a name can have 255."""
 
 _OLD_SECONDS = 24 * 3600
-"""The age from which a temporary file is abandoned if files cannot be locked."""
+"""The age at which a temporary file counts as abandoned if files cannot be locked."""
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is that of a temporary file or folder of decabench: `.decabench-results.json.k3_x9a2b.tmp`."""
+    """Return whether a name belongs to a temporary file or folder of decabench:
+    `.decabench-results.json.k3_x9a2b.tmp`."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -254,7 +256,7 @@ def _prefix_of(name: str) -> str:
 
 
 def _make_temporary(path: Path) -> tuple[int, str]:
-    """Create a temporary file next to `path` that is locked for as long as it is open, and return its descriptor."""
+    """Create a temporary file next to `path`, locked while it is open, and return its descriptor."""
     import tempfile
 
     while True:
@@ -266,7 +268,7 @@ def _make_temporary(path: Path) -> tuple[int, str]:
 
 @contextmanager
 def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterator[Path]:
-    """Provide a folder for as long as the block lasts, in `parent` or where the system has temporary files.
+    """Provide a folder that lasts as long as the block, in `parent` or where the system has temporary files.
 
     If a process is killed, the next to make a folder there removes its leftovers. Raises StorageError.
     """
@@ -290,7 +292,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
 
 @contextmanager
 def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
-    """Open a file or folder without waiting; None if it is a link or cannot be opened."""
+    """Open a file or folder without waiting. Returns None if it is a link or cannot be opened."""
     try:
         descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -305,7 +307,7 @@ def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
 def names_in(folder: Path) -> set[str]:
     """Return the names in a folder except temporary files, and remove those of killed writers.
 
-    Use this to ask whether a folder is empty or has other people's files. A missing folder has no names.
+    Use this to find out whether a folder is empty or has other people's files. A missing folder has no names.
     """
     sweep_temporary(folder)
     with read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
@@ -334,7 +336,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
     """Remove the temporary files and folders that killed processes left in a folder, and return their paths.
 
-    Only names that this module gives are touched, and only if no process holds them. Links are neither removed nor
+    Only names made by this module are touched, and only if no process holds them. Links are neither removed nor
     followed. Files that cannot be removed stay.
     """
     swept = []
@@ -393,7 +395,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _holds_lock(descriptor: int, path: str | Path) -> bool:
-    """Lock an open file, and return whether it still has its name: the lock on a removed file protects nothing."""
+    """Lock an open file, and return whether it still has its name: a lock on a removed file protects nothing."""
     if try_lock(descriptor) is False:
         return False
     try:
@@ -412,11 +414,11 @@ _SILENT_SECONDS = 2.0
 
 @contextmanager
 def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
-    """Hold the lock on writing at and around `path`, which one process at a time can have.
+    """Hold the write lock for `path` and its surroundings; one process at a time can have it.
 
-    If another process keeps it for `patience` seconds, raises DecabenchError with `message`; with endless patience, a
-    wait of several seconds logs `message` as a warning. Raises StorageError if locking fails. `option` is as in
-    `storage_errors`.
+    If another process keeps it for `patience` seconds, raises DecabenchError with `message`; with endless
+    patience, a wait of several seconds logs `message` as a warning. Raises StorageError if locking fails.
+    `option` is as in `storage_errors`.
     """
     if os.name != "posix":  # without file locks, do not wait
         yield
@@ -521,7 +523,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def file_digest(*paths: Path) -> str:
-    """Compute `sha256:…` over the bytes of a file, or of several as if they were one."""
+    """Compute `sha256:…` over the bytes of a file, or of several files as if they were one."""
     digest = hashlib.sha256()
     for path in paths:
         _feed(path, digest)
@@ -529,7 +531,7 @@ def file_digest(*paths: Path) -> str:
 
 
 def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
-    """Compute the `sha256`, and on request the `md5` and the `git_blob` id, of a file, in hex."""
+    """Compute the `sha256` of a file and, on request, the `md5` and the `git_blob` id, in hex."""
     hashes = {"sha256": hashlib.sha256()}
     if "md5" in kinds:
         hashes["md5"] = hashlib.md5(usedforsecurity=False)
@@ -570,7 +572,7 @@ _CANONICAL, _CANONICAL_FINITE = (
 
 
 def canonical_texts(texts: Iterable[str]) -> str:
-    """Serialize texts to the same canonical JSON, in an eighth of the time."""
+    """Serialize texts to the same canonical JSON, eight times as fast."""
     return f"[{','.join(map(encode_basestring, texts))}]"
 
 

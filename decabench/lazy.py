@@ -1,6 +1,7 @@
 """Public names of a package that load when they are first used, as its `__init__.pyi` lists them.
 
-This imports nothing that Python has not loaded already, because it runs before `__main__` leaves the current folder.
+This imports only modules that Python has already loaded, because it runs before `__main__` removes the current
+folder from the path.
 """
 
 from importlib import import_module

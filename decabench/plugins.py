@@ -14,16 +14,16 @@ from typing import Any
 from decabench.errors import DecabenchError, UnknownNameError
 
 TRUSTED = "DECABENCH_MODELS"
-"""The environment variable with references that files may name."""
+"""The environment variable that lists the references that files may name."""
 _FAILURES = (Exception, SystemExit)
-"""Errors of running a module; a script that exits must not end decabench as if it had succeeded."""
+"""Errors from running a module; a script that exits must not end decabench as if it had succeeded."""
 
 
 def load_object(reference: str) -> Any:
-    """Import the object that `package.module:object` names, which the user gave. Raises UnknownNameError.
+    """Import the object that the user named as `package.module:object`.
 
-    Modules in the current folder are found too, after the installed ones. The folder stays on `sys.path`, because a
-    module may import others later, when it is used.
+    Raises UnknownNameError. Modules in the current folder are found too, after the installed ones. The folder
+    stays on `sys.path`, because a module may import others later.
     """
     here = os.getcwd()
     if not {"", here} & set(sys.path):
@@ -49,7 +49,7 @@ def load_named(reference: str, said_by: str) -> Any:
 
 
 _named_by_user: set[str] = set()
-"""The references that the user gave in this process."""
+"""The references that the user has given in this process."""
 
 
 def _import_object(reference: str, advice: str) -> Any:
@@ -94,7 +94,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def plugin_names(group: str) -> dict[str, EntryPoint]:
-    """Return the installed entry points of a group by name, not loaded."""
+    """Return the names of a group's installed entry points, not loaded."""
     return {point.name: point for point in entry_points(group=group)}
 
 

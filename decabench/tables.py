@@ -44,7 +44,7 @@ class TomlTable:
             self.fault(str(error))
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Note every key that is not among `known`, with the near matches."""
+        """Note every key that is not in `known`, with near matches."""
         names = list(known)
         for key in self.content:
             try:
@@ -146,7 +146,7 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
     """Return the key and the value of `KEY=VALUE`: the value as TOML, or as text if it is not valid TOML.
 
-    Raises DecabenchError, which shows the example.
+    Raises DecabenchError, whose message shows the example.
     """
     path, equals, value = text.partition("=")
     if not equals or not path:

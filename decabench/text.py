@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 
 _ERROR_LENGTH = 300
-"""Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
+"""How many characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
 
 
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
-"""A soft hyphen, a byte order mark, and other characters without a width."""
+"""Soft hyphens, byte order marks and other characters without a width."""
 
 
 def bare(text: str) -> str:
@@ -20,7 +20,7 @@ def bare(text: str) -> str:
 
 
 def with_full_stop(text: str) -> str:
-    """Return a sentence with a full stop, unless it ends with a mark of its own."""
+    """Return a sentence with a full stop, unless it already ends with punctuation."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
@@ -31,22 +31,22 @@ def excerpt(text: str, limit: int = 200) -> str:
 
 
 def quoted(text: str, width: int = 60) -> str:
-    """Put a text in quotes, shortened, with control characters escaped."""
+    """Put a text in quotation marks, shortened, with control characters escaped."""
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
 def short_list(names: Sequence[str], most: int = 6) -> str:
-    """Join names with commas; of more than `most`, the first and the last with their number."""
+    """Join names with commas; if there are more than `most`, the first and the last with the total number."""
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
 
 
 def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
-    """Break each line of a text between words, at `width` columns or at 40 if that is less.
+    """Break each line of a text between words, at `width` columns, but not below 40.
 
-    `first` precedes each line, and `rest` its continuations. A word that is too long,
-    such as a path, stays whole, so that it can be copied.
+    `first` precedes each line, and `rest` its continuations. A word that is too long, such as a path, stays
+    whole so that it can be copied.
     """
     import textwrap  # imported here because short commands do not need it
 
@@ -64,20 +64,21 @@ def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """Return a file name unchanged, or escaped if it contains characters that a terminal or UTF-8 cannot represent."""
+    """Return a file name unchanged, or escaped if it contains characters that a terminal or UTF-8 cannot
+    represent."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a terminal acts on (escapes, bells, carriage returns, tabs, directions) or UTF-8 cannot represent."""
+"""Characters that control a terminal (escapes, bells, carriage returns, tabs, directions) or that UTF-8 cannot
+represent."""
 
 _SHORT = {"\t": r"\t", "\r": r"\r"}
 
 
 def terminal_safe(text: str) -> str:
-    r"""Escape every character that a terminal acts on, other than a newline, as JSON does: `\t`, `\r`, `\u001b`.
-
-    A JSON text keeps its meaning.
+    r"""Escape every character that controls a terminal, except newlines, as JSON does: `\t`, `\r`, `\u001b`.
+    JSON keeps its meaning.
     """
     return _ACTS.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 

@@ -1,7 +1,8 @@
 """Read untrusted JSON, TOML, CSV, parquet and xz strictly, in bounded time and memory.
 
-Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
-Functions that read a file also raise FileNotFoundError, and StorageError if the operating system refuses to read it.
+Every function raises ValueError with the reason, phrased as part of a sentence, because the caller knows the
+file and the remedy. Functions that read a file also raise FileNotFoundError, and StorageError if the operating
+system refuses to read it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 DEPTH = 64
-"""How deeply tables, objects and lists may be nested: far below where Python's own recursion ends."""
+"""How deeply tables, objects and lists may be nested: far less than Python's recursion limit."""
 KEY_PARTS = 32
 """The maximum number of parts of a dotted key; tomllib's memory grows with their square."""
 JSON_LIMIT = 1 << 23
@@ -34,7 +35,7 @@ JSON_LIMIT = 1 << 23
 TOML_LIMIT = 1 << 18
 """The maximum size of a TOML file in bytes."""
 CELL_LIMIT = 1 << 17
-"""The maximum length of a cell of a CSV file, unless the reader states another: that of Python's csv."""
+"""The maximum length of a CSV cell, unless the reader states another: the default of Python's csv module."""
 
 _DIGITS = 250
 """The maximum length of a number: below the range of a float (308 digits, or 256 in hexadecimal)."""
@@ -46,7 +47,8 @@ _DIGITS = 250
 def parse_json(text: str, surrogates: bool = False) -> Any:
     """Parse JSON strictly: no key twice in an object, no NaN, no number that a float cannot hold.
 
-    Half of a surrogate pair, which JSON can escape and UTF-8 cannot hold, is refused too unless `surrogates`.
+    Half of a surrogate pair, which JSON can escape but UTF-8 cannot represent, is rejected too unless
+    `surrogates` is set.
     """
     try:
         value = _DECODER.decode(text)
@@ -80,7 +82,7 @@ _IN_WORDS = {
     "Cannot overwrite a value": "a key occurs twice",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }
-"""Faults of Python's parsers of JSON and TOML, for people who do not know the grammar."""
+"""Faults reported by Python's JSON and TOML parsers, in words for people who don't know the grammar."""
 _TOO_DEEP = "its brackets are nested too deeply"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -105,7 +107,7 @@ def _parse_int(digits: str) -> int:
 
 
 def _parse_float(text: str) -> float:
-    """Parse a float; callers decide about TOML's `inf` and `nan`."""
+    """Parse a float; callers handle TOML's `inf` and `nan`."""
     value = float(text) if len(text) <= _DIGITS else math.inf
     if math.isinf(value) and "inf" not in text:
         shown = text if len(text) <= 20 else f"{text[:20]}…"
@@ -226,7 +228,7 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:
-    """Read a JSON object, which must state `format` if one is given."""
+    """Read a JSON object; if `format` is given, the object must state it."""
     content = parse_json(read_text(path, limit))
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
@@ -256,7 +258,7 @@ def csv_rows(
 ) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file as in RFC 4180, each with the numbers of its first and last line.
 
-    The file is one opened with `newline=""`; an empty line is a row without cells. Raises BrokenCsvError.
+    The file must be opened with `newline=""`. An empty line is a row without cells. Raises BrokenCsvError.
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     last = 0
@@ -275,9 +277,9 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return apparent rows within a cell that has line breaks, leaving out the row's own first line.
+    """Return the apparent rows inside a cell that contains line breaks, leaving out the row's own first line.
 
-    Two stray quotation marks merge all rows between them into one. Empty if some line has another number of cells.
+    Two stray quotation marks merge all rows between them into one. Empty if a line has another number of cells.
     """
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]
@@ -288,7 +290,8 @@ def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
-    """Check that a table has these columns, each of its kind: `string`, `list of strings`, `integer` or `number`."""
+    """Check that a table has these columns, each of the given type: `string`, `list of strings`, `integer` or
+    `number`."""
     import pyarrow as pa
 
     for name, kind in kinds.items():
@@ -311,7 +314,8 @@ _FITS: Mapping[str, Any] = {
 
 @contextmanager
 def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
-    """Open a parquet file; `settings` are pyarrow's, which raises ArrowException and OSError if it is damaged."""
+    """Open a parquet file; `settings` are passed to pyarrow, which raises ArrowException and OSError if it is
+    damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

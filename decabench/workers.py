@@ -1,4 +1,4 @@
-"""Other processes: pools that leave Ctrl-C to their parent, and a watcher for other people's code."""
+"""Other processes: pools that leave Ctrl-C to their parent, and a supervisor for third-party code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose workers never see a Ctrl-C, from their first instruction."""
+    """A pool whose workers ignore Ctrl-C from their first instruction."""
 
     # A spawned process inherits the signal mask; a handler of its own would come too late. Each call may
     # start a process.
@@ -52,7 +52,7 @@ class _Pool(ProcessPoolExecutor):
 
 
 _in_function = False
-"""Whether this worker is within a function that may have to clean up."""
+"""Whether this worker is inside a function that may have to clean up."""
 
 
 def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
@@ -68,7 +68,7 @@ def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
 
 
 def _end_when_told() -> None:
-    """Make this worker end on SIGTERM, and soon after its parent, which may have been killed."""
+    """Make this worker end on SIGTERM, and soon after its parent if that is killed."""
 
     def exit_once(signum: int, frame: FrameType | None) -> None:
         if not _in_function:  # the pool would treat an exception as a result and continue
@@ -97,7 +97,7 @@ def _end_after_parent() -> None:
 def _own_code_only() -> Iterator[None]:
     """Keep the current folder, which may be an untrusted submission, off the module path of processes started here.
 
-    They are started as `python -c`, which would otherwise look there first, even for modules of Python itself.
+    They are started as `python -c`, which would otherwise search it first, even for Python's own modules.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -138,11 +138,10 @@ _CRASHES = {
 
 @contextmanager
 def watched_process() -> Iterator[None]:
-    """Continue in a child process while this one waits, so that even a crash is reported in a sentence.
-
-    A predictor may crash, or call `os._exit`, and its own process can say nothing then. The parent never enters the
-    block: it exits as the child does, or raises ModelError if the child did not leave the block. Only on Linux, and
-    only before threads are started; elsewhere the block runs in this process.
+    """Continue in a child process while this one waits, so that even a crash is reported in a sentence: if a
+    predictor crashes or calls `os._exit`, its own process can't report anything. The parent never enters the
+    block: it exits as the child does, or raises ModelError if the child did not leave the block. Only on Linux,
+    and only before threads are started; elsewhere the block runs in this process.
     """
     if not hasattr(signal, "sigwaitinfo") or active_count() > 1:
         yield
@@ -167,7 +166,7 @@ def watched_process() -> Iterator[None]:
 
 
 def _interrupt_once() -> Callable[[int, FrameType | None], None]:
-    """Make a handler that counts a Ctrl-C from both the terminal and the parent once."""
+    """Make a handler that counts a Ctrl-C only once if both the terminal and the parent send it."""
     last = float("-inf")
 
     def interrupt(signum: int, frame: FrameType | None) -> None:

@@ -41,14 +41,16 @@ __all__ = [
 FORMAT = "decabench.board/2"
 
 Hides = Callable[[str, str], bool]
-"""(task, split) -> whether its labels are hidden and here, so that nothing about an example may be published."""
+"""Given (task, split), return whether its labels are hidden but present here, so that nothing about an example
+may be published."""
 
 _BINS = 10
 """The number of bins of a distribution of scores."""
 
 
 def make_script(name: str, value: object) -> bytes:
-    """Return a script that registers a value under a name, because browsers do not fetch JSON from `file://`."""
+    """Return a script that registers a value under a name; it replaces JSON, which browsers do not fetch from
+    `file://`."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return f"decabench.put({_literal(name)},{_literal(text)});\n".encode("ascii")
 
@@ -62,7 +64,7 @@ def _literal(text: str) -> str:
 
 
 def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRow]]:
-    """Return (kind, row) for each row of a table in its order; those of papers are in the board's first table."""
+    """Return (kind, row) for each row of a table in its order; papers' rows are in the board's first table."""
     kinds: list[tuple[str, Sequence[Row | PublishedRow]]] = [
         ("system", table.rows),
         ("floor", table.floors),
@@ -82,7 +84,7 @@ def overview_data(
     task_pages: Mapping[str, str],
     outputs: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return every table of a suite, with the numbers of its rows in the order of the page.
+    """Return every table of a suite, with the row numbers in the order of the page.
 
     `outputs` are the types of the tasks' answers, by name.
     """
@@ -159,10 +161,8 @@ def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
 
 
 def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return what the rows of a table share: the units of each task, how far its own scores vary, and the highest
-    ratio of any pair in each resample.
-
-    Nothing of tasks whose labels are hidden is among them.
+    """Return the values that a table's rows share: each task's units, how much its own scores vary, and the
+    highest ratio of any pair in each resample. Tasks with hidden labels are left out.
     """
     names = [name for name in board.public(table.split) if not hides(name, table.split)]
     layouts: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def _is_testable(sample: Sample) -> bool:
 
 
 def _layout(sample: Sample) -> str:
-    """Identify the units of a sample: systems that share them can be tested against each other."""
+    """Identify the units of a sample; systems with the same units can be tested against each other."""
     parts = (
         sample.name.encode(),
         sample.metric.name.encode(),
@@ -224,9 +224,9 @@ def _floats(values: Array) -> str:
 def units_data(
     board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
 ) -> dict[str, Any]:
-    """Return each unit's part in the scores of a compared row; of hidden labels, only the tests against other rows.
+    """Return each unit's part in the scores of a compared row; for hidden labels, only the tests against other rows.
 
-    Parts have all digits if a task has at most 256 different ones, and else those of single precision.
+    Parts have all digits if a task has at most 256 different ones, and single precision otherwise.
     """
     row, names = table.compared_rows[index], board.public(table.split)
     hidden = {
@@ -256,7 +256,7 @@ def units_data(
 
 
 def _parts(sample: Sample) -> Array:
-    """Return what each unit adds to the score, in equal parts for each stratum."""
+    """Return each unit's contribution to the score, with equal parts for each stratum."""
     parts: Array = sample.effects + sample.shares * sample.score / (int(sample.strata.max()) + 1)
     return parts
 
@@ -275,9 +275,9 @@ def _code(parts: Array) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
-    """Return the test of every row minus one of them; None for pairs that were not tested.
+    """Describe the test of every row against one row; None for pairs that were not tested.
 
-    Intervals are rounded like scores on hidden labels, of which `hidden` are the scales.
+    Intervals are rounded like scores on hidden labels, whose scales are in `hidden`.
     """
     import numpy as np
 
@@ -390,8 +390,8 @@ _ABOUT = (
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
 
-    Each task's score is followed by the ends of its interval and its units. Text that a spreadsheet
-    would take for a formula gets an apostrophe in front.
+    Each task's score is followed by the ends of its interval and its units. Text that a spreadsheet would treat
+    as a formula is prefixed with an apostrophe.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""A row of a board before it is ranked. Every untrusted text in it becomes one short, visible line."""
+"""A row of a board before it is ranked. Every untrusted text in it is reduced to one short, visible line."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Evidence:
     """The evidence behind the score of one task."""
 
     kind: Kind = "reported"
-    """Whether it was scored here."""
+    """Whether the score was computed here."""
     why: str = ""
-    """Why it was not, if so."""
+    """Why it was not computed here, if so."""
     sample: Sample | None = None
-    """Its statistics, condensed; None if there are none."""
+    """The statistics behind it, condensed; None if there are none."""
     scores: Array | None = None
-    """(examples,): the headline score of each example by itself; NaN if it has none."""
+    """(examples,): each example's individual headline score; NaN if it has none."""
     key: str = ""
     """The name of the result's entry in the ledger; empty if it has none."""
 
@@ -83,16 +83,16 @@ class Entry:
     suite: Suite = DECATHLON
     """The suite."""
     submission: str = ""
-    """The submission's folder, archive or results file, relative to the folder of submissions; empty for
-    a baseline that was made for the board."""
+    """The submission's folder, archive or results file, relative to the folder of submissions; empty for a
+    baseline made for the board."""
     place: Path = Path()
-    """Where that is."""
+    """Its location on disk."""
     total: float | None = None
     """The suite's total; None unless all tasks of the suite are scored."""
     interval: tuple[float, float] | None = None
     """The 95 % interval of the total."""
     apart: str = ""
-    """Why it is not ranked; empty if it is."""
+    """Why it is listed apart; empty if it is ranked."""
     remarks: tuple[str, ...] = ()
     """Further remarks for readers."""
     authors: tuple[str, ...] = ()
@@ -108,21 +108,21 @@ class Entry:
     date: str = ""
     """The date, as given."""
     predictor: str = ""
-    """The name of the predictor that wrote the answers, if one is named."""
+    """The name of the predictor that wrote the answers, if stated."""
     open_weights: bool | None = None
     """Whether the weights are available; None if not stated."""
     wording: str = ""
-    """The question variant asked instead of the dataset's own, as stated; empty for none."""
+    """The question variant that was asked instead of the dataset's wording, as stated; empty for none."""
 
     @property
     def kind(self) -> Kind | None:
-        """The weakest evidence of its scores; None if it has no score."""
+        """The weakest evidence behind any of its scores; None if it has no score."""
         kinds = {self.evidence[name].kind for name in self.tasks if self.score(name) is not None}
         return "reported" if "reported" in kinds else "verified" if kinds else None
 
     @property
     def standing(self) -> str:
-        """Its kind; `partial` for limited runs alone, and `failed` if it has no score at all."""
+        """Its kind; `partial` if it has only limited runs, and `failed` if it has no score at all."""
         has_limited = any(task.status == "partial" for task in self.tasks.values())
         return self.kind or ("partial" if has_limited else "failed")
 
@@ -132,12 +132,12 @@ class Entry:
         return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
 
     def score(self, task: str) -> float | None:
-        """Return the headline score of a task; None for a limited run, which is never summed or compared."""
+        """Return a task's headline score; None for a limited run, which is never summed or compared."""
         result = self.tasks.get(task)
         return result.score if result is not None and result.status == "scored" else None
 
     def sample(self, task: str) -> Sample | None:
-        """Return the statistics behind the score of a task; None if there are none."""
+        """Return the statistics behind a task's score; None if there are none."""
         return self.evidence[task].sample if self.score(task) is not None else None
 
 
@@ -154,7 +154,7 @@ class Refusal:
 # Untrusted text
 
 _MOST_MARKS = 4
-"""How many combining marks may follow each other: more of them cover the lines above and below."""
+"""The maximum number of consecutive combining marks; more would cover the lines above and below."""
 
 _MARKS = re.compile(
     f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{_MOST_MARKS + 1},}}"
@@ -162,27 +162,27 @@ _MARKS = re.compile(
 """Stacks of combining marks."""
 
 _JOINERS = "\u200c\u200d"
-"""Invisible characters that some scripts need to be written rightly."""
+"""Invisible characters without which some scripts are misspelled."""
 
 _IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
-"""Those next to nothing, or to a character of ASCII, which they do not change."""
+"""Joiners next to nothing, or next to an ASCII character, on which they have no effect."""
 
 _EMOJI = "\ufe0f"
-"""Shows the character before it as a picture."""
+"""The character that makes the previous one appear as a picture."""
 
 _BLANKS = frozenset(
     {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}.union(
         range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
     )
 )
-"""Characters that are not seen, though Unicode has them as letters, marks or symbols."""
+"""Characters that are invisible although Unicode classes them as letters, marks or symbols."""
 
 _MOST_ITEMS = 60
 """The maximum number of scores or signatures to keep for a task."""
 
 
 def clean(value: Any) -> Any:
-    """Return a value with all strings in it, and in its parts, as short printable lines."""
+    """Return a value with all strings in it, at any depth, reduced to short printable lines."""
     if isinstance(value, str):
         return printable_line(value, 500)
     if isinstance(value, Mapping):
@@ -195,7 +195,7 @@ def clean(value: Any) -> Any:
 
 
 def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry that say who submitted it, and what; values of the wrong type are dropped."""
+    """Return an entry's fields about the submission and its authors, dropping values of the wrong type."""
     predictor, authors, size = about.get("predictor"), about.get("authors"), about.get("model_size")
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights, variant = settings.get("open_weights"), settings.get("variant")
@@ -246,7 +246,7 @@ def printable_line(value: object, limit: int = 200) -> str:
 
 
 def path_fault(path: str) -> str:
-    """Say why a path cannot be shown as it is, so that it could look like another path; empty if it can."""
+    """Explain why a path cannot be shown unchanged, because it could look like another path; empty if it can."""
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
         if not is_seen or not (_is_shown(character) or character == _EMOJI):
@@ -255,5 +255,5 @@ def path_fault(path: str) -> str:
 
 
 def _is_shown(character: str) -> bool:
-    """Return whether a character is seen, or needed by its neighbours; marks of direction are not."""
+    """Return whether a character is visible, or needed by its neighbours; direction marks are neither."""
     return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

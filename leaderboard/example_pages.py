@@ -1,4 +1,4 @@
-"""The page of `decabench show --open`: all examples of a task, loaded in pieces, from the disk or from a server."""
+"""The page of `decabench show --open`: all examples of a task, loaded in pieces, from disk or from a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATIC_FILES = ("examples.css", "examples.js")
 _SHARED = ("board.css", "data.js", "difference.js", "icon.svg", "state.js", "theme.js")
 
 _PIECE = 1 << 18
-"""How many characters of JSON a piece has, about: a page of examples loads in a moment."""
+"""The approximate size of a piece in characters of JSON: a page of examples loads in a moment."""
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
@@ -63,7 +63,7 @@ def _files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, byt
 
 
 def _pieces(examples: Sequence[Browsed], theirs: dict[str, ScoredExample]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the texts of the examples in lists of about equal size."""
+    """Yield the examples' texts in lists of about equal size."""
     piece: list[dict[str, Any]] = []
     size = 0
     for each in examples:
@@ -110,7 +110,7 @@ def _answer(row: ScoredExample) -> dict[str, Any]:
 def _index(
     shown: Inspected, examples: Sequence[Browsed], sizes: Sequence[int], theirs: dict[str, ScoredExample]
 ) -> dict[str, Any]:
-    """Return what the page filters and sorts by, a list for each property."""
+    """Return the properties by which the page filters and sorts, as a list for each property."""
     others = [theirs.get(each.row.id) for each in examples]
     return {
         "headline": shown.head.headline,

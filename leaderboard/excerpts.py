@@ -1,7 +1,7 @@
 """The examples behind the scores: texts, which all systems share, and each system's answers to them.
 
-Answers that were not scored here are not shown. The examples are chosen by their ids alone, so that they are the same
-for all systems and can be compared.
+Only answers that were scored here are shown. Examples are chosen by id alone, so that all systems show the same
+ones and can be compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST = 1_000
 """The maximum number of examples per task."""
 
 PIECE = 100
-"""How many texts are in a file."""
+"""How many texts a file holds."""
 
 _MOST_BYTES = 1 << 28
 """The maximum number of unpacked bytes to read from a predictions file: a submission may contain anything."""
@@ -52,7 +52,7 @@ _EXACT = 0.005
 """How close to the best possible score an answer must be to count as right."""
 
 _MOST_BEFORE = 12
-"""The most earlier examples of a group that are shown."""
+"""The maximum number of earlier examples of a group to show."""
 
 
 @dataclass(frozen=True)
@@ -60,25 +60,25 @@ class Excerpts:
     """The answers that a page shows for one task."""
 
     answers: tuple[dict[str, Any], ...] = ()
-    """By example, a JSON value: answer, score, kind; for a dialogue, also the states after it."""
+    """A JSON value for each example: answer, score, kind and, for a dialogue, the states after it."""
     why: str = ""
-    """Why there are none; empty if there are some."""
+    """Why there are no answers; empty if there are."""
 
 
 @dataclass(frozen=True)
 class TaskTexts:
-    """The examples to show of one split of a task, or why it cannot be shown."""
+    """A task split's examples to show, or why they cannot be shown."""
 
     why: str = ""
     """Why nothing can be shown."""
     examples: Sequence[Example] = ()
     """All examples, in the order of the data."""
     shown: Sequence[int] = ()
-    """The indexes of those that are shown, in order."""
+    """The indexes of the examples to show, in order."""
 
     @property
     def texts(self) -> list[dict[str, Any]]:
-        """What all systems share of each example that is shown: id, question, context, golds."""
+        """The parts of each shown example that all systems share: id, question, context, golds."""
         return [_text(self.examples[index]) for index in self.shown]
 
 
@@ -110,7 +110,7 @@ def read_texts(name: str, split: str, keeper: Keeper, policy: Policy = "free") -
 def read_answers_shown(entry: Entry, column: Column, data: TaskTexts, keeper: Keeper) -> Excerpts:
     """Return an entry's answers to the examples of a task that are shown, or why there are none.
 
-    They are kept in the ledger, so that a later build does not read the same answers again.
+    They are stored in the ledger, so that a later build does not read the same answers again.
     """
     evidence = entry.evidence[column.name]
     if data.why:
@@ -164,9 +164,9 @@ def _read_answers(
 
 
 def _read_shown(path: Path, data: TaskTexts) -> dict[int, str] | None:
-    """Return the answers to show without reading the others.
+    """Return the answers to show, skipping the others.
 
-    None for a file that is packed or not written as by `write_answers`.
+    None for a file that is compressed or not in `write_answers`' form.
     """
     found, start = {}, 0
     try:
@@ -191,7 +191,7 @@ def _read_shown(path: Path, data: TaskTexts) -> dict[int, str] | None:
 def _describe_courses(
     metric: Metric, texts: Sequence[str], examples: Sequence[Example]
 ) -> dict[int, dict[str, Any]]:
-    """Return, by index, the dialogue state that the metric compares in place of an answer, and how it came about."""
+    """Return, by index, the dialogue state that the metric compares instead of an answer, and how it arose."""
     described = {}
     for index, course in find_courses(metric, texts, examples).items():
         parted = course.parted

@@ -1,4 +1,4 @@
-"""Renders the templates. All of them escape their input: anything from a submission is shown as plain text."""
+"""Renders the templates. All of them escape their input: text from a submission is shown as plain text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONGEST = 60
 """The maximum length of a page's name, without a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""How answers that are not in the form that was asked for came about."""
+"""Descriptions of answers that are not in the requested form."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),
@@ -74,11 +74,11 @@ class Pages:
     metrics: Mapping[str, Metric]
     """The known metrics, by name."""
     rank_reported: bool = False
-    """Whether reported results are ranked."""
+    """Whether to rank reported results."""
     excerpts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
-    """How many answers are shown, or why none, by path of the entry and then by task."""
+    """How many answers are shown, or why none are, by path of the entry and then by task."""
     first_texts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The first example that is shown of each task."""
+    """The first example shown for each task."""
 
     @cached_property
     def submission_names(self) -> dict[str, str]:
@@ -92,7 +92,8 @@ class Pages:
 
     @cached_property
     def board_files(self) -> dict[str, str]:
-        """The files of each board, without their endings, by the suite's name: the first one is the front page."""
+        """The names of each board's files, without their endings, by the suite's name; the first is the front
+        page."""
         names = name_pages([board.suite.name for board in self.boards])
         files = {suite: f"suite-{name}" for suite, name in names.items()}
         return files | {self.boards[0].suite.name: "board"}
@@ -155,7 +156,7 @@ class Pages:
         ]
 
     def render_task(self, name: str) -> bytes:
-        """Render the page of a task, with its ranking on every suite that it belongs to."""
+        """Render the page of a task, with its ranking in every suite that it belongs to."""
         boards = [board for board in self.boards if name in board.suite.tasks]
         rankings = [
             (board, table, column, rank_on_task(table, index, column))
@@ -180,10 +181,10 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        """Return an example of a task: from the bundled sample, or else the first one that is shown.
+        """Return an example of a task: from the bundled sample, or else the first that is shown.
 
-        The bundled ones are in a separate file, because sites are often built without prepared data, and the text of
-        some datasets may not be shown.
+        The bundled ones are in a separate file, because sites are often built without prepared data, and the
+        text of some datasets may not be shown.
         """
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
@@ -235,7 +236,7 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
 
 
 def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tuple[Place | None, Row]], ...]:
-    """Return the systems, floors and ceilings that are scored on a task, best first; only systems have places."""
+    """Return the systems, floors and ceilings scored on a task, best first; only systems have places."""
 
     def sort_key(row: Row) -> tuple[float, str, str]:
         return -column.goodness(row.cells[index].value or 0.0), row.entry.name, row.entry.path
@@ -274,14 +275,15 @@ def _profile(
 
 
 def without_results(board: Board) -> Standings:
-    """Return a table for the rows of papers alone."""
+    """Return a table that holds only papers' rows."""
     suite, count = board.suite, len(board.columns)
     total = "" if suite.total == "none" else suite.total_name
     return Standings(suite.name, "validation", "", count, True, total, board.unit(count), (), (), (), (), ())
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Return the part of each task's name before a dot or an underscore, or all of it if another shares that part."""
+    """Return the part of each task's name before a dot or an underscore, or the full name if another task
+    shares that part."""
     short = {name: re.split("[._]", name)[0] for name in names}
     counts = Counter(short.values())
     return {name: part if counts[part] == 1 else name for name, part in short.items()}
@@ -293,7 +295,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 def name_pages(keys: Sequence[str]) -> dict[str, str]:
     """Name the pages of rows, tasks or suites: `mqan/validation` becomes `mqan-validation`.
 
-    A name depends only on the key, so that links stay valid. If two keys would share a name, both get a digest.
+    A name depends only on the key, so that links stay valid. If two keys would get the same name, both get a
+    digest.
     """
     stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())
@@ -335,7 +338,7 @@ def _show_parameters(count: int) -> str:
 
 
 _TEX = {"\\": "\\textbackslash{}", "^": "\\^{}", "~": "\\~{}"} | {one: f"\\{one}" for one in "{}%$&#_"}
-"""The characters that mean something to TeX, and how they are written."""
+"""Characters with a meaning in TeX, and their escapes."""
 
 
 def _bibtex(row: Row, total_name: str, page: str) -> str:
@@ -359,7 +362,7 @@ def _json(value: object) -> str:
 
 
 def make_environment(**settings: Any) -> Environment:
-    """Make the environment of all templates: it escapes whatever it renders."""
+    """Make the environment of all templates, which escapes everything it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(

@@ -1,8 +1,8 @@
 """Puts a site in place as a whole: it is built next to the earlier one, and two renames exchange them.
 
-A build that is killed leaves the earlier site; if it is killed between the two renames, the next build restores it.
-Only a folder that is a site is ever replaced: `site.json` lists its files. Other files at the top of the folder, such
-as `CNAME`, move along, and anything else that is not the site's own stops the build.
+A build that is killed leaves the earlier site; if it is killed between the two renames, the next build restores
+it. Only a folder that is a site is ever replaced: `site.json` lists its files. Other files at the top of the
+folder, such as `CNAME`, are carried over; anything else that isn't part of the site stops the build.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _PATIENCE = 600.0
 
 
 def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
-    """Write (path in the site, content) pairs as a site that replaces the one at `output`, if there is one.
+    """Write (path in the site, content) pairs as a site that replaces the one at `output`, if any.
 
-    Raises LeaderboardError if something else is there, and StorageError if it cannot be written.
+    Raises LeaderboardError if something else is there, and StorageError if the site cannot be written.
     """
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
@@ -81,7 +81,7 @@ def _write(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def find_others(site: Path) -> list[str]:
-    """Return the names of files that move along with a site; empty if there is nothing at `site` yet.
+    """Return the names of files that are carried over with a site; empty if there is nothing at `site` yet.
 
     Raises LeaderboardError unless the folder is empty or a site, and StorageError if it is a file.
     """

@@ -56,7 +56,7 @@ __all__ = ["assign_places", "describe_test", "rank_suite", "suite_columns"]
 def suite_columns(
     suite: Suite, tasks: Mapping[str, Task], metrics: Mapping[str, Metric], entries: Sequence[Entry]
 ) -> tuple[Column, ...]:
-    """Return the columns of a suite. For an unknown task, the metric is the one named in the results."""
+    """Return the columns of a suite. For an unknown task, the metric is the one that the results name."""
     columns = []
     for name in suite.tasks:
         task = tasks.get(name)
@@ -143,7 +143,7 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    """Return the ground of each task: that of this machine, or else the one that most reported results share."""
+    """Find the ground of each task: this machine's, or else the one that most reported results share."""
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
@@ -165,7 +165,7 @@ def _is_on(entry: Entry, ground: Mapping[str, Ground]) -> bool:
 
 
 def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataLine:
-    """Describe the data of a task. Of data that is not here, nothing is known but what submitters say."""
+    """Describe a task's data. If the data is not here, only the submitters' statements are known."""
     on_it = [entry for entry in entries if name in entry.tasks and _ground(entry.tasks[name]) == ground]
     entry = next((each for each in on_it if each.evidence[name].kind == "verified"), on_it[0])
     data, is_here = entry.tasks[name].data, entry.evidence[name].kind == "verified"
@@ -190,7 +190,7 @@ def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataL
 
 
 def _heading(lines: Sequence[DataLine]) -> str:
-    """Describe the data of a table in a few words: `Mirror: no published checksums`."""
+    """Describe a table's data in a few words: `Mirror: no published checksums`."""
 
     def listed(words: Sequence[str]) -> str:
         counts = Counter(filter(None, words)).most_common()
@@ -298,7 +298,7 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
 
 
 def _remarks(board: Board, entry: Entry) -> Iterator[str]:
-    """Yield the sentences under a name."""
+    """Yield the remarks under a name."""
     names = board.public(entry.split)
     scores, whole = _scores(entry, names), len(names) == len(board.columns)
     tasks = f"{len(scores)} of {len(names)} {'tasks' if whole else 'public tasks'}"
@@ -358,14 +358,14 @@ def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
 def assign_places(
     shown: Sequence[str], names: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()
 ) -> list[Place]:
-    """Return the places of systems that are ordered by their scores, best first.
+    """Return the places of systems that are sorted by their scores, best first.
 
-    Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
-    no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test,
+    Walking down, a system starts a new group if it differs significantly from any system of the current group,
+    so that no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test,
     neither is above the other.
 
     Args:
-        shown: The scores as they are shown.
+        shown: The scores as shown.
         names: The names of the systems.
         tests: The tests of all pairs; without them, all systems share one rank.
         indexes: The index in `tests` of each system; by default its own.
@@ -408,7 +408,7 @@ def describe_test(name: str, p: float, differs: bool) -> str:
 
 
 def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
-    """Return (start, end) of the runs of systems whose scores look equal and that no test distinguishes."""
+    """Return (start, end) for runs of systems whose scores look equal and that no test distinguishes."""
     runs: list[tuple[int, int]] = []
     for index, score in enumerate(shown):
         start = runs[-1][0] if runs else 0

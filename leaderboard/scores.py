@@ -1,7 +1,8 @@
 """Finds submissions and scores their answers; numbers that come without answers are read as reported.
 
-Only what this machine scored from answers is verified. Results files and the statistics that come along with a
-submission are somebody's word: they fill in what could not be scored here, and say so.
+Only what this machine scored from answers is verified. Results files and statistics that come with a submission
+are only the submitter's claims: they fill in for scores that could not be computed here, and are marked as
+reported.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ _DEPTH = 4
 """How many levels of folders to search for submissions."""
 
 _REPORT_SECONDS = 5.0
-"""How often to say how far it is."""
+"""Seconds between progress reports."""
 
 
 class _ContradictionError(DecabenchError, ValueError):
-    """Statistics that do not add up to the score that they came with."""
+    """Statistics that don't agree with the score that came with them."""
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,24 @@ class Keeper:
     tasks: Mapping[str, Task]
     """The known tasks."""
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
-    """The known metrics. A name in a results file is never loaded: that would run untrusted code."""
+    """The known metrics. A name in a results file is never loaded, because that would run untrusted code."""
     include: Sequence[Path] = ()
     """The files that define further tasks."""
     jobs: int = 1
-    """The number of processes that score."""
+    """The number of processes for scoring."""
     rank_reported: bool = False
     """Whether to rank numbers that nothing here confirms."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
     """Makes the submissions of baselines for a suite and split."""
     report: Callable[[str], object] = str
-    """Takes lines of progress."""
+    """Called with lines of progress."""
 
     @cached_property
     def _records(self) -> dict[str, dict[str, SplitRecord]]:
         return {}
 
     def record(self, task: str, split: str) -> SplitRecord | None:
-        """Return the record of a split whose labels are here; None if there is no such split."""
+        """Return the record of a split whose labels are here; None if there is none."""
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
@@ -112,7 +113,7 @@ class Keeper:
         return found if found is not None and found.labelled else None
 
     def hides(self, task: str, split: str) -> bool:
-        """Return whether labels that are here are hidden, so that nothing about an example may be published."""
+        """Return whether labels are here but hidden, so that nothing about an example may be published."""
         if self.record(task, split) is None:
             return False
         return self.store.hides(self.tasks.get(task, task), split)
@@ -133,10 +134,12 @@ class Keeper:
 
 
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
-    """Return a folder, the paths in it of all submissions that `given` holds or is, and what cannot be read.
+    """Find the submissions that `given` is or contains.
 
-    A submission is a folder, an archive, or a results file alone. Links in `given` are the keeper's own; a link further
-    below is followed only if it stays in the folder that it is in.
+    Returns a folder, the submissions' paths in it, and what could not be read.
+
+    A submission is a folder, an archive, or a results file alone. Links in `given` are the keeper's own; a link
+    further below is followed only if it stays in the folder that it is in.
     """
     if not given.is_dir():
         raise LeaderboardError(
@@ -152,7 +155,7 @@ def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
 
 
 def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused: list[Refusal]) -> None:
-    """Add the submissions in a folder: their real path to the one to show, each only once."""
+    """Add the submissions in a folder, each only once: its real path and the path to show."""
     try:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -260,7 +263,7 @@ def _score_place(
 
 
 def _reason(error: Exception, top: Path) -> str:
-    """Say why a submission is left out, in one line; of a file that cannot be read, without the folders above."""
+    """Explain in one line why a submission is left out; for an unreadable file, without the folders above it."""
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError):
         name = os.path.relpath(os.fsdecode(cause.filename), top) if cause.filename else "a file"
@@ -270,7 +273,7 @@ def _reason(error: Exception, top: Path) -> str:
 
 @contextmanager
 def _open(place: Path, has_results: bool) -> Iterator[Submission | None]:
-    """Open a submission; None if it has results without answers. Raises SubmissionError."""
+    """Open a submission; None if it has results but no answers. Raises SubmissionError."""
     is_unfinished = (place / METADATA_NAME).is_file() and not has_results
     if _is_archive(place) or (place / FOLDER).is_dir() or is_unfinished:
         with open_submission(place) as opened:
@@ -288,7 +291,7 @@ def _score_split(
     suite: Suite,
     keeper: Keeper,
 ) -> Entry | Refusal | None:
-    """Score a submission on one split for one suite; None if it has nothing for it."""
+    """Score a submission on one split for one suite; None if it has nothing for that split and suite."""
     tasks: dict[str, TaskResult] = {}
     evidence: dict[str, Evidence] = {}
     why: dict[str, str] = {}
@@ -361,7 +364,8 @@ def _score_split(
 
 
 def _verified(found: ScoredTask) -> Evidence:
-    """Return the evidence of a task that was scored here, condensed: the rows of many would fill the memory."""
+    """Return the evidence for a task that was scored here, condensed because many submissions' rows would fill
+    the memory."""
     if found.sample is None:
         return Evidence("verified")
     return replace(_evidence("verified", "", found.sample, found.rows), key=found.key)
@@ -378,7 +382,8 @@ def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
 
 
 def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
-    """Cut a score that rounding took beyond the range of its metric: a perfect BLEU is 100.00000000000004."""
+    """Bring a score that rounding took beyond its metric's range back into it: a perfect BLEU is
+    100.00000000000004."""
     metric = metrics.get(result.metric)
     if result.score is None or metric is None or not 0 < result.score - metric.range[1] <= 1e-6:
         return result
@@ -386,7 +391,7 @@ def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
 
 
 def _describe_left(left: Mapping[str, TaskResult | None], reasons: Mapping[str, str]) -> Iterator[str]:
-    """Yield which tasks were not scored here, with the numbers that were reported, for each reason."""
+    """Describe the tasks that were not scored here, grouped by reason, with the numbers that were reported."""
     for reason in dict.fromkeys(reasons.values()):
         names = [
             f"{task} (reported {result.score:.1f})"
@@ -411,9 +416,9 @@ def _with_total(entry: Entry) -> Entry:
 def _guard(entry: Entry, keeper: Keeper) -> Entry:
     """Round the scores on hidden labels to the digits that pages show.
 
-    An error's full digits reveal several labels. The digest of answers is removed: nearly perfect answers are the
-    labels, so a guess could be checked against it. So is a fingerprint from before the labels were hidden, since it has
-    no secret in it.
+    An error's full digits reveal several labels. The digest of the answers is removed, because nearly perfect
+    answers are the labels and a guess could be checked against it. A fingerprint from before the labels were
+    hidden is removed too, because it contains no secret.
     """
     hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
     if not hidden:
@@ -453,7 +458,7 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
 
 
 def _read_reported(place: Path, shown: str) -> tuple[list[tuple[Path, Results]], list[Refusal]]:
-    """Return the results files of a submission with what they say, and those that are damaged."""
+    """Read a submission's results files; return their contents, and the damaged files."""
     found: list[tuple[Path, Results]] = []
     refused: list[Refusal] = []
     for path in _results_in(place):
@@ -476,7 +481,7 @@ def _read_reported(place: Path, shown: str) -> tuple[list[tuple[Path, Results]],
 def _choose(
     reported: Sequence[tuple[Path, Results]], split: str, suite: Suite
 ) -> tuple[Path, Results | None]:
-    """Return the results of a split to read: those that were made for the suite before others."""
+    """Return the results to read for a split: those made for the suite come first."""
     found = [
         (results.answers == "raw", results.suite.name != suite.name, number)
         for number, (_, results) in enumerate(reported)
@@ -488,9 +493,9 @@ def _choose(
 def _reported(
     task: str, result: TaskResult, why: str, path: Path, split: str, keeper: Keeper
 ) -> tuple[TaskResult, Evidence]:
-    """Return a reported result, with the statistics that came along if it is to be ranked by them.
+    """Return a reported result; if it is to be ranked, with the statistics that came with it.
 
-    Raises _ContradictionError if they do not add up to its score.
+    Raises _ContradictionError if they don't agree with its score.
     """
     metric = keeper.metrics.get(result.metric)
     variants = result.variants

@@ -1,4 +1,7 @@
-"""Builds the site: pages, data that they load on demand, and static files. It opens from disk, without a server."""
+"""Builds the site: pages, the data that they load on demand, and static files.
+
+It opens from disk, without a server.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +55,13 @@ _STATIC = Path(__file__).parent / "static"
 
 @dataclass(frozen=True)
 class Site:
-    """A site that was written, and what it rests on."""
+    """A finished site, with its counts."""
 
     index: Path
     """Its first page."""
     kinds: Mapping[str, int]
-    """The number of rows by evidence (`verified`, `reported`), or `partial` or `failed`; without added baselines."""
+    """The number of rows by evidence (`verified`, `reported`), or `partial` or `failed`; without added
+    baselines."""
     baselines: int
     """The number of rows of baselines that were added."""
     refused: Sequence[Refusal]
@@ -66,7 +70,7 @@ class Site:
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """What goes into a site; `write_leaderboard` takes the same by name."""
+    """The options of a site; `write_leaderboard` takes the same options by name."""
 
     home: str | Path | None = None
     """The folder of prepared data, on which answers are scored."""
@@ -81,7 +85,7 @@ class BoardOptions:
     jobs: int = 1
     """The number of processes that score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """Makes submissions of baselines for a suite and split; `decabench.runs.floors` has one."""
+    """Makes baseline submissions for a suite and split, such as `decabench.runs.floors.make_baselines`."""
 
 
 def write_leaderboard(
@@ -89,12 +93,12 @@ def write_leaderboard(
 ) -> Path:
     """Score the submissions below a folder, write the site to `output` and return its `index.html`.
 
-    `submissions` may also be a submission itself. Answers are scored on the data in `home`; earlier scores of the same
-    answers come from the ledger there. The site replaces an earlier one at `output` as a whole. The same input gives
-    the same bytes. The options are the other fields of `BoardOptions`.
+    `submissions` may also be a submission itself. Answers are scored on the data in `home`; earlier scores of
+    the same answers come from the ledger there. The site replaces an earlier one at `output` as a whole. The
+    same input gives the same bytes. The options are the other fields of `BoardOptions`.
 
-    Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
-    StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
+    Raises LeaderboardError if the folder of submissions does not exist or `output` is not a site, StorageError
+    if the site cannot be written, and UnknownNameError for an unknown suite.
     """
     return build_leaderboard(submissions, output, BoardOptions(home, **options)).index
 
@@ -106,7 +110,8 @@ def build_leaderboard(
     require_results: bool = False,
     report: Callable[[str], object] = str,
 ) -> Site:
-    """Write the site as `write_leaderboard` does, and return its counts and refusals; `report` takes lines of progress.
+    """Write the site as `write_leaderboard` does, and return its counts and refusals; `report` is called with
+    lines of progress.
 
     With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """
@@ -148,7 +153,7 @@ def build_leaderboard(
 def _explain_no_rows(
     given: Path, folder: Path, paths: Sequence[str], refused: Sequence[Refusal], keeper: Keeper
 ) -> NoReturn:
-    """Refuse a folder from which nothing can be shown."""
+    """Raise an error for a folder from which nothing can be shown."""
     names = ", ".join(suite.name for suite in keeper.suites)
     if not paths and not refused:
         raise NoResultsError(
@@ -189,7 +194,7 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 
 
 def _with_public_splits(keeper: Keeper) -> dict[str, Task]:
-    """Return the tasks; hidden splits whose labels are here count as public."""
+    """Return the tasks, with hidden splits counted as public if their labels are here."""
     return {
         name: replace(task, hidden=tuple(split for split in task.hidden if not keeper.hides(name, split)))
         if task.hidden
@@ -199,9 +204,9 @@ def _with_public_splits(keeper: Keeper) -> dict[str, Task]:
 
 
 def _example_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:
-    """Yield the texts of examples, and the answers of every entry; note for the pages how many there are.
+    """Yield the texts of examples, and the answers of every entry; record for the pages how many there are.
 
-    Holds the data of only one task in memory at a time.
+    Only one task's data is in memory at a time.
     """
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():
         task = pages.task_names[column.name]
@@ -263,7 +268,8 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[
 
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""The names under which a browser may ask for the site: any other one is a page elsewhere that reaches for it."""
+"""The host names under which a browser may request the site; any other name means that another website is
+making the request."""
 
 
 def _is_local(host: str | None) -> bool:
@@ -275,10 +281,10 @@ def _is_local(host: str | None) -> bool:
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files to this machine under its own name, and logs nothing."""
+    """Serves files to this machine only, under its own names, and logs nothing."""
 
     def parse_request(self) -> bool:
-        """Parse a request, and refuse one for another host: a rebound name must not read the site."""
+        """Parse a request, and reject one for another host, because a rebound name must not read the site."""
         if not super().parse_request():
             return False
         if not _is_local(self.headers.get("Host")):

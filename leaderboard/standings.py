@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
-"""Predictors that serve as a floor."""
+"""Predictors that count as a floor."""
 
 CEILINGS = frozenset({"oracle"})
 """Predictors that see the answers."""
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def span(self) -> float:
-        """The length of the scale; infinite if scores are unbounded."""
+        """The length of the scale; infinite if it is unbounded."""
         return self.high - self.low
 
     @property
@@ -85,12 +85,12 @@ class Column:
         return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
 
     def goodness(self, score: float) -> float:
-        """Return a number that is higher for better scores."""
+        """Return a number that increases as the score gets better."""
         return score if self.higher_is_better else -score
 
 
 class State(IntEnum):
-    """How complete a result is; rows are in this order."""
+    """How complete a result is; rows are listed in this order."""
 
     COMPLETE = 0
     PARTIAL = 1
@@ -111,7 +111,7 @@ class Cell:
     text: str
     """The formatted score; empty if there is none."""
     label: str
-    """The text to show instead of a score, or next to that of a limited run."""
+    """The text to show instead of a score, or next to the score of a limited run."""
     interval: str = ""
     """`48.1–51.9`; empty if unknown."""
     value: float | None = None
@@ -125,19 +125,20 @@ class Place:
     """The place of a system in a ranking."""
 
     rank: int
-    """The rank that its group shares: 1, 1, 3."""
+    """The rank, shared by its group: 1, 1, 3."""
     group: int
     """The number of its rank group, from 1."""
     best: int
-    """The best rank that it may have."""
+    """The best possible rank."""
     worst: int
-    """The worst rank that it may have: only those of systems that differ from it significantly are ruled out."""
+    """The worst possible rank: all ranks are possible except those of systems that differ from it
+    significantly."""
     versus: str = ""
     """The comparison that decided its group, in words; empty for the first system."""
 
     @property
     def span(self) -> str:
-        """The ranks that it may have, `4–7`; empty if there is only one."""
+        """The possible ranks, `4–7`; empty if there is only one."""
         return f"{self.best}–{self.worst}" if self.best != self.worst else ""
 
 
@@ -146,13 +147,13 @@ class Row:
     """A line of a table."""
 
     entry: Entry
-    """The submission's results."""
+    """The submission and its results."""
     state: State
     """How complete they are."""
     total: str
     """The formatted total; empty unless complete."""
     cells: tuple[Cell, ...]
-    """A cell for each task."""
+    """One cell for each task."""
     remarks: tuple[str, ...]
     """Why it is not ranked, and other remarks."""
     mark: str
@@ -174,16 +175,16 @@ class Row:
 
 @dataclass(frozen=True)
 class DataLine:
-    """The data and metric behind the scores of one task."""
+    """The data and metric behind one task's scores."""
 
     task: str
     """The task's name."""
     origin: str
     """`mirror`, `upstream files`, `bundled sample`, …"""
     known: str
-    """How its origin is known."""
+    """How the origin is known."""
     count: str
-    """The number of examples, such as `1,000 of 10,570`, as far as it is known."""
+    """The number of examples, such as `1,000 of 10,570`, as far as known."""
     is_subset: bool
     """Whether fewer examples were scored than the dataset's paper reports."""
     fingerprint: str
@@ -199,9 +200,9 @@ class Tests:
     """The tests between all rows of a table; indexes are those of `Standings.compared_rows`."""
 
     total: PairTests | None = None
-    """Tests of the totals; adjusted for all pairs of ranked systems."""
+    """Tests of the totals, adjusted for all pairs of ranked systems."""
     tasks: Mapping[str, PairTests] = field(default_factory=dict)
-    """Tests of each task; adjusted for all pairs of systems that have a place on it."""
+    """Tests of each task, adjusted for all pairs of systems that have a place on it."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class Standings:
     counted: int
     """The number of tasks in a complete result."""
     is_whole: bool
-    """Whether these are all tasks of the suite."""
+    """Whether this includes all tasks of the suite."""
     total_name: str
     """The name of the total: `decaScore`; `Total` over public tasks only; empty if there is none."""
     total_unit: str
@@ -229,7 +230,7 @@ class Standings:
     ceilings: tuple[Row, ...]
     """The ceilings, listed separately and unranked."""
     apart: tuple[Row, ...]
-    """Results that nothing here confirms, or that answer something else; they are compared with nothing."""
+    """Results that nothing here confirms, or that answer other questions; they are compared with nothing."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     tests: Tests = field(default_factory=Tests)
@@ -251,7 +252,7 @@ class Standings:
 
     @property
     def compared_rows(self) -> tuple[Row, ...]:
-        """Systems, baselines and ceilings: what may be compared and drawn together."""
+        """Systems, baselines and ceilings: all rows that may be compared and drawn together."""
         return self.rows + self.floors + self.ceilings
 
 
@@ -297,7 +298,7 @@ class Board:
         return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
 
     def unit(self, tasks: int) -> str:
-        """Return what a total over some tasks is out of: `of 1000`, `mean of 16`."""
+        """Return the unit of a total over some tasks: `of 1000`, `mean of 16`."""
         if len(self.columns) == 1 and not self.columns[0].is_percentage:
             return ""
         if self.suite.total == "mean":

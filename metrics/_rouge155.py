@@ -1,6 +1,6 @@
 """ROUGE-1.5.5 of one summary, without Perl: stems, tokens, n-gram overlap and summary-level LCS.
 
-The stemmer is Porter's of 1980 with the deviations of the script.
+The stemmer is Porter's (1980) with the script's deviations.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
-"""Lower-case ASCII letters and digits; every other byte becomes a space, as Perl saw bytes."""
+"""Lower-case ASCII letters and digits stay; every other byte becomes a space, because Perl saw bytes."""
 _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
@@ -156,11 +156,12 @@ def _irregular_forms() -> dict[str, str]:
 
 
 _MOST_WORDS = 200_000
-"""So many words are remembered, a few times the vocabulary of CNN/DailyMail: an answer may hold millions of others."""
+"""How many words to cache, a few times the vocabulary of CNN/DailyMail: an answer may contain millions of other
+words."""
 
 
 _LONGEST_WORD = 64
-"""Longer words are not remembered: they may take a megabyte each, and do not come again."""
+"""Longer words are not cached, because they may take a megabyte each and don't occur again."""
 
 
 def base_form(token: str) -> str:
@@ -220,7 +221,7 @@ class _BaseNumbers(dict[str, int]):
 
     @property
     def size(self) -> int:
-        """How many words or forms are remembered."""
+        """How many words or forms are cached."""
         return max(len(self), len(self._forms))
 
 
@@ -228,7 +229,7 @@ _numbers = _BaseNumbers()
 
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
-    """Count words, pairs of words and words on the LCS, for each reference; sentences end at "." or "\\n"."""
+    """Count words, word pairs and words on the LCS, for each reference; sentences end at "." or "\\n"."""
     global _numbers
     if not _compiled:
         return count_in_python(candidate, references, separator)
@@ -241,7 +242,7 @@ def count(candidate: str, references: Sequence[str], separator: str) -> list[tup
 def count_in_python(
     candidate: str, references: Sequence[str], separator: str
 ) -> list[tuple[Counts, Counts, Counts]]:
-    """The same as `count`, without compiled code."""
+    """Count like `count`, but without compiled code."""
     left, found = sentence_tokens(candidate, separator), []
     for reference in references:
         right = sentence_tokens(reference, separator)
@@ -262,7 +263,7 @@ def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int
 
 
 def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
-    """Count tokens on the LCS of a reference sentence with any candidate sentence, none of them twice."""
+    """Count the tokens of a reference sentence that are on its LCS with any candidate sentence, each once."""
     left, right = Counter(chain(*candidate)), Counter(chain(*reference))
     others = [(other, _find_places(other, right)) for other in candidate]
     hits = 0
@@ -280,10 +281,10 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
     """Find the reference's positions on its longest common subsequence with the candidate, last first.
 
-    Of several such subsequences it is the one that the Perl script finds: the table has the reference as rows, and
-    on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is clear where the length in column j + 1
-    is one more than in column j, so that a cell is a count of bits and a row one addition. `places` are those of the
-    candidate's tokens, at least of all that the reference has.
+    If there are several such subsequences, it is the one that the Perl script finds: the table's rows are the
+    reference, and ties are traced back upwards. A row is one integer (Hyyrö 2004): bit j is clear where the
+    length in column j + 1 is one more than in column j, so a cell is a count of bits and a row takes one
+    addition. `places` has the candidate's positions of at least all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []
@@ -302,7 +303,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
 
 
 def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, int]:
-    """Return the columns of each token that the reference has, as bits; others match nothing."""
+    """Return, as bits, the columns of each token that is in the reference; other tokens match nothing."""
     places: dict[str, int] = {}
     for column, token in enumerate(sentence):
         if token in wanted:
@@ -311,7 +312,7 @@ def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, i
 
 
 def _lcs_rows(reference: Sequence[str], places: Mapping[str, int], columns: int) -> list[int]:
-    """Compute the table of LCS lengths, each row as the integer of its steps."""
+    """Compute the table of LCS lengths; each row is an integer that encodes its steps."""
     row = full = (1 << columns) - 1
     rows = [row]
     for token in reference:

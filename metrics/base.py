@@ -1,8 +1,8 @@
 """Metrics: statistics that add up, and a score of their sums.
 
-A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and `score`
-turns the sums into named scores. So a mean, BLEU and corpus F1 have one shape, and a bootstrap resample is a
-weighted sum of rows.
+A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and
+`score` turns the sums into named scores. So a mean, BLEU and corpus F1 all have the same structure, and a
+bootstrap resample is a weighted sum of rows.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ __all__ = [
 
 
 class DecabenchError(Exception):
-    """The base class of all errors, whose message says what is wrong, what was given and what to do.
+    """The base class of all errors.
 
-    The command line prints the sentence without a traceback and exits with `exit_code`: 1 validation found problems,
-    2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
+    The message says what is wrong, what was given and what to do. The command line prints it without a
+    traceback and exits with `exit_code`: 1 validation found problems, 2 wrong usage, 3 data missing or damaged,
+    4 a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2
@@ -66,11 +67,11 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 _MOST_NAMED = 20
-"""The number of known names in the message of an UnknownNameError; with near matches, longer lists are left out."""
+"""How many known names to list in an UnknownNameError; if there are near matches, longer lists are left out."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names most like a misspelt one, nearest first, ignoring case."""
+    """Return the known names most similar to a misspelt name, nearest first, ignoring case."""
     from difflib import get_close_matches
 
     by_folded = {other.casefold(): other for other in known}
@@ -78,7 +79,7 @@ def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def require_name(name: str, known: Iterable[str], kind: str) -> str:
-    """Return `name` if it is known. Raises UnknownNameError, whose message calls it a `kind`."""
+    """Return `name` if it is known. Raises UnknownNameError, whose message refers to it as a `kind`."""
     names = list(known)
     if name in names:
         return name
@@ -90,7 +91,7 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
 
 
 REFUSED = "\x00refused"
-"""The text that stands for an answer that a model or its server refused to give. No file can contain it."""
+"""The text that represents an answer that a model or its server refused to give. No file can contain it."""
 
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""
@@ -108,7 +109,7 @@ statement. state: `slot: value; request`. tags and tree: an item for each word. 
 
 
 class Reference(Protocol):
-    """The part of an example that a metric may see; `decabench.tasks.Example` has this form."""
+    """The part of an example that a metric may see; `decabench.tasks.Example` has the same attributes."""
 
     @property
     def id(self) -> str: ...
@@ -125,7 +126,7 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 
 
 class GroupState(NamedTuple):
-    """The state after a group's answers up to one example. It is compared in place of that answer."""
+    """The state after a group's answers up to one example, which is compared instead of that answer."""
 
     place: int
     """The place of the example."""
@@ -136,7 +137,7 @@ class GroupState(NamedTuple):
 
 
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
-    """Make the `statistics` of a metric that looks at one example at a time; they pickle if `row` does."""
+    """Make a metric's `statistics` from a function of one example; they can be pickled if `row` can."""
     return partial(_map_rows, row)
 
 
@@ -155,14 +156,14 @@ class Item:
     id: str = ""
     """The example's id, if the metric needs one (dialogue turns)."""
     units: Sequence[str] = ()
-    """The units that it was sampled from, outermost first: its article and paragraph, or its dialogue."""
+    """Its sampling units, outermost first: its article and paragraph, or its dialogue."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Data for structured metrics: the table and the logical form."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: two pure functions, and facts about their numbers."""
+    """A metric: two pure functions, and facts about their results."""
 
     name: str
     """Its name in the registry."""
@@ -175,40 +176,44 @@ class Metric:
     columns: tuple[str, ...]
     """Names of the numbers in a row."""
     headline: str
-    """The score that represents the metric: a key of what `score` returns."""
+    """The key of the score that represents the metric in what `score` returns."""
     statistics: Statistics
     """(predictions, references) of equal length -> one row per example, in the same order."""
     score: Callable[[Totals], Scores]
-    """Sums of columns -> named scores; takes floats and arrays alike."""
+    """Sums of columns -> named scores; accepts floats and arrays."""
     reads: Form = "span"
-    """The form of answers that it reads, which prompts ask language models for."""
+    """The form of answers that it reads, which prompts request from language models."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """The examples that one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all
-    examples."""
+    """The examples that one call of `statistics` needs: any slice, whole innermost units (`group`, such as
+    dialogues), or all examples."""
     range: tuple[float, float] = (0.0, 100.0)
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
     """The direction of the headline; False for errors such as MSE."""
     influence: Callable[[Any], Any] | None = None
-    """(examples, columns) -> how much each example moves the headline, to first order; only where the rows of one
-    example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
+    """(examples, columns) -> how much each example moves the headline, to first order. Only for metrics whose
+    rows depend on other examples, as ranks do, so that sums of rows would not score a resample."""
     empty_may_be_right: bool = False
-    """Whether an empty answer may be right, so that scoring gives a refused one as REFUSED, which never is."""
+    """Whether an empty answer may be right. If so, scoring passes a refused answer as REFUSED, which is never
+    right."""
     packages: tuple[str, ...] = ()
-    """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
+    """Packages that do the counting, by their PyPI names; their versions complete the full signature."""
     depends_on_others: bool = False
-    """Whether an example's contribution to the headline depends on the predictions of others, as a rank does."""
+    """Whether an example's contribution to the headline depends on other examples' predictions, as a rank does."""
     class_columns: tuple[str, ...] = ()
-    """Names of the numbers that a row has for each class of the gold answers, after `columns`: `gold` for `gold:dt`."""
+    """Names of the numbers that a row has for each class in the gold answers, after `columns`: `gold` for
+    `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
-    """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
+    """(all references) -> their classes; None if rows have the same columns on all data. Requires the scope
+    `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """(predictions, references) -> for each group, the state after each of its examples, in their order; None if single
-    answers are compared. It explains to readers why an answer that equals its gold can be wrong.
+    """(predictions, references) -> for each group, the state after each of its examples, in order; None if
+    single answers are compared. It shows readers why an answer that equals its gold can be wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """(reference) -> why its first answer changes when it is read and written again, as the end of a sentence that
-    begins `It has`; empty if it does not. None for metrics that take texts unchanged. It checks gold answers.
+    """(reference) -> why its first answer changes when it is read and written again, as the end of a sentence
+    that begins `It has`; empty if it does not change. Used to check gold answers. None for metrics that take
+    texts unchanged.
     """
 
     about: str = ""
@@ -229,7 +234,7 @@ class Metric:
         return evaluate(self, predictions, items(references, **columns))
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
-        """Return the metric with all columns that these examples need, whatever the predictions are."""
+        """Return the metric with all columns that these examples need, whatever the predictions."""
         return self if self.find_classes is None else self._for_classes(self.find_classes(references))
 
     def for_columns(self, names: Iterable[str]) -> Metric:
@@ -245,9 +250,10 @@ class Metric:
 
     @property
     def full_signature(self) -> str:
-        """The signature, ended by the installed version of each of `packages`: `…|sacrebleu:2.6.0`.
+        """The signature, followed by the installed version of each of `packages`: `…|sacrebleu:2.6.0`.
 
-        Results record it. It is looked up on request, as finding versions takes longer than importing metrics.
+        Results record it. It is computed on request, because finding versions takes longer than importing
+        metrics.
         """
         return "|".join([self.signature, *(f"{name}:{_installed_version(name)}" for name in self.packages)])
 
@@ -277,9 +283,9 @@ class Score:
 def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may give `id`, `units` and `meta`, one value per example, in the order of the references; the labels of
-    a pandas Series are ignored.
-    Raises MetricError for an empty list of references, a non-string, or columns of another length.
+    `columns` may contain `id`, `units` and `meta`, with one value per example in the order of the references;
+    the index of a pandas Series is ignored. Raises MetricError for an empty list of references, a non-string,
+    or columns of another length.
     """
     if not _is_ordered(references):
         raise MetricError(
@@ -304,7 +310,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
 
 
 def _is_ordered(values: Any) -> bool:
-    """Return whether values come one for each example in order: not a set, a mapping or a table of columns."""
+    """Return whether values come in order, one for each example: not a set, a mapping or a table of columns."""
     return isinstance(values, Iterable) and not (
         isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
     )
@@ -322,7 +328,7 @@ def _are_texts(answers: Any) -> bool:
 
 
 def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Reference]) -> Score:
-    """Compute statistics, sums and scores. Raises MetricError for no examples or unequal numbers of them."""
+    """Compute statistics, sums and scores. Raises MetricError if there are no examples, or unequal numbers."""
     texts = _list_predictions(metric, predictions)
     if len(texts) != len(references):
         raise MetricError(f"{len(texts)} predictions for {len(references)} examples: give one each.")
@@ -370,7 +376,7 @@ def _installed_version(package: str) -> str:
 
 
 def fold_label(text: str) -> str:
-    """Lower-case a label and join its words by single spaces: labels are compared in this form."""
+    """Lower-case a label and join its words by single spaces; labels are compared in this form."""
     return " ".join(text.lower().split())
 
 
@@ -387,13 +393,13 @@ def require_gold(references: Sequence[Reference], find_fault: Callable[[Referenc
 
 
 def show_value(value: Any, most: int = 80) -> str:
-    """Return a value as a message shows it: as Python writes it, cut after so many characters."""
+    """Return a value as shown in messages: its repr, shortened to a maximum length."""
     text = repr(value[: most + 1] if isinstance(value, str) else value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether this is a plain number, as numpy's own float is, and not an array."""
+    """Return whether this is a plain number, such as numpy's own float, and not an array."""
     return isinstance(value, int | float)
 
 
@@ -445,7 +451,7 @@ def exponential(value: Any) -> Any:
 
 
 def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
-    """Return the value, or the end of the range that a rounding error has passed."""
+    """Return the value, limited to the range, which rounding errors may exceed."""
     if is_scalar(value):
         return min(max(value, low), high)
     import numpy

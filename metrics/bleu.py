@@ -1,4 +1,4 @@
-"""Corpus BLEU: sacrebleu splits texts into tokens, and the score is computed from sums of counts of their n-grams."""
+"""Corpus BLEU: sacrebleu splits texts into tokens, and the score is computed from sums of n-gram counts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:
-    """Return the counts of a segment in lower case, and then as it is written."""
+    """Return the counts of a segment, first in lower case and then as written."""
     segments = [_read_words(text, tokenize) for text in (prediction, *answers)]
     lower = _count([words for words, _ in segments])
     if all(words == cased for words, cased in segments):
@@ -69,7 +69,7 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
-    """Return the tokens of a text in lower case, and as it is written."""
+    """Return the tokens of a text, in lower case and as written."""
     cased = tokenize(text.rstrip())
     if "&" in text or "<" in text or "Σ" in text:  # where lower case changes what the tokenizer finds
         return tokenize(text.lower().rstrip()).split(), cased.split()
@@ -77,7 +77,8 @@ def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], l
 
 
 def _count(segments: list[list[str]]) -> Row:
-    """Count clipped and total n-grams of the first segment, its length and the closest length of the others."""
+    """Count clipped and total n-grams of the first segment, its length, and the closest length among the
+    others."""
     words, *answers = segments
     right = ngram_hits(segments, _ORDERS[-1]) if _compiled else _count_hits(words, answers)
     total = [max(len(words) - order + 1, 0) for order in _ORDERS]
@@ -86,7 +87,8 @@ def _count(segments: list[list[str]]) -> Row:
 
 
 def _count_hits(words: Sequence[str], answers: Sequence[Sequence[str]]) -> list[int]:
-    """Count, for each order, the n-grams that an answer has, each as often as the answer that has it most often."""
+    """Count, for each order, the answer's n-grams that a reference contains, each at most as often as in one
+    reference."""
     right = []
     for order in _ORDERS:
         available = Counter(_ngrams(answers[0], order))
@@ -102,7 +104,7 @@ def _ngrams(words: Sequence[str], order: int) -> Iterable[object]:
 
 
 def _corpus_bleu(totals: Totals, prefix: str) -> Any:
-    """BP * exp(mean of log p_n) from sums; orders without a match are smoothed as in sacrebleu ("exp")."""
+    """Compute BP * exp(mean of log p_n) from sums; orders without a match are smoothed as in sacrebleu ("exp")."""
     system, reference = totals[prefix + "system_length"], totals[prefix + "reference_length"]
     brevity = where(system < reference, exponential(1 - ratio(reference, system)), 1.0)
     logs, smoothing = 0.0, 1.0

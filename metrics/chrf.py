@@ -1,4 +1,5 @@
-"""chrF2 and chrF++: F of character n-grams, and of characters and words. sacrebleu counts; sums of its counts score."""
+"""chrF2 and chrF++: F of character n-grams, and of characters and words. sacrebleu counts; scores come from the
+summed counts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def _columns(words: int) -> tuple[str, ...]:
 
 
 def _statistics(words: int, predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Count each segment's n-grams against the reference that gives it the highest F."""
+    """Count each segment's n-grams against the reference with the highest F."""
     scorer = load_scorer("CHRF")(char_order=_CHARACTERS, word_order=words, beta=_BETA)
     rows = []
     for text, reference in zip(predictions, references, strict=True):
@@ -36,7 +37,7 @@ def _statistics(words: int, predictions: Sequence[str], references: Sequence[Ref
 
 
 def _f_score(totals: Totals) -> Any:
-    """F of the mean precision and the mean recall over the orders that both sides have."""
+    """Compute F from mean precision and mean recall over the orders that both sides have."""
     precision, recall, orders = 0.0, 0.0, 0.0
     for order in dict.fromkeys(name.partition("_")[0] for name in totals):
         predicted, gold, right = (totals[f"{order}_{side}"] for side in _SIDES)

@@ -35,13 +35,13 @@ _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """One pair. If any reference is predicted, it is the gold class; else the first is."""
+    """Return one pair. If a reference is predicted, it is the gold class; otherwise the first reference is."""
     predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 
 
 def _tag_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """A pair for each gold tag of the first reference; missing tags are the empty string."""
+    """Return a pair for each gold tag of the first reference; missing tags are the empty string."""
     gold, predicted = reference.answers[0].lower().split(), prediction.lower().split()
     predicted += [""] * (len(gold) - len(predicted))
     return list(zip(gold, predicted, strict=False))
@@ -60,7 +60,7 @@ def _tags(references: Sequence[Reference]) -> list[str]:
 
 
 def _bound(classes: Collection[str], kind: str) -> list[str]:
-    """Sort the classes. Raises MetricError for too many of them."""
+    """Sort the classes. Raises MetricError if there are too many."""
     if len(classes) > MOST_CLASSES:
         raise MetricError(
             f"The gold answers have {len(classes):,} different {kind}, but this metric allows at most "
@@ -87,7 +87,7 @@ def _label_statistics(predictions: Sequence[str], references: Sequence[Reference
 
 
 def _tag_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Rows of pairs and classes, with the faults of form between them."""
+    """Compute rows of pairs and classes, with faults of form between them."""
     classes, rows = _tags(references), []
     known = frozenset(classes)
     for text, reference in zip(predictions, references, strict=True):
@@ -106,7 +106,7 @@ def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _mean_f1(totals: Totals) -> tuple[Any, Any]:
-    """(mean, mean weighted by frequency) of 2 both / (gold + predicted) over the classes that are gold."""
+    """Return (mean, frequency-weighted mean) of 2 both / (gold + predicted) over the classes that are gold."""
     summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
     for gold, predicted, right in _by_class(totals):
         found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)
@@ -116,7 +116,7 @@ def _mean_f1(totals: Totals) -> tuple[Any, Any]:
 
 
 def _matthews(totals: Totals) -> Any:
-    """100 R_K of Gorodkin 2004: predictions of no class are a class of their own."""
+    """Compute 100 R_K of Gorodkin 2004; predictions without a class count as a separate class."""
     n, others = totals["n"], totals["n"]
     agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0
     for gold, predicted, _ in _by_class(totals):
@@ -212,7 +212,8 @@ tag_macro_f1 = replace(
 def confusions(
     predictions: Iterable[str], references: Iterable[Reference], tags: bool = False
 ) -> Counter[_Pair]:
-    """Count pairs (gold, predicted) of labels, or of the tags of sequences; counts of parts add up to those of all.
+    """Count pairs (gold, predicted) of labels, or of the tags of sequences; counts of parts add up to the
+    counts of the whole.
 
     Texts are lower-cased; a missing tag is `_`.
     """

@@ -11,7 +11,7 @@ _NULL = frozenset(["unanswerable"])
 
 
 def _words(text: str) -> frozenset[str]:
-    """The set of words of the normalised text, without `and`."""
+    """Return the set of words of the normalised text, without `and`."""
     return frozenset(normalize(text).split()) - {"and"}
 
 

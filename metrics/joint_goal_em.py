@@ -39,12 +39,13 @@ _Goal = dict[str, str]
 
 
 class _Change(NamedTuple):
-    """The change of a turn."""
+    """The change that a turn makes."""
 
     inform: _Goal
-    """Slots of the goal with their new values."""
+    """Slots of the goal, with their new values."""
     request: tuple[str, ...] | None
-    """The slots that the user asks for; None if the text is no change, which decaNLP 2018 distinguishes from ('',)."""
+    """The slots that the user asks for; None if the text is not a change, which decaNLP 2018 distinguishes from
+    ('',)."""
 
     @property
     def requested(self) -> tuple[str, ...]:
@@ -55,8 +56,8 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
-    Text with any other number of semicolons than one (`none` among them) changes nothing, and so does a lone semicolon;
-    a part of the goal that doesn't have exactly one colon is skipped. A refused answer is a slot that no gold answer
+    Text without exactly one semicolon (such as `none`) changes nothing, and neither does a lone semicolon. A
+    part of the goal without exactly one colon is skipped. A refused answer becomes a slot that no gold answer
     has.
     """
     if text == REFUSED:
@@ -92,7 +93,7 @@ LOSSES: Mapping[str, str] = {
 def find_loss(text: str) -> str:
     """Return which of LOSSES alters a change when it is read and written again; empty if none does.
 
-    Case and spaces do not count. An empty text and a lone semicolon change nothing, as `none` does.
+    Case and spaces don't count. An empty text and a lone semicolon change nothing, like `none`.
     """
     if text.strip().lower() in ("", ";", "none"):
         return ""
@@ -118,7 +119,7 @@ def _find_fault(reference: Reference) -> str:
 
 
 def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
-    """(dialogue, index) of every turn, dialogue by dialogue and by turn number. Ids are such as `en_12_3`."""
+    """(dialogue, index) of every turn, dialogue by dialogue and by turn number. Ids look like `en_12_3`."""
     seen: dict[tuple[str, int], int] = {}
     for index, reference in enumerate(references):
         dialogue, _, number = reference.id.rpartition("_")
@@ -136,7 +137,7 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
 
 
 class _Turn(NamedTuple):
-    """The change of a turn, and the state of the dialogue after it."""
+    """A turn's change, and the state of the dialogue after it."""
 
     change: _Change
     """The change."""
@@ -147,10 +148,10 @@ class _Turn(NamedTuple):
 def _read_turns(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[tuple[int, _Turn, _Turn]]:
-    """Yield the index of each turn with the predicted and the gold one, dialogue by dialogue.
+    """Yield each turn's index with the predicted and the gold turn, dialogue by dialogue.
 
-    Turns are ordered by number; decaNLP 2018 sorted ids as strings, the same below 11 turns. Raises MetricError for
-    gold that is not itself when it is read and written again.
+    Turns are ordered by number; decaNLP 2018 sorted ids as strings, which is the same below 11 turns. Raises
+    MetricError for gold answers that change when they are read and written again.
     """
     require_gold(references, _find_fault)
     current, state, gold_state = "", _Goal(), _Goal()
@@ -226,14 +227,15 @@ JOINT_GOAL_EM = Metric(
 def joint_goal_em(
     predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
-    """Joint goal EM, 0-100 (Wen et al. 2016; decaNLP 2018): 100 * turns whose accumulated goal is right / turns.
+    """Joint goal EM, 0-100 (Wen et al. 2016; decaNLP 2018): 100 * turns whose accumulated goal is right /
+    turns.
 
-    References are gold answers, with the id of each (`en_12_3`) in `turns`, or lists of one [id, answer]. `details`
-    also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request. As in decaNLP
-    2018, a turn without requests differs from one that changes nothing (`food: thai;` and `none`);
-    turn_request_em_corrected takes them as equal.
-    Raises MetricError for ids that cannot be read or occur twice, and for gold answers that are not themselves when
-    they are read and written again: a value cannot hold a colon, a comma or a semicolon.
+    References are gold answers, with the id of each (`en_12_3`) in `turns`, or lists of one [id, answer].
+    `details` also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request.
+    As in decaNLP 2018, a turn without requests (`food: thai;`) differs from one that changes nothing (`none`);
+    turn_request_em_corrected treats them as equal. Raises MetricError for ids that cannot be read or occur
+    twice, and for gold answers that change when they are read and written again: a value cannot contain a
+    colon, a comma or a semicolon.
     """
     return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 
@@ -243,7 +245,7 @@ _SIDES = ("right", "predicted", "gold")
 
 
 def _dialogue_f1_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """One row per turn: items that are right, predicted and gold, for each of _COUNTED."""
+    """Compute one row per turn: right, predicted and gold items, for each of _COUNTED."""
     rows: list[Row] = [()] * len(predictions)
     for index, ours, theirs in _read_turns(predictions, references):
         rows[index] = (
@@ -292,9 +294,9 @@ def dialogue_f1(
 ) -> Score:
     """Slot F1, 0-100: 2PR / (P + R), P = right / predicted and R = right / gold pairs of slot and value.
 
-    The pairs are those that turns change, over all turns together. `details` also has request_f1, of the slots that the
-    user asks for, and state_f1, of the pairs of the states that the changes build up, where an error stays until it is
-    corrected; each with its precision and recall. References, turns and errors are those of `joint_goal_em`.
+    The pairs are the changes in all turns together. `details` also has request_f1 (slots that the user asks
+    for) and state_f1 (pairs in the accumulated states, where an error stays until it is corrected), each with
+    its precision and recall. References, turns and errors are those of `joint_goal_em`.
     """
     return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
 

@@ -53,9 +53,9 @@ class LogicalForm(NamedTuple):
     """A WikiSQL query."""
 
     select: int | None
-    """Index of the selected column; None if the text names none."""
+    """The index of the selected column; None if the text names none."""
     aggregator: int
-    """Index into AGGREGATORS."""
+    """An index into AGGREGATORS."""
     conditions: tuple[_Condition, ...]
     """In the order of the text."""
 
@@ -73,7 +73,7 @@ class LogicalForm(NamedTuple):
             ) from None
 
     def equals_unordered(self, other: LogicalForm) -> bool:
-        """Compare with the conditions in any order."""
+        """Compare, with the conditions in any order."""
         same = (self.select, self.aggregator) == (other.select, other.aggregator)
         return same and Counter(self.conditions) == Counter(other.conditions)
 
@@ -81,8 +81,8 @@ class LogicalForm(NamedTuple):
 def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
     """Parse query text over a table's columns, ignoring case; None if it cannot be read.
 
-    This is decaNLP 2018's parser, bugs included: `where` is found inside words, and inside a value the name of a
-    column is taken for the column.
+    This is decaNLP 2018's parser, bugs included: `where` is found inside words, and a column's name inside a
+    value is mistaken for the column.
     """
     names = [name.lower() for name in header]
     selection, where, conditions = text.lower().partition("where")
@@ -94,7 +94,10 @@ def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
 
 
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
-    """Read (column, aggregator) from the words between `select` and `from table`. KeyError if there is neither."""
+    """Read (column, aggregator) from the words between `select` and `from table`.
+
+    Raises KeyError if there is neither.
+    """
     whole = _find_column(" ".join(words), names)
     if whole is not None:
         return whole, 0
@@ -104,7 +107,7 @@ def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | N
 
 
 def _find_column(name: str, names: Sequence[str]) -> int | None:
-    """Return the index of the column of that name, the last of several."""
+    """Return the index of the column with that name; if several have it, the last."""
     return len(names) - 1 - names[::-1].index(name) if name in names else None
 
 
@@ -128,7 +131,7 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Read a value: without the `and` that ends it, marks turned back into the text that they replaced."""
+    """Read a value, without the `and` that ends it, turning marks back into the text that they replaced."""
     words = text.split()
     if words[-1] == "and":
         words.pop()
@@ -148,7 +151,8 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """A table with its rows in SQLite, text in lower case; without `types` a column of numbers alone is `real`."""
+    """A table with its rows in SQLite, with text in lower case; without `types`, a column of only numbers is
+    `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -168,7 +172,7 @@ class Table:
         self.database.close()
 
     def run(self, form: LogicalForm) -> list[Any] | None:
-        """Return the values that the query finds, or None if it cannot be run."""
+        """Return the values that the query finds, or None if it cannot be executed."""
         import sqlite3
 
         try:
@@ -178,7 +182,8 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrides earlier ones."""
+        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrides earlier
+        ones."""
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -187,7 +192,8 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """A condition's value: for a `real` column its number, or the first one in it (IndexError if none)."""
+        """Return a condition's value: for a `real` column, its number or the first number in it (IndexError if
+        none)."""
         if self.types[column] != "real":
             return text
         number = _parse_number(text)
@@ -225,7 +231,7 @@ def _row(prediction: str, reference: Reference) -> Row:
 
 
 def _has_parts(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
-    """Return whether a query has the columns and values of the gold form. Reading it takes far longer."""
+    """Return whether a query contains the gold form's columns and values, because reading it takes far longer."""
     return _has_columns(line, header, gold) and all(
         _on_one_line(value) in line for _, _, value in gold.conditions
     )
@@ -246,7 +252,7 @@ def _require(reference: Reference, key: str) -> Any:
 
 
 def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Run both queries: (the gold one could be run, the predicted one finds the same values)."""
+    """Run both queries: (whether the gold query ran, whether the predicted one found the same values)."""
     if not meta.get("rows"):
         return (False, False)
     table = Table(meta["rows"], meta.get("types"))
@@ -259,7 +265,7 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Say that the query is not read as its form; the statistics count such gold as the 2018 scorer does."""
+    """Describe a gold query that is not read as its form; the statistics count it as the 2018 scorer does."""
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
@@ -291,7 +297,7 @@ LFEM = Metric(
 # The same after normalisation: what a person, or a database, reads in a query that is written as SQL usually is
 
 _LONGEST_QUERY = 10_000
-"""Characters; queries of WikiSQL have a few hundred at most."""
+"""The maximum length of a query in characters; WikiSQL's have a few hundred at most."""
 _OPENING, _CLOSING = tuple("\"'`["), tuple("\"'`]")
 _QUOTE_PAIRS = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"))
 _QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
@@ -300,7 +306,7 @@ _QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
 def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
     """Parse a query in which columns, the table and values may be quoted and aggregators have parentheses.
 
-    Case, spacing and a final semicolon do not matter. Raises nothing: None for anything else.
+    Case, spacing and a final semicolon do not matter. Never raises: returns None for anything else.
     """
     line, names = _on_one_line(text), [_on_one_line(name) for name in header]
     if len(line) > _LONGEST_QUERY:
@@ -342,11 +348,14 @@ def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 _FROM = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?"
 _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
-"""An operator as it is written, and its name."""
+"""An operator's text, and its name."""
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
-    """Read (aggregator, column, conditions) from a whole query; None if it is none. Names are the longest first."""
+    """Read (aggregator, column, conditions) from a whole query; None for any other text.
+
+    The longest names are tried first.
+    """
     end_of_query = re.compile(_FROM)
     for opening, closing in _selections():
         if begun := opening.match(line):
@@ -358,7 +367,7 @@ def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
 
 
 def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each column that the text may name from here on, in quotes or not, and where it ends."""
+    """Yield each column that the text may name at this point, in quotes or not, and where its name ends."""
     for inner in (start + 1, start) if text.startswith(_OPENING, start) else (start,):
         for name in names:
             if text.startswith(name, inner):
@@ -380,7 +389,7 @@ def _find_condition(text: str, start: int, names: Sequence[str]) -> tuple[str, s
 
 
 def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield each operator that the text may have from here on, and where its value may begin."""
+    """Yield each operator that the text may have at this point, and where its value may begin."""
     for begin in (start + 1, start) if text.startswith(" ", start) else (start,):
         for written, operator in _BEFORE_VALUE:
             if text.startswith(written, begin):
@@ -414,7 +423,7 @@ def _starts_condition(text: str, start: int, names: Sequence[str]) -> bool:
 
 
 def _bare(value: str) -> str:
-    """Return a value on one line, without the quotation marks around it."""
+    """Return a value on one line, without surrounding quotation marks."""
     text = _on_one_line(value)
     if not text.startswith(_QUOTES):
         return text
@@ -426,7 +435,7 @@ def _bare(value: str) -> str:
 
 
 def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
-    """Return whether a query reads as the gold form. One that lacks a gold column or value is not parsed."""
+    """Return whether a query reads as the gold form. A query that lacks a gold column or value is not parsed."""
     line = _on_one_line(text)
     if not _has_columns(line, header, gold):
         return False
@@ -477,11 +486,11 @@ def lfem(
     """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017; decaNLP 2018): 100 * right / n.
 
     A query is right if select, aggregate and ordered conditions equal the gold form. References are gold query
-    texts, with the {sql, header} of each (and types, rows) in `tables`, or lists of one {sql, header, answer}.
-    `details` also has lfem_unordered (conditions in any order); lfem_corrected (also right if the text equals the
-    gold text: three gold queries of the test set cannot be parsed back); and, if tables have rows, execution:
-    the share of queries that find the same values as the gold query.
-    Raises MetricError for an example without its form or header.
+    texts, with the {sql, header} (and types, rows) of each in `tables`, or lists of one {sql, header, answer}.
+    `details` also has lfem_unordered (conditions in any order); lfem_corrected (also right if the text equals
+    the gold text: three gold queries of the test set cannot be parsed back); and, if tables have rows,
+    execution: the share of queries that find the same values as the gold query. Raises MetricError for an
+    example without its form or header.
     """
     if tables is None:
         return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])

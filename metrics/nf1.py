@@ -25,7 +25,7 @@ _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 def normalize(text: str) -> str:
     """Lower-case a text, drop ASCII punctuation and the words a, an and the, and collapse whitespace.
 
-    The order is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so that `t.h.e` is dropped too.
+    The order of the steps is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is dropped too.
     """
     if _compiled and (normalized := normalize_ascii(text)) is not None:
         return normalized
@@ -33,7 +33,7 @@ def normalize(text: str) -> str:
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """Return F1 of two bags of words, 0-1; 0 if they share no word, so also if both are empty."""
+    """Return F1 of two bags of words, 0-1; 0 if they share no word, even if both are empty."""
     predicted, gold = prediction.split(), answer.split()
     if predicted == gold:
         return 1.0 if gold else 0.0
@@ -51,7 +51,7 @@ def token_f1(prediction: str, answer: str) -> float:
 
 
 _FEW = 8
-"""Up to so many words, counting each is faster than a table of counts."""
+"""Up to this many words, counting each word is faster than building a table of counts."""
 
 _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 

@@ -1,4 +1,4 @@
-"""Agreement of numbers: Pearson's and Spearman's correlation, mean squared error, and the three together.
+"""Agreement of numbers: Pearson's and Spearman's correlation, mean squared error, and all three together.
 
 Answers are read as numbers; only the first reference counts.
 """
@@ -27,14 +27,14 @@ from .base import (
 __all__ = ["mse", "pearson", "ranks", "relatedness", "spearman"]
 
 _LIMIT = 1e100
-"""Larger numbers count as unreadable: their squares would be out of range."""
+"""Larger numbers count as unreadable, because their squares would overflow."""
 
 
 def _parse_number(text: str) -> float | None:
     """Parse a number; None if the text isn't a number, or isn't finite, or is absurdly large.
 
-    What Python's `float` reads, but neither C's strtod nor R nor JSON does, is none: `3_5`, which is Python's 35, and
-    digits other than ASCII's, such as Arabic ones.
+    Texts that only Python's `float` reads, but not C's strtod, R or JSON, don't count as numbers: `3_5` (35 in
+    Python), and non-ASCII digits such as Arabic ones.
     """
     text = text.strip()
     try:
@@ -49,8 +49,8 @@ def _read_pairs(
 ) -> tuple[list[float], list[float], list[float]]:
     """(predicted, gold, 1 where the prediction was unreadable), one number per example each.
 
-    An unreadable prediction becomes the end of the gold range farther from its own gold value: the worst answer
-    within the range, so that an empty answer never pays.
+    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value.
+    That is the worst answer within the range, so an empty answer never pays.
     """
     gold = [number for reference in references if (number := _parse_number(reference.answers[0])) is not None]
     if len(gold) < len(references):
@@ -70,7 +70,7 @@ def _find_fault(reference: Reference) -> str:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1 for the smallest; equal ones share the mean of their ranks."""
+    """Rank values from 1 for the smallest; equal values share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     found = [0.0] * len(values)
     first = 0
@@ -85,10 +85,10 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def _centred(values: Sequence[float]) -> list[float]:
-    """Return the values from their median, in units of a power of 2 near their mean distance from it.
+    """Return the values relative to their median, in units of a power of 2 near their mean distance from it.
 
-    A correlation ignores both, but sums of squares far from 0 would cancel to nothing, and huge or tiny ones leave the
-    range of floats. The median is near the bulk of any part of them, too, and dividing by a power of 2 rounds nothing.
+    Correlations ignore shift and scale, but sums of squares far from 0 would cancel, and huge or tiny ones
+    would overflow. The median is also near the bulk of any subset, and dividing by a power of 2 is exact.
     """
     from statistics import median  # which loads fractions and decimals
 
@@ -115,11 +115,12 @@ def _moment_statistics(
 
 
 def _spearman_influence(rows: Any) -> Any:
-    """How much each example moves Spearman's correlation: by its own pair of ranks, and by the ranks of the others.
+    """Compute how much each example moves Spearman's correlation: through its own pair of ranks, and through
+    the ranks of the others.
 
-    With standardised ranks a and b, adding weight to example j changes the correlation r by
-    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's, and each rank i above it by 1 (a tied one by
-    1/2), which changes r by (b_i - r a_i) / (n sd).
+    With standardised ranks a and b, adding weight to example j changes the correlation r by (a_j b_j - r (a_j^2
+    + b_j^2) / 2) / n, the derivative of Pearson's, and each rank i above it by 1 (a tied one by 1/2), which
+    changes r by (b_i - r a_i) / (n sd).
     """
     import numpy
 
@@ -146,7 +147,7 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
 
 
 def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """One row per example: its squared error, then its moments as numbers, then its moments as ranks."""
+    """Compute one row per example: its squared error, then its moments as numbers, then its moments as ranks."""
     predicted, gold, unreadable = _read_pairs(predictions, references)
     errors = [(x - y) ** 2 for x, y in zip(predicted, gold, strict=True)]
     numbers = _moments(_centred(predicted), _centred(gold), unreadable)
@@ -162,7 +163,7 @@ _ROUNDING = 1e-13
 
 
 def _correlation(totals: Totals) -> Any:
-    """100 times the correlation of moments, and 0 where a side is constant."""
+    """Compute 100 times the correlation from moments; 0 if either side is constant."""
     n = totals["n"]
     covariance = n * totals["xy"] - totals["x"] * totals["y"]
     left, right = (_scatter(n, totals[side], totals[2 * side]) for side in "xy")
@@ -170,7 +171,7 @@ def _correlation(totals: Totals) -> Any:
 
 
 def _scatter(n: Any, total: Any, squares: Any) -> Any:
-    """n^2 times the variance of values with this sum and this sum of squares."""
+    """Compute n^2 times the variance of values with this sum and this sum of squares."""
     scatter = n * squares - total**2
     return where(scatter > _ROUNDING * n * squares, scatter, 0.0)
 

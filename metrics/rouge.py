@@ -1,4 +1,5 @@
-"""ROUGE by three counts: ROUGE-1.5.5's per example, the averages its Perl script prints, and rouge-score's."""
+"""ROUGE in three variants: ROUGE-1.5.5's score for each example, the averages that its Perl script prints, and
+rouge-score's."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return 1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
+    """Return 1, then P, R and F of each kind. Counts are first summed over the references (`-f A`)."""
     from . import _rouge155 as perl  # its patterns and tables take long to load
 
     values = [1.0]
@@ -83,12 +84,12 @@ def rouge(
 ) -> Score:
     """ROUGE, 0-100 (Lin 2004, ROUGE-1.5.5 -m -n 2): the mean of ROUGE-1, ROUGE-2 and ROUGE-L, each a mean of F.
 
-    F = 2PR / (P + R) of an example; P = hits / units of the candidate, R = hits / units of the reference. Hits are
-    clipped n-grams, or, for ROUGE-L, tokens on the longest common subsequence of a reference sentence with any
-    candidate sentence. Hits and units of several references are summed first, as by the script's default, `-f A`.
-    `sentences` is what ends a sentence: "." as in decaNLP 2018, or "\\n". `details` has rouge, rouge1, rouge2,
-    rougeL, and their precisions and recalls.
-    Raises MetricError for another `sentences`, unequal numbers or an example without a reference.
+    F = 2PR / (P + R) of an example; P = hits / units of the candidate, R = hits / units of the reference. Hits
+    are clipped n-grams, or, for ROUGE-L, tokens on the longest common subsequence of a reference sentence with
+    any candidate sentence. Hits and units of several references are summed first, as by the script's default,
+    `-f A`. `sentences` is the mark that ends a sentence: "." as in decaNLP 2018, or "\n". `details` has rouge,
+    rouge1, rouge2, rougeL, and their precisions and recalls. Raises MetricError for another `sentences`,
+    unequal numbers or an example without a reference.
     """
     metric = _choose_by_sentences(sentences, ROUGE, ROUGE_LINES)
     return evaluate(metric, predictions, items(references))
@@ -105,10 +106,9 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """Return how often each example is drawn per resample of the script, on average over all 1,000: near 1, and fixed.
-
-    Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48) seeded
-    with k, from the list of example numbers 1, 2, 3, ... sorted as strings.
+    """Return how often the script draws each example per resample, averaged over all 1,000 resamples: near 1,
+    and fixed. Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod
+    2^48), seeded with k, from the list of example numbers 1, 2, 3, ... sorted as strings.
     """
     drawn = [0] * count
     scale = count / (1 << 48)
@@ -126,9 +126,10 @@ def resampling_weights(count: int) -> tuple[float, ...]:
 def _weighted_statistics(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> list[Row]:
-    """The metric's rows times their weights, which add up to the number of rows.
+    """Multiply the metric's rows by their weights, which add up to the number of rows.
 
-    The first column is weighted too: a resample of ours draws other weights, and its mean is of what it drew.
+    The first column is weighted too: our own resamples draw other weights, and their means are over what they
+    drew.
     """
     rows = metric.statistics(predictions, references)
     weights = resampling_weights(len(rows))
@@ -161,17 +162,17 @@ def rouge_perl(
 ) -> Score:
     """ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
 
-    The F of each example is that of `rouge`. The script averages them over 1,000 bootstrap resamples instead of
-    the examples, with fixed seeds: the noise (standard deviation 0.011 for 1,000 examples, 0.004 for 11,490) is the
-    same every time and depends on the order of the examples. Every digit is reproduced here; to compare systems,
-    prefer `rouge`. Raises MetricError as `rouge` does.
+    The F of each example is that of `rouge`. The script averages them over 1,000 bootstrap resamples with fixed
+    seeds instead of over the examples. The resulting noise (standard deviation 0.011 for 1,000 examples, 0.004
+    for 11,490) is the same every time and depends on the order of the examples. Every digit is reproduced here;
+    to compare systems, prefer `rouge`. Raises MetricError as `rouge` does.
     """
     metric = _choose_by_sentences(sentences, ROUGE_PERL, ROUGE_PERL_LINES)
     return evaluate(metric, predictions, items(references))
 
 
 _PACKAGE_KINDS = ("rouge1", "rouge2", "rougeLsum")
-"""rouge-score's names for the same three kinds: its rougeLsum is the summary-level one."""
+"""rouge-score's names for the same three kinds: its rougeLsum is the summary-level kind."""
 
 
 def _package_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:

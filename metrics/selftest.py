@@ -1,4 +1,4 @@
-"""A short check that an installation reproduces official scores, on rows that come with the package."""
+"""A short check that an installation reproduces official scores, using rows that come with the package."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class CaseResult:
     name: str
     """The case, e.g. `squad`."""
     scorer: str
-    """The scorer that the expected score comes from, and on what rows."""
+    """The scorer that produced the expected score, and the rows it scored."""
     score: str
     """The score's name, e.g. `nf1`."""
     expected: float
-    """That scorer's value."""
+    """The scorer's value."""
     got: float
     """This installation's value."""
     tolerance: float

@@ -8,11 +8,11 @@ from .nf1 import normalize, token_f1
 __all__ = ["squad2"]
 
 _NULL = "unanswerable"
-"""The answer for a question without one, because an empty answer looks like a missing one."""
+"""The answer to a question without one. It isn't empty because an empty answer looks like a missing one."""
 
 
 def _read(text: str) -> str:
-    """Normalise an answer; `unanswerable` becomes the empty string, which the official files have."""
+    """Normalise an answer; `unanswerable` becomes the empty string, as in the official files."""
     normalized = normalize(text)
     return "" if normalized == _NULL else normalized
 

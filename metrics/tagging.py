@@ -49,17 +49,17 @@ class ItemFaults:
     """How many items of a prediction have a wrong form, as opposed to a wrong tag, head or relation."""
 
     missing: int
-    """Tokens without an item: too few items, or `_` where the gold item is another."""
+    """Tokens without an item: too few items, or `_` where the gold item is different."""
     extra: int
     """Items beyond the last token."""
     unknown: int
-    """Items that occur nowhere in the gold answers: unknown tags; in trees, unreadable items."""
+    """Items that occur nowhere in the gold answers: unknown tags or, in trees, unreadable items."""
     outside: int
     """In trees: heads that are not tokens of the sentence."""
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
-    """Count the faults of form in one prediction, given the lower-cased known tags, or None if it is a tree.
+    """Count the faults of form in one prediction, given the known tags in lower case, or None for a tree.
 
     The items of a tree are `head:relation`.
     """
@@ -78,7 +78,7 @@ def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaul
 
 
 def _tag_row(prediction: str, reference: Reference) -> Row:
-    """(gold tags, tags that are right at their position)."""
+    """Count (gold tags, tags that are right at their position)."""
     gold = reference.answers[0].lower().split()
     right = sum(a == b for a, b in zip(prediction.lower().split(), gold, strict=False))
     return (float(len(gold)), float(right))
@@ -132,21 +132,22 @@ def _are_listed(pairs: Set[str], before: _Tag, tag: _Tag) -> bool:
 
 
 def _ends_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk ends between two tags: as listed, or where the kind changes."""
+    """Return whether a chunk ends between two tags: as listed, or if the kind changes."""
     changes = before[0] not in _NONE and before[1] != tag[1]
     return changes or before[0] in _SINGLE or _are_listed(_ENDS, before, tag)
 
 
 def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk starts with a tag: as listed, or where the kind changes, even if the tag is unknown."""
+    """Return whether a chunk starts with a tag: as listed, or if the kind changes, even if the tag is unknown."""
     changes = tag[0] not in _NONE and before[1] != tag[1]
     return changes or tag[0] in _SINGLE or _are_listed(_STARTS, before, tag)
 
 
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
-    """Find the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, as leniently as conlleval.
+    """Find the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, as leniently as
+    conlleval.
 
-    The kind of a tag without one is `_`, as in seqeval.
+    A tag without a kind gets the kind `_`, as in seqeval.
     """
     found: set[_Chunk] = set()
     before, kind, first = _OUTSIDE, "", -1  # the kind and the place of the open chunk; -1 if there is none
@@ -227,7 +228,7 @@ class _Token(NamedTuple):
     """A token of a parse."""
 
     head: int | None
-    """The number of its head, 0 for the root; None if it cannot be read."""
+    """The number of its head, 0 for the root; None if unreadable."""
     relation: str
     """Its relation without a subtype: `nmod` of `nmod:poss`."""
 
@@ -252,11 +253,12 @@ _PUNCTUATION = "punct"
 """The relation of punctuation."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
-"""Universal Dependencies' tag of punctuation, and the Penn Treebank's, as papers on parsing leave them out."""
+"""The tags for punctuation in Universal Dependencies and in the Penn Treebank, which papers on parsing leave
+out."""
 
 
 def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
-    """Return which tokens are punctuation, by their gold tags if the example has them, else by their relation."""
+    """Return which tokens are punctuation, by their gold tags if the example has tags, else by their relation."""
     tags = reference.meta.get("upos") or reference.meta.get("pos")
     if tags is None:
         return [relation == _PUNCTUATION for relation in relations]
@@ -275,7 +277,7 @@ def _find_unreadable(reference: Reference) -> str:
 
 
 def _parse_ud_row(prediction: str, reference: Reference) -> Row:
-    """Counts of all words, of words with a content relation, and of words that are not punctuation."""
+    """Count all words, words with a content relation, and words that are not punctuation."""
     words = reference.answers[0].lower().split()
     gold = [_read_token(word) for word in words]
     if unreadable := [word for word, token in zip(words, gold, strict=True) if not token.relation]:
@@ -302,7 +304,8 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
 
 
 def _parse_row(prediction: str, reference: Reference) -> Row:
-    """The last three counts of `_parse_ud_row`: (scored tokens, right heads, right heads with right relations)."""
+    """Return the last three counts of `_parse_ud_row`: (scored tokens, right heads, right heads with right
+    relations)."""
     return _parse_ud_row(prediction, reference)[-3:]
 
 
@@ -329,12 +332,13 @@ PARSING = Metric(
 def uas_las(
     predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
-    """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in `details`.
+    """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in
+    `details`.
 
     LAS = 100 * words with the right head and relation / words that are not punctuation. A parse is one
-    `head:relation` per word (`2:nsubj 0:root`); subtypes of relations do not count (`nmod:poss` is `nmod`).
-    Punctuation, `tags`, missing and unreadable words and errors are treated as in `parsing_ud`, whose
-    las_without_punctuation and uas_without_punctuation these are.
+    `head:relation` per word (`2:nsubj 0:root`); subtypes of relations do not count (`nmod:poss` is `nmod`). The
+    two scores are the las_without_punctuation and uas_without_punctuation of `parsing_ud`, which treats
+    punctuation, `tags`, missing and unreadable words and errors in the same way.
     """
     return evaluate(PARSING, predictions, _with_tags(references, tags))
 
@@ -388,13 +392,14 @@ PARSING_UD = Metric(
 def parsing_ud(
     predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
-    """LAS of the CoNLL 2018 shared task, 0-100, over all words, punctuation too, and without subtypes of relations.
+    """LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation, ignoring subtypes of
+    relations.
 
-    `details` also has uas_ud and clas_ud (F1 of words with a content relation, by both sides), and
-    las_without_punctuation and uas_without_punctuation, as papers report them: without words whose gold tag is PUNCT
-    or one of the Penn Treebank's punctuation tags. `tags` are the gold tags of each example, a string or a list; a
-    task's examples have them as `upos` or `pos` in their `meta`. Without tags, words related as punct are left out.
-    Missing and unreadable words are wrong; words beyond the last gold one are ignored.
-    Raises MetricError for a gold word that is not head:label, or another number of tags than words.
+    `details` also has uas_ud, clas_ud (F1 over words with a content relation), and las_without_punctuation and
+    uas_without_punctuation, which papers report: they leave out words whose gold tag is PUNCT or a punctuation
+    tag of the Penn Treebank. `tags` are the gold tags of each example, a string or a list; a task's examples
+    have them as `upos` or `pos` in their `meta`. Without tags, words related as punct are left out. Missing and
+    unreadable words are wrong; words beyond the last gold one are ignored. Raises MetricError for a gold word
+    that is not head:label, or if there are not as many tags as words.
     """
     return evaluate(PARSING_UD, predictions, _with_tags(references, tags))

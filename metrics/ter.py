@@ -1,4 +1,4 @@
-"""Translation edit rate: sacrebleu counts edits, and the rate is computed from sums of its counts."""
+"""Translation edit rate: sacrebleu counts edits, and the rate is computed from the summed counts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["ter"]
 
 
 _SHORT = 150
-"""Answers of up to this many words are always searched for shifts."""
+"""Answers up to this many words are always searched for shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     """(fewest edits to a reference, mean length of the references) of each segment.
 
-    sacrebleu needs a minute for an answer of 2,000 words, so that one submission could hold up a board. An answer of
-    more than twice the words of its longest reference, and more than 150, is compared without shifts: that takes
-    milliseconds, and its rate is above 100 either way.
+    sacrebleu needs a minute for an answer of 2,000 words, so a single submission could hold up a board. An
+    answer of more than twice the words of its longest reference, and more than 150, is compared without shifts:
+    that takes milliseconds, and its rate is above 100 either way.
     """
     scorer = load_scorer("TER")()
     rows: list[Row] = []
@@ -36,9 +36,9 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _edit_distance(words: list[str], reference: list[str]) -> int:
-    """Count insertions, deletions and substitutions: Myers 1999, as Hyyrö 2003 writes it.
+    """Count insertions, deletions and substitutions, by the algorithm of Myers 1999 in the form of Hyyrö 2003.
 
-    Bit i of an integer stands for word i of the reference, so each of `words` takes a few operations.
+    Bit i of an integer represents word i of the reference, so each of `words` takes a few operations.
     """
     if not reference:
         return len(words)

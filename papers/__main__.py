@@ -27,7 +27,7 @@ PLANS, PAGES = ROOT / "plans", ROOT / "pages"
 
 
 def find_plan(name: str) -> Path:
-    """Return the file of a plan, given its name or its path. Raises DecabenchError."""
+    """Return a plan's file, given its name or path. Raises DecabenchError."""
     path = PLANS / name / "plan.toml"
     if path.exists() or (path := Path(name)).is_file():
         return path
@@ -38,7 +38,7 @@ def find_plan(name: str) -> Path:
 
 
 def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
-    """Return the runs that `--only` and `--seeds` name. Raises DecabenchError for names that the plan lacks."""
+    """Return the runs that `--only` and `--seeds` select. Raises DecabenchError for names that the plan lacks."""
     names = [run.name for run in plan.runs]
     chosen = [name.strip() for name in only.split(",") if name.strip()]
     for name in chosen:
@@ -61,7 +61,7 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
 
 
 def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Train, answer, score and record the runs that are not done."""
+    """Reproduce a plan: train, answer, score and record the runs that are not done."""
     from papers.runs import complete, faults, restore
 
     asked = choose(plan, place, given.only, given.seeds)
@@ -84,7 +84,7 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def page(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Write the page of a plan, its pictures and its findings, of all runs that are done."""
+    """Write a plan's page, its pictures and its findings, from all completed runs."""
     from papers.page import write_page
     from papers.runs import restore
 
@@ -96,7 +96,7 @@ def page(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def board(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Write the boards of a plan's suites, of all runs that are done."""
+    """Write the boards of a plan's suites, from all completed runs."""
     from papers.boards import build_boards
     from papers.runs import restore
 
@@ -106,7 +106,7 @@ def board(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def weights(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Write the weights of a run in half precision, without word vectors. It is trained first if need be."""
+    """Write a run's weights in half precision, without word vectors. The run is trained first if necessary."""
     from papers.runs import export_weights, faults
 
     (one,) = choose(plan, place, given.run, str(given.seed))
@@ -116,7 +116,7 @@ def weights(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def keep(given: argparse.Namespace) -> None:
-    """List the records of a plan, add some, pack them into the archive, or unpack them."""
+    """List a plan's records, add some, pack them into the archive, or unpack them."""
     own = Records(given.records, given.plan)
     for path in given.add:
         print(own.add(path.stem, read_zip(path)))
@@ -129,14 +129,15 @@ def keep(given: argparse.Namespace) -> None:
 
 
 def claims(given: argparse.Namespace) -> None:
-    """Write the page of all papers' claims, from the findings of the plans' pages."""
+    """Write the page about all papers' claims, from the findings of the plans' pages."""
     from papers.claims import FINDINGS, write_claims
 
     write_claims(given.output / FINDINGS, given.page or PAGES / "claims.md")
 
 
 def bundle(given: argparse.Namespace) -> None:
-    """Write what `decabench train` needs as a folder, to copy to a machine without decabench, its data or a network."""
+    """Write everything that `decabench train` needs as a folder, for a machine without decabench, its data or a
+    network."""
     from papers.bundle import write_bundle
 
     tasks = [name for name in given.tasks.split(",") if name]

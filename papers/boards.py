@@ -1,4 +1,4 @@
-"""The boards of a plan's suites: for each row and seed a submission with the answers of all its runs."""
+"""The boards of a plan's suites: for each row and seed, a submission with the answers of all its runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from papers.plan import BOARDS, Place, Plan, seeded_runs
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
-    """Return the rows of the tables that are trained, by suite: of each that some of their runs are reported on."""
+    """Return the trained rows of the tables by suite, for each suite on which some of their runs are reported."""
     rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.trained_rows
     found: dict[str, list[str]] = {}
     for row in dict.fromkeys(row for row in rows if plan.runs_of(row)):
@@ -26,7 +26,7 @@ def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
 
 
 def folder_names(rows: Sequence[str]) -> dict[str, str]:
-    """Return how the names of each row's folders begin: `w/o SR` is `w-o-sr`, and a second such row `w-o-sr-2`."""
+    """Return the beginning of each row's folder names: `w/o SR` is `w-o-sr`, and a second such row `w-o-sr-2`."""
     found: dict[str, str] = {}
     for row in rows:
         plain = re.sub(r"[^a-z0-9]+", "-", row.lower()).strip("-") or "row"
@@ -36,7 +36,8 @@ def folder_names(rows: Sequence[str]) -> dict[str, str]:
 
 
 def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: Path) -> bool:
-    """Write the answers of a row's runs of a suite with a seed as one submission; return whether there are any."""
+    """Join the answers of a row's runs, for a suite and a seed, into one submission; return whether there are
+    any."""
     every = seeded_runs(plan, place, plan.runs_of(row), {seed})
     runs = [one for one in every if one.suite == suite and one.is_scored]
     if not runs:
@@ -66,7 +67,7 @@ def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: 
 
 
 def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
-    """Join, score and rank what is done: yield the folder of each suite's board."""
+    """Join, score and rank completed runs; yield the folder of each suite's board."""
     for suite, rows in shown_rows(plan, place).items():
         submissions = place.output / BOARDS / suite
         if submissions.exists():
@@ -90,19 +91,19 @@ def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
 
 
 def data_options(place: Place) -> list[str]:
-    """Return the options of commands that say where data is."""
+    """Return the options that tell commands where the data is."""
     options = [option for path in place.include for option in ("--include", str(path))]
     return options + (["--home", str(place.home)] if place.home else [])
 
 
 def score(plan: Plan, suite: str, folder: Path, place: Place, split: str = "") -> None:
-    """Score a submission on a suite, of the plan's split or another. Raises DecabenchError if that fails."""
+    """Score a submission on a suite, on the plan's split or another. Raises DecabenchError if that fails."""
     options = ("--submission", str(folder), "--split", split or plan.split, "--suite", suite)
     call("evaluate", *options, *data_options(place))
 
 
 def call(*arguments: str) -> None:
-    """Run a command of decabench. Raises DecabenchError if it fails."""
+    """Run a decabench command. Raises DecabenchError if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "decabench", *arguments],
         stdout=subprocess.DEVNULL,

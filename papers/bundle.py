@@ -1,8 +1,8 @@
-"""A bundle: what `decabench train` needs, as a folder to copy to a machine without decabench, its data or a network.
+"""A bundle: everything that `decabench train` needs, in a folder for a machine without decabench, its data or a
+network.
 
-config.toml                     the configuration; its vectors are files of the bundle
-vectors*, ngrams*               the vectors of the tasks' words, in half precision
-home/tasks/TASK/                the prepared data
+config.toml                     the configuration; its vectors are files of the bundle vectors*, ngrams*
+the vectors of the tasks' words, in half precision home/tasks/TASK/                the prepared data
 site/decabench/                 this version of decabench
 """
 
@@ -41,7 +41,7 @@ def write_bundle(
     settings: Mapping[str, Any] | Sequence[str],
     home: Path | None,
 ) -> str:
-    """Write a bundle of built-in tasks, and return how to use it. Raises DecabenchError."""
+    """Write a bundle of built-in tasks, and return instructions for it. Raises DecabenchError."""
     if folder.exists() and any(folder.iterdir()):
         raise DecabenchError(f"{folder} is not empty: name another folder.")
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))

@@ -1,4 +1,4 @@
-"""Papers' claims and their outcomes: the file of a plan's findings, and the page that sums up all plans."""
+"""Papers' claims and their outcomes: the findings file of a plan, and the page that summarises all plans."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     row: str
     baseline: tuple[str, ...]
-    """The row that it is compared with; of several, their mean."""
+    """The row that it is compared with; if there are several, their mean."""
     measure: str
     falls: bool = False
-    """Whether less is better: an error. All other measures are in points of 100."""
+    """Whether lower is better, as for an error. All other measures are in points of 100."""
     digits: int
-    """The decimals that the paper prints."""
+    """The number of decimals that the paper prints."""
     paper: float | None
-    """The paper's difference; None for a control that it lacks."""
+    """The paper's difference; None for a control that the paper does not have."""
     remark: str = ""
-    """What to know about the paper's figures."""
+    """A note about the paper's figures."""
     difference: float | None = None
-    """Ours; None if a row has no runs. The following are None too where there is no test."""
+    """Our difference; None if a row has no runs. The following fields are also None if there is no test."""
     over_texts: tuple[float, float] | None = None
-    """Its 95 % interval over texts, for the models that were trained."""
+    """Its 95 % interval over texts, for the trained models."""
     over_seeds: tuple[float, float] | None = None
     """Its 95 % interval over texts and seeds."""
     p: float | None = None
@@ -68,13 +68,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     p_holm: float | None = None
     """That p, corrected for all planned contrasts."""
     seeds: dict[str, int] = {}
-    """Row that is trained to the number of its seeds."""
+    """The number of seeds of each trained row."""
     verdict: str = ""
-    """The outcome of the paper's claim; empty without a claim or without runs."""
+    """The outcome of the paper's claim; empty if there is no claim or no runs."""
 
     @property
     def title(self) -> str:
-        """The row and what it is compared with, as its page writes them."""
+        """The row and its baseline, as written on its page."""
         return contrast_title(self.row, self.baseline)
 
 
@@ -88,7 +88,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> list[Claim]:
-        """Contrasts for which the paper prints a difference."""
+        """The contrasts for which the paper prints a difference."""
         return [one for one in self.contrasts if one.paper is not None]
 
     @property
@@ -98,7 +98,8 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_findings(plan: Plan, findings: Findings, place: Place) -> FindingsFile:
-    """Write the outcomes of a plan's contrasts to `OUTPUT/findings`; those without overlap are on the page alone."""
+    """Write the outcomes of a plan's contrasts to `OUTPUT/findings`; those without overlap are only on the
+    page."""
     contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
     content = FindingsFile(
         schema="decabench.findings/1", title=plan.title, paper=plan.paper, contrasts=tuple(contrasts)
@@ -138,7 +139,10 @@ def _record(plan: Plan, one: Finding, place: Place) -> Claim:
 
 
 def write_claims(folder: Path, page: Path) -> None:
-    """Write the page of all papers' claims, whose pictures the papers' pages have left next to it. Raises DataError."""
+    """Write the page about all papers' claims; its pictures were written next to it with the papers' pages.
+
+    Raises DataError.
+    """
     files = read_findings(folder)
     if not any(own.claims for own in files.values()):
         raise DataError(f"{folder} has no findings: `python -m papers page PLAN` writes them.")
@@ -146,9 +150,9 @@ def write_claims(folder: Path, page: Path) -> None:
 
 
 def read_findings(folder: Path) -> dict[str, FindingsFile]:
-    """Read the findings of all pages of a folder: name of the page to findings, by authors and titles.
+    """Read the findings of all pages in a folder, by name of the page, sorted by authors and titles.
 
-    Ends with DataError if a file is not one of findings.
+    Raises DataError if a file does not contain findings.
     """
     found = {}
     for path in folder.glob("*.json"):
@@ -162,7 +166,7 @@ def read_findings(folder: Path) -> dict[str, FindingsFile]:
 
 
 def make_claims(files: Mapping[str, FindingsFile]) -> str:
-    """Return the page of all papers' claims."""
+    """Return the page about all papers' claims."""
     others = [f"[{own.title}]({name}.md)" for name, own in files.items() if not own.claims]
     files = {name: own for name, own in files.items() if own.claims}
     counts = {name: count_verdicts(own.claims) for name, own in files.items()}
@@ -202,7 +206,7 @@ def picture_name(name: str) -> str:
 
 
 def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
-    """Count the outcomes of claims: verdict, with or without a reservation, to number."""
+    """Count the outcomes of claims by verdict, separately for those with a reservation."""
     counts = Counter[str]()
     for one in claims:
         parts = one.verdict.split(", ") if one.verdict else ["no runs"]
@@ -240,7 +244,7 @@ def _line(one: Claim) -> list[str]:
 
 
 def _show_seeds(one: Claim) -> str:
-    """Format how many seeds the row has and, if not as many, those that it is compared with."""
+    """Format the row's number of seeds and, if it is different, that of the baselines."""
     if len(counts := set(one.seeds.values())) < 2:
         return "".join(map(str, counts)) or NONE
     baseline = sorted({one.seeds[row] for row in one.baseline if row in one.seeds})
@@ -248,7 +252,7 @@ def _show_seeds(one: Claim) -> str:
 
 
 def plot_claims(claims: Sequence[Claim], path: Path) -> None:
-    """Plot the differences of claims that have runs, and the paper's; errors have axes of their own."""
+    """Plot the differences of claims that have runs next to the paper's; errors have separate axes."""
     from matplotlib.figure import Figure
 
     groups = [[one for one in claims if one.falls is falls] for falls in (False, True)]

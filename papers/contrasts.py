@@ -1,4 +1,4 @@
-"""The outcomes of a plan's contrasts: each tested, corrected for all of them, and set next to the paper's
+"""The outcomes of a plan's contrasts: each is tested, corrected for all of them, and shown next to the paper's
 difference."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from papers.tables import NONE, as_table, in_brackets, published_remark, show_p,
 
 SIGNIFICANT = 0.05
 SMALLEST = 1e-9
-"""A difference between published figures that is smaller is none: figures are not exact in binary."""
+"""Smaller differences between published figures count as zero, because decimal figures are not exact in binary."""
 LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
 seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
 claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other, *open*
@@ -43,39 +43,40 @@ class Finding:
     measure: str
     """The name of the measure."""
     is_part: bool
-    """Whether it is of the texts without overlap alone."""
+    """Whether it covers only the texts without overlap."""
     tested: Tested | None
     """The test; None if a row has no runs."""
     gap: float | None
-    """The difference between published figures; None if there is none."""
+    """The difference between published figures; None if they are not published."""
     adjusted: float | None
     """The p over texts and seeds, corrected for all planned contrasts; None if there is none."""
 
     @property
     def claim(self) -> float | None:
-        """The paper's difference: of its text, or else of its figures; None if it has none, and of a part."""
+        """The paper's difference, as stated in its text or else from its figures; None if there is none, or for
+        a part of the texts."""
         return self.gap if self.contrast.claimed is None or self.is_part else self.contrast.claimed
 
     @property
     def verdict(self) -> str:
-        """The outcome of the paper's claim; empty without a claim or without runs."""
+        """The outcome of the paper's claim; empty if there is no claim or no runs."""
         return judge(self.claim, self.tested, self.adjusted) if self.tested else ""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The outcomes of all contrasts of a plan."""
+    """The outcomes of all of a plan's contrasts."""
 
     found: Sequence[Finding]
-    """One for each contrast and measure and, where they were asked for, one without overlap after it."""
+    """One for each contrast and measure and, on request, one without overlap after it."""
     planned: int
-    """The number that p is corrected for."""
+    """The number of tests that p is corrected for."""
     spreads: Sequence[str]
-    """The measures with several seeds in some row."""
+    """The measures for which some row has several seeds."""
 
 
 def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> Findings:
-    """Test all contrasts, without overlap too if `without`, the scores of that, are given."""
+    """Test all contrasts, also without overlap if `without`, the scores on those texts, is given."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
 
@@ -112,7 +113,7 @@ def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | N
 
 
 def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place) -> str:
-    """Return the table of contrasts, and below it how much seeds differ, and what has no runs."""
+    """Return the table of contrasts and, below it, how much seeds differ and which rows have no runs."""
     lines, later = [], dict[str, dict[str, None]]()
     for one in findings.found:
         contrast, tested, measure = one.contrast, one.tested, plan.measures[one.measure]
@@ -166,7 +167,7 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
 
 
 def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
-    """Say how much a measure varies over the seeds of each kind of rows, and of each row."""
+    """Describe how much a measure varies over the seeds of each kind of row, and of each row."""
     measure = plan.measures[name]
     digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
     for several, rows in sorted(kinds.items()):
@@ -188,12 +189,13 @@ def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> f
 
 
 def lower_is_better(plan: Plan, place: Place) -> list[str]:
-    """Return the measures of which less is better."""
+    """Return the measures for which lower is better."""
     return [name for name, measure in plan.measures.items() if not rises(measure, place)]
 
 
 def rises(measure: Measure, place: Place) -> bool:
-    """Whether more is better: as the metric says that has the score as its headline; a score that none has, rises."""
+    """Return whether higher is better, according to the metric that has the score as its headline; true if
+    there is none."""
     for task in tasks_of(measure, place.include):
         own = find_metric(task_of(task, place.include).metric)
         score = own.headline if measure.suite or not measure.score else measure.score
@@ -204,10 +206,10 @@ def rises(measure: Measure, place: Place) -> bool:
 
 
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
-    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
+    """Judge, by the interval over texts and seeds, whether a paper's difference was found; empty if it has none.
 
-    What weakens a finding stands next to it: another size than the paper's, rows of a single seed, and a corrected p of
-    0.05 or more.
+    Reservations are added for a size other than the paper's, rows with a single seed, and a corrected p of 0.05
+    or more.
     """
     if claim is None or abs(claim) < SMALLEST:
         return ""
@@ -227,7 +229,7 @@ def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
 
 
 def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
-    """Return the difference, its interval over texts and seeds, that over texts, and its p as texts."""
+    """Return, as texts, the difference, its intervals over texts and seeds and over texts only, and its p."""
     difference = show_signed(digits, tested.difference)
     if tested.test is None:
         return difference, NONE, f"not tested: {tested.remark}", NONE
@@ -239,7 +241,7 @@ def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
 
 
 def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
-    """Return the number of texts, of seeds, and the difference for each seed that all rows have, as texts."""
+    """Return, as texts, the numbers of texts and seeds, and the difference for each seed that all rows have."""
     examples = f"{tested.examples:,}" if tested.examples else NONE
     if tested.units not in (0, tested.examples):
         examples += f" in {tested.units:,} groups ({tested.effective:,.0f} effective)"

@@ -1,4 +1,5 @@
-"""The gain and cost of a kind of sharing: scores next to weights and minutes of training, as table and plot."""
+"""The gain and cost of each kind of sharing: scores next to weights and training minutes, as a table and a
+plot."""
 
 from __future__ import annotations
 
@@ -22,19 +23,19 @@ class Cost:
 
     row: str
     figures: Mapping[int, float]
-    """Seed to score."""
+    """The score for each seed."""
     twin: str
-    """The row that it is compared with; empty if there is none, or no run of it."""
+    """The row that it is compared with; empty if there is none, or if that row has no run."""
     tested: Tested | None
     """The contrast with that row; None if there is none."""
     weights: int | None
-    """The weights of all its models, without embeddings."""
+    """The number of weights in all its models, without embeddings."""
     minutes: float | None
-    """Minutes of training for a seed."""
+    """The minutes of training for one seed."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The 95 % interval of the gain: over texts and seeds, or else over texts; None if there is none."""
+        """The 95 % interval of the gain, over texts and seeds or else over texts; None if there is none."""
         if self.tested is None:
             return None
         if (both := self.tested.over_seeds) is not None:
@@ -43,9 +44,9 @@ class Cost:
 
 
 def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:
-    """Return the rows that have a figure of the measure `costs`, each with the first row that it can be tested against.
+    """Return the rows with a figure for the measure `costs`, each with the first row that it can be tested against.
 
-    A row that is not trained took nothing, and is left out.
+    Untrained rows cost nothing and are left out.
     """
     measure = plan.measures[plan.costs]
     spread = spread_over_seeds(plan, scored, measure, place)
@@ -64,7 +65,7 @@ def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:
 
 
 def cost_lines(costs: Sequence[Cost], digits: int) -> tuple[list[str], list[list[str]]]:
-    """Return the heads and the lines of the table."""
+    """Return the headings and the rows of the table."""
     by_row = {one.row: one for one in costs}
     both = any(one.tested and one.tested.over_seeds for one in costs)
     lines = []
@@ -94,7 +95,7 @@ def _times(own: float | None, other: float | None) -> str:
 
 
 def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
-    """Plot what each row gains over another, and scores by weights and by minutes, with arrows from that row."""
+    """Plot each row's gain over another row, and scores by weights and by minutes, with arrows from that row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.8, 4.6), layout="constrained")

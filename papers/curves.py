@@ -1,4 +1,5 @@
-"""Learning curves: a panel a measure, at most eight rows in it, their mean over seeds, and the range over them."""
+"""Learning curves: one panel for each measure with at most eight rows, showing the mean and the range over
+seeds."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from papers.plan import Measure, Place, Plan, SeededRun, Table, seeded_runs, tas
 from papers.scores import combine
 
 LINES = 8
-"""The most lines in a panel."""
+"""The maximum number of lines in a panel."""
 
 LABEL = 48
-"""The most letters in a line of a label: more would not fit into a panel."""
+"""The maximum length of a line in a label, in letters."""
 
 COLOURS = 10
-"""Colours before one comes again, in another style."""
+"""How many colours to use before they repeat in another line style."""
 
 STYLES = ("-", "--", ":", "-.")
 
@@ -30,25 +31,25 @@ Curve = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of the plot."""
+    """A panel of a plot."""
 
     title: str
     """The validated task or suite."""
     unit: str
     """The unit of the horizontal axis."""
     curves: Mapping[str, Sequence[Curve]]
-    """Row to a curve for each seed."""
+    """A curve for each seed, by row."""
     colours: Mapping[str, int]
-    """Row to the number of its colour, the same in all panels of a picture."""
+    """The number of each row's colour, the same in all panels of a picture."""
     number: str = ""
-    """Which of several panels with this title it is."""
+    """The number of this panel among those with the same title."""
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
-    """Return the unit and the validation scores of a row, for a suite its total; None unless all tasks are there.
+    """Return the unit and validation scores of a row; for a suite its total, or None if a task is missing.
 
-    Only runs that are done count, and none that learned from the validation examples. Runs of a suite's tasks are put
-    together validation by validation.
+    Only completed runs count, except those that learned from the validation examples. Runs of a suite's tasks
+    are combined validation by validation.
     """
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}
@@ -79,7 +80,7 @@ def _learns_validation(one: SeededRun) -> bool:
 
 
 def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
-    """Yield the panels of a table: for each task or suite, enough for all its rows; none for a transposed table."""
+    """Yield a table's panels: for each task or suite, enough for its rows; none for a transposed table."""
     seen = set()
     colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
@@ -104,7 +105,7 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
-    """Plot panels, at most three next to each other: lines are means over seeds, shades their range."""
+    """Plot panels, up to three side by side: lines are means over seeds, shading is their range."""
     from matplotlib.figure import Figure
 
     across = min(3, len(panels))
@@ -146,7 +147,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Return the ends of the vertical axis of panels that show the same scores."""
+    """Return the ends of the vertical axis for panels that show the same scores."""
     scores = [
         score
         for panel in panels

@@ -1,5 +1,5 @@
-"""The effort of training: the notes of a run, the weights, steps and minutes of a row, worked examples of
-parameters."""
+"""The effort of training: a run's notes; a row's weights, steps and minutes; worked examples of parameter
+counts."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from papers.plan import Count, Place, Plan, Run, SeededRun, seeded_runs
 
 TRAINING = "training.json"
 LAST_STEPS = 200
-"""How many steps at the end of a log the terms of the loss are averaged over."""
+"""The number of last log steps over which loss terms are averaged."""
 
 EMBEDDINGS = re.compile(r"(^|\.)embed\.")
-"""Matches the parameters of embeddings, in every family: those of all tasks, or of one (`heads.TASK.embed`)."""
+"""Matches embedding parameters in every family, whether for all tasks or for one (`heads.TASK.embed`)."""
 
 REFERENCES = "reference/"
-"""The prefix of tensors that are not weights: the snapshots of successive regularization."""
+"""The prefix of tensors that are not weights, namely the snapshots for successive regularization."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The training of a run that is done."""
+    """The training of a completed run."""
 
     weights: int | None
     """The number of weights, without embeddings."""
     steps: int
     """The number of steps."""
     seconds: float
-    """The sum of their seconds."""
+    """The total time of all steps, in seconds."""
     step_seconds: float | None
-    """Their median."""
+    """The median time of a step, in seconds."""
     by_epoch: bool
-    """Whether it was validated at the end of each epoch."""
+    """Whether validation took place at the end of each epoch."""
     validations: list[tuple[float, str, float]]
     """(step, task, score) of each validation."""
     kept: int | None = None
-    """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
+    """The epoch whose weights were kept, counted from 1; None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)
-    """A value that the model logs at each step, such as a term of its loss, to its mean over the last steps."""
+    """The mean over the last steps of each value that the model logs, such as a term of its loss."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
+    """The versions of Python, torch, numpy and decabench used for training; older records lack them."""
 
 
 def read_training(one: SeededRun) -> Training | None:
-    """Return the training of a run; None unless it is done. It is read from the logs once, and noted."""
+    """Return the training of a run; None unless it is done. It is read from the logs once, and cached."""
     if not one.is_scored:
         return None
     note = one.submission / TRAINING
@@ -73,7 +73,7 @@ def read_training(one: SeededRun) -> Training | None:
 
 
 def asked_for(one: SeededRun) -> dict[str, Any]:
-    """Return what decides about a run: its tasks, settings, the configuration file and where it starts from."""
+    """Return everything that determines a run: its tasks, settings, configuration file and starting point."""
     config = one.run.config or one.plan.config
     path = one.place.plan.parent / config
     return {
@@ -86,7 +86,7 @@ def asked_for(one: SeededRun) -> dict[str, Any]:
 
 
 def has_changed(one: SeededRun) -> bool:
-    """Whether a run is done that was trained with other settings than the plan's of today."""
+    """Return whether a run was completed with settings other than the plan's current ones."""
     note = one.submission / TRAINING
     if not note.exists():
         return False
@@ -121,7 +121,8 @@ def _read_logs(folder: Path) -> Training:
 
 
 def count_weights(run: Path) -> int | None:
-    """Return the number of weights of a run's last checkpoint, without embeddings; None if there is none."""
+    """Return the number of weights in a run's last checkpoint, without embeddings; None if there is no
+    checkpoint."""
     files = sorted(run.glob("checkpoints/*/model*.safetensors"))
     latest = [file for file in files if file.parent == files[-1].parent]
     shapes = [
@@ -134,7 +135,7 @@ def count_weights(run: Path) -> int | None:
 
 
 def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
-    """Read the header of a safetensors file: tensor name to its description."""
+    """Read the header of a safetensors file, which describes each tensor by name."""
     with file.open("rb") as handle:
         length = int.from_bytes(handle.read(8), "little")
         header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))
@@ -142,7 +143,7 @@ def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _read_versions(run: Path) -> dict[str, str]:
-    """Return the versions of what a run's last checkpoint was made with; empty if there is none."""
+    """Read the versions with which a run's last checkpoint was made; empty if there is no checkpoint."""
     latest = run / "latest.json"
     if not latest.exists():
         return {}
@@ -162,21 +163,21 @@ class Effort:
     """The effort of a row's completed runs."""
 
     done: Mapping[int, int]
-    """Seed to the number of runs that are done."""
+    """The number of completed runs for each seed."""
     runs: int
     """The number of runs for each seed."""
     weights: tuple[int, int] | None
-    """The fewest and the most weights of a run, without embeddings."""
+    """The lowest and highest number of weights in a run, without embeddings."""
     steps: tuple[int, int] | None
-    """The fewest and the most steps of a run."""
+    """The lowest and highest number of steps in a run."""
     seconds: float | None
-    """The median over runs of the median of a step's seconds."""
+    """The median over runs of a step's median time, in seconds."""
     minutes: float | None
-    """Minutes of training for a seed: of those with all runs done."""
+    """Training minutes by seed, for seeds whose runs are all done."""
     kept: Mapping[int, list[int]] = field(default_factory=dict)
-    """Seed to the epoch of each run after which its weights were kept, counted from 1."""
+    """For each seed, the epoch of each run whose weights were kept, counted from 1."""
     all_weights: int | None = None
-    """The weights of all runs of a seed together, of the first with all runs done."""
+    """The weights of all runs of a seed together, for the first seed whose runs are all done."""
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
@@ -209,7 +210,7 @@ def _range(numbers: list[int]) -> tuple[int, int] | None:
 
 
 def settings_of(plan: Plan, row: str) -> Iterator[str]:
-    """Yield the settings of a row's runs, and what they start from: what all have, and after it that of single runs."""
+    """Yield the settings and starting points of a row's runs: first the common ones, then those of single runs."""
     own = {run.name: _with_origin(run) for run in plan.runs_of(row)}
     first, *others = own.values()
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
@@ -228,7 +229,7 @@ def _with_origin(run: Run) -> dict[str, object]:
 
 
 def show_setting(value: object) -> str:
-    """Format a setting's value, as `--set` takes it."""
+    """Format a setting's value in the syntax of `--set`."""
     return _as_toml(value) if isinstance(value, list | dict | bool) else str(value)
 
 

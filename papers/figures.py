@@ -112,12 +112,12 @@ class FusionTrace:
     """A model's predictions after each word of a text."""
 
     words: Sequence[str]
-    """T words, as the model reads them"""
+    """T words, as the model reads them."""
     labels: Sequence[str]
     """The task's labels"""
     probabilities: Sequence[Sequence[float]]
-    """(T, labels): the output layer's probabilities for each word's state. A bidirectional model's state has both
-    directions: the words until this one, and those from it on"""
+    """(T, labels): the output layer's probabilities for each word's state. A bidirectional model's state covers
+    both directions: the words up to this one, and those from it on."""
     answer: str
     """The model's answer"""
     gates: Sequence[Sequence[float]]
@@ -126,7 +126,10 @@ class FusionTrace:
 
 @torch.inference_mode()
 def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTrace:
-    """Record what a model predicts after each word of one example. Raises DecabenchError for other models and tasks."""
+    """Record a model's predictions after each word of one example.
+
+    Raises DecabenchError for other models and tasks.
+    """
     network, output = model.network, model.outputs.get(task.name)
     trace = getattr(network, "trace", None)
     if trace is None:
@@ -158,7 +161,8 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
 
 
 def _analyze_fusion(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `fusion.json` and `fusion.png`: probabilities over the words and, below, the units of the fusion gate."""
+    """Write `fusion.json` and `fusion.png`: the probabilities at each word and, below, the units of the fusion
+    gate."""
     ((task, (example,)),) = samples.values()
     found = trace_fusion(model, task, example)
     yield f"{task.name} {example.id}: {' '.join(found.words)}"
@@ -198,21 +202,21 @@ class TaskRoutes:
     """How the texts of a task are routed from sub-encoders to its decoder."""
 
     texts: Sequence[int]
-    """The number of texts with a word at each of the first STEPS time steps; only the last word's step, if labels are
-    read there."""
+    """The number of texts with a word at each of the first STEPS time steps; only at the last word if labels
+    are read there."""
     steps: Sequence[Sequence[Sequence[float]]]
-    """(STEPS, m - 1, n): the share of those texts, 0–1, that have the connection to each sub-encoder open; 0 without
-    texts"""
+    """(STEPS, m - 1, n): the share of those texts, 0–1, whose connection to each sub-encoder is open; 0 without
+    texts."""
     words: int
-    """The number of all words read."""
+    """The number of words read."""
     sub_encoders: Sequence[Sequence[float]]
-    """(m - 1, n): the same over all words"""
+    """(m - 1, n): the same share over all words."""
     encoder: float
-    """The share of connections within the shared encoder that are open, over all words."""
+    """The share of open connections within the shared encoder, over all words."""
 
 
 def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example]) -> TaskRoutes:
-    """Measure which connections a model opens for a task's examples, without noise, as it answers."""
+    """Measure which connections a model opens while it answers a task's examples, without noise."""
     network: Any = model.network
     network.eval()
     part = network.heads[task.name]
@@ -247,7 +251,8 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
 
 
 def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]]:
-    """Return each task's share of every sub-encoder's use, (m - 1, n) each; shares add up to 1, or are all 0."""
+    """Return each task's share of the use of every sub-encoder, (m - 1, n) each; shares add up to 1, or are all
+    0."""
     values = {task: np.array(own.sub_encoders) for task, own in routes.items()}
     total = np.sum(list(values.values()), axis=0)
     return {task: (own / np.where(total > 0, total, 1)).tolist() for task, own in values.items()}

@@ -35,7 +35,7 @@ WORDS, KINDS, TAGS = 8, 2, 4
 """Words of a segment, kinds of words, and tags."""
 MORE_RELATED = (1.0, 0.9, 0.8, 0.9, 1.0, 0.7, 0.9)
 LESS_RELATED = (0.4, 0.0, 0.2, 0.9, 0.1, 0.0, 0.3)
-"""Two groups, after the paper's: related in general, and in one segment only."""
+"""Two groups, modelled on the paper's: related throughout, and related in one segment only."""
 SPLITS = ("train", "validation", "test")
 
 
@@ -44,11 +44,11 @@ class RelatedTasks:
     """A family of tasks."""
 
     tables: npt.NDArray[np.int64]
-    """(tasks, SEGMENTS, WORDS, KINDS): the tag of a word, by the kind of the word before it."""
+    """(tasks, SEGMENTS, WORDS, KINDS): the tag of each word, by the kind of the previous word."""
     relatedness: Sequence[float]
-    """The share of entries, in expectation, that all tasks have in common, by segment."""
+    """The expected share of entries that all tasks have in common, by segment."""
     noise: float
-    """The share of tags that are drawn at random."""
+    """The share of tags drawn at random."""
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
@@ -74,7 +74,10 @@ def draw_tasks(
 
 
 def draw_text(random: np.random.Generator, family: RelatedTasks, task: int) -> tuple[list[str], list[str]]:
-    """Draw the words of a text and their tags. The kind of a word is whether its number is odd; the first follows 0."""
+    """Draw the words of a text and their tags.
+
+    A word's kind is whether its number is odd; the first word follows kind 0.
+    """
     words, tags, before = [], [], 0
     for segment in random.permutation(SEGMENTS):
         for word in random.integers(0, WORDS, STEPS):
@@ -158,7 +161,7 @@ unseen_vectors = false
 def write_family(
     folder: Path, family: RelatedTasks, seed: int, texts: int, prefix: str = "related"
 ) -> list[str]:
-    """Write a family's tasks; return their names. Splits and tasks have random numbers of their own."""
+    """Write a family's tasks and return their names. Splits and tasks have separate random numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{prefix}.{number}" for number in range(1, len(family.tables) + 1)]
     sizes = dict(zip(SPLITS, (texts, max(20, texts // 4), max(20, texts)), strict=True))

@@ -4,9 +4,10 @@
     python -m papers.make_skipgram skipgram.vec --tasks cnn_dailymail,squad [--home FOLDER]
     decabench train --set 'vectors=["skipgram.vec", "ngrams.safetensors"]' ...
 
-The paper: Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words of ten
-occurrences, a rate that falls from 0.025 to 0 in one pass. The text that is available is a hundred times smaller, hence
-more passes and a weaker subsampling. The file is word2vec's text format, which fastText's `.vec` shares.
+The paper: Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words of
+ten occurrences, a rate that falls from 0.025 to 0 in one pass. The available text is a hundred times smaller,
+so there are more passes and weaker subsampling. The file has word2vec's text format, which is also that of
+fastText's `.vec`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from decabench.vectors.tokenizer import SPECIALS
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of a corpus as lists of words, to be read once for each pass."""
+    """A corpus's texts as lists of words, which are read once for each pass."""
 
     corpus: Corpus
 

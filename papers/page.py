@@ -1,4 +1,4 @@
-"""The page of a plan: published next to measured figures, contrasts, what the runs took, and learning curves."""
+"""A plan's page: published figures next to measured ones, contrasts, training effort, and learning curves."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ ROOT = Path(__file__).resolve().parents[1]
 def results_table(
     plan: Plan, table: Table, scored: Scored, place: Place, without: Scored | None = None
 ) -> str:
-    """Return a table of published and measured figures: of the rows that have a measured one.
+    """Return a table of published and measured figures, for the rows that have a measured figure.
 
-    `without`, if given, are the scores without overlap; of a suite they stand next to the others.
-    It is empty if none has, and if there is one row of several that a table names to compare.
+    `without`, if given, are the scores without overlap; a suite shows them next to the others. The table is
+    empty if no row has a figure, or only one of several rows that a table names for comparison.
     """
     rows = [
         row
@@ -77,14 +77,14 @@ def results_table(
 
 
 def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
-    """Format a row's figure; of a suite that is not complete, how many of its tasks are."""
+    """Format a row's figure; for an incomplete suite, how many of its tasks are done."""
     figures = values(scored, row, measure, place)
     done, of = progress(scored, row, measure, place)
     return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
-    """Return the table of what was trained, with what effort, and the rows of which nothing was."""
+    """Return the table of trained rows with their effort, and the rows without any training."""
     lines, later = [], list[str]()
     for row, effort in efforts.items():
         if not any(effort.done.values()):
@@ -127,7 +127,7 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    """Name runs; many that differ by task alone by what their names begin, or else end with."""
+    """Name runs; if many differ only by task, the common beginning or end of their names."""
     names = [run.name for run in runs]
     if len(names) <= 5:
         return ", ".join(names)
@@ -146,7 +146,7 @@ def _names(runs: Sequence[Run]) -> str:
 
 
 def _kept(effort: Effort) -> str:
-    """Format the epochs after which a row's weights were kept, seed by seed; empty if epochs were not counted."""
+    """Format, seed by seed, the epochs whose weights a row kept; empty if epochs were not counted."""
     found = {seed: (min(epochs), max(epochs)) for seed, epochs in effort.kept.items() if epochs}
     return ", ".join(f"{seed}: {_span(ends)}" for seed, ends in found.items())
 
@@ -159,7 +159,7 @@ def _span(ends: tuple[int, int] | None) -> str:
 
 
 def data_table(scored: Scored) -> str:
-    """Return the table of the data that answers were scored on, task by task."""
+    """Return the table of the data on which answers were scored, by task."""
     used: dict[str, DataUsed] = {}
     for own in scored.values():
         for task, by_seed in own.items():
@@ -179,7 +179,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that runs have next to those that the table names: of the plan, and of each configuration."""
+    """Yield the settings that runs have besides those named in the table: the plan's, and each configuration's."""
     if plan.settings:
         yield f"Settings of all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
@@ -197,7 +197,7 @@ def _join(settings: Mapping[str, object]) -> str:
 
 
 def count_table(plan: Plan) -> str:
-    """Return the table of worked examples of numbers of parameters."""
+    """Return the table of worked examples of parameter counts."""
     lines = [
         [count.name, f"{count.printed:,}", f"{count_parameters(count):,}", count.remark]
         for count in plan.counts
@@ -206,13 +206,13 @@ def count_table(plan: Plan) -> str:
 
 
 def _count_runs(text: str) -> int:
-    """Count the runs that a page says are done."""
+    """Count the runs that a page reports as done."""
     line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # the first one: notes come after it
     return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
 
 
 def describe_progress(plan: Plan, place: Place) -> str:
-    """Say in a paragraph which runs are done, seed by seed."""
+    """Describe in a paragraph which runs are done, seed by seed."""
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
     parts, whole = [], True
     for seed in seeds:
@@ -226,7 +226,7 @@ def describe_progress(plan: Plan, place: Place) -> str:
 
 
 def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
-    """Say how many texts stand in training data, of how many tasks."""
+    """Describe how many texts, of how many tasks, also occur in training data."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
     how = "word for word" if plan.overlap_by == "exact" else "but for case, spaces and punctuation"
@@ -237,7 +237,7 @@ def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
 
 
 def how_to(plan: Plan, place: Place) -> str:
-    """Say with which commands a run is trained, and checked without training."""
+    """Describe the commands for training a run, and for checking it without training."""
     options = "".join(f" --include {_public(path)}" for path in place.include)
     others: dict[str, list[Run]] = {}
     for run in plan.runs:
@@ -270,16 +270,17 @@ def how_to(plan: Plan, place: Place) -> str:
 
 
 def _public(path: Path) -> Path:
-    """Return a path from the root of the repository, or its last part if it is elsewhere on this machine."""
+    """Return a path relative to the repository's root, or only its last part if it is elsewhere on this
+    machine."""
     if path.is_relative_to(ROOT):
         return path.relative_to(ROOT)
     return Path(path.name) if path.is_absolute() else path
 
 
 def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
-    """Write a picture of learning curves for each table that has any, and yield the lines that show them.
+    """Draw learning curves for each table that has any, and yield the lines that show them.
 
-    After the first, a table has one only if it has rows to compare.
+    After the first table, only tables with rows to compare get a picture.
     """
     for old in page.parent.glob(f"{page.stem}-*.png"):
         if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # and not another page's
@@ -295,7 +296,7 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
 
 
 def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iterator[str]:
-    """Write a picture of what rows bring and cost, and yield the section; nothing without a measure for it."""
+    """Draw the gains and costs of rows, and yield the section; nothing without a measure of cost."""
     costs = read_costs(plan, scored, place) if plan.costs else []
     if not costs:
         return
@@ -314,12 +315,13 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
 
 
 def _indent(text: str) -> str:
-    """Return a paragraph as it stands in a list."""
+    """Indent a paragraph as part of a list."""
     return text.replace("\n", "\n  ")
 
 
 def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Table]:
-    """Return the tables of the page itself: up to three, of the rows and measures that the paper has, or the first."""
+    """Return the tables for the page itself: up to three with the paper's rows and measures, or else the first
+    table."""
     found, seen = list[Table](), set[tuple[str, str]]()
     for table in tables:
         published = {
@@ -338,7 +340,7 @@ def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Tabl
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
-    """Return the page of completed runs and its details, and write their plots and the outcomes of contrasts."""
+    """Return a page of completed runs and its details, and write their plots and the contrasts' outcomes."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
@@ -436,7 +438,7 @@ def make_details(
 def write_page(plan: Plan, place: Place, page: Path) -> None:
     """Write the page, its details in `details/`, and their plots and findings.
 
-    Ends with DataError if there is a page of more runs, which would be lost.
+    Fails with DataError if the existing page covers more runs, which would be lost.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0

@@ -22,57 +22,57 @@ WEIGHTS = Path(__file__).resolve().parent / "weights"
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
 
 FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
-"""A figure that a summary leaves to be filled in: the name of a row or the title of a contrast, and a measure."""
+"""A figure to be filled in in a summary: the name of a row or the title of a contrast, and a measure."""
 
 
 Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of a table: a score of one task, or of a whole suite."""
+    """A column of a table: a score on one task, or on a whole suite."""
 
     task: str = ""
     """The task."""
     score: str = ""
-    """Which of its scores; the task's headline if empty."""
+    """Which of the task's scores; the headline if empty."""
     digits: int = 1
     """The number of decimals."""
     suite: str = ""
-    """In place of a task: the suite over whose tasks to combine the headlines, as the suite says (sum or mean)."""
+    """Instead of a task: a suite whose headlines are combined by its own rule (sum or mean)."""
     split: Literal["", "train", "validation", "test"] = ""
-    """Which split of the task, if not the plan's."""
+    """The task's split, if it is not the plan's."""
     remark: str = ""
-    """What to know about its published figures, in a word: `recalled`, or other data (`PTB`)."""
+    """A short note on its published figures: `recalled`, or the name of other data (`PTB`)."""
 
     def key_of(self, task: str) -> str:
-        """Return what a task's scores are filed under: those of another split than the plan's apart."""
+        """Return the key for a task's scores; scores on a split other than the plan's have their own key."""
         return key_of(task, self.split)
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One model, trained with each seed."""
+    """A model, which is trained with each seed."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.+-]*$")]
-    """Its name, which its folders begin with."""
+    """Its name, with which its folders begin."""
     tasks: tuple[str, ...] = ()
-    """The tasks that it learns; all of the suite if empty."""
+    """The tasks that it learns; all of the suite's if empty."""
     omit: tuple[str, ...] = ()
-    """Tasks of the suite that it does not learn."""
+    """The suite's tasks that it does not learn."""
     row: str = ""
-    """Its row of the tables; its name if empty."""
+    """Its row in the tables; its name if empty."""
     settings: dict[str, Any] = {}
-    """Settings next to those of all runs."""
+    """Settings in addition to those of all runs."""
     seeds: tuple[Seed, ...] = ()
-    """Seeds in place of the plan's."""
+    """Seeds that replace the plan's."""
     config: str = ""
-    """A training configuration in place of the plan's."""
+    """A training configuration that replaces the plan's."""
     init: str = ""
-    """The run whose weights it starts from."""
+    """The run from whose weights it starts."""
     checkpoint: str = ""
-    """A folder of `papers/weights` to start from. With `init`, it has the weights of that run's first seed, and other
-    seeds train that run first."""
+    """A folder of `papers/weights` to start from. With `init`, it holds the weights of that run's first seed;
+    other seeds train that run first."""
     suite: str = ""
-    """The suite that its results are reported on, in place of the plan's."""
+    """The suite on which it is reported, if it is not the plan's."""
 
     @property
     def title(self) -> str:
@@ -80,46 +80,47 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row that is not trained: a submission that is there, whatever the seed."""
+    """An untrained row: an existing submission, the same for every seed."""
 
     row: str
-    """Its row of the tables."""
+    """Its row in the tables."""
     submission: str
-    """Its folder, next to the plan; a task's answers that do not go with the prepared data end the script."""
+    """Its folder, next to the plan. Answers that don't match the prepared data raise an error."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of published next to measured figures."""
+    """A table of published and measured figures."""
 
     title: str
     """Its heading."""
     measures: tuple[str, ...]
     """Its columns."""
     rows: tuple[str, ...] = ()
-    """Its rows; if empty, those with a run of any of the measures' tasks."""
+    """Its rows; if empty, those with a run for any of the measures' tasks."""
     text: str = ""
     """A paragraph above it."""
     transposed: bool = False
-    """Whether measures are the rows instead: for many of them. Published figures are then left out."""
+    """Whether measures are rows instead of columns, for tables with many measures. Published figures are then
+    left out."""
     development: bool = False
-    """Whether its published figures are those of development sets."""
+    """Whether its published figures are for development sets."""
 
 
 class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two rows to compare."""
+    """A comparison of two rows."""
 
     row: str
-    """The row that should be better."""
+    """The row that is expected to be better."""
     baseline: tuple[str, ...]
-    """The row that it is compared with; of several, their mean."""
+    """The row that it is compared with; if there are several, their mean."""
     measures: tuple[str, ...]
-    """The columns to compare."""
+    """The measures to compare."""
     claimed: float | None = None
-    """The difference that the paper's text states, of the only measure: less than 0 where an error falls."""
+    """The difference stated in the paper's text, if there is only one measure: below 0 for an error that falls."""
     development: bool = False
-    """Whether its published difference is of development sets."""
+    """Whether its published difference is for development sets."""
     remark: str = ""
-    """What to know about its published difference, if not what the measure's remark says."""
+    """A note on its published difference, if it differs from the measure's remark."""
 
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
@@ -132,27 +133,27 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def title(self) -> str:
-        """The row and what it is compared with."""
+        """The row and its baseline."""
         return contrast_title(self.row, self.baseline)
 
 
 def contrast_title(row: str, baseline: Sequence[str]) -> str:
-    """Return the words for a comparison of a row with another, or with the mean of several."""
+    """Return a phrase for the comparison of a row with another, or with the mean of several."""
     *first, last = baseline
     return f"{row} over the mean of {', '.join(first)} and {last}" if first else f"{row} over {last}"
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number of parameters that the paper works out, and the modules that have it here."""
+    """A number of parameters worked out in the paper, and the corresponding modules here."""
 
     name: str
-    """The counted parameters."""
+    """The name of what is counted."""
     printed: int
-    """The paper's number."""
+    """The number printed in the paper."""
     modules: dict[str, tuple[int, ...]]
-    """Classes (`package.module:Class`) and the sizes to build them with: their parameters add up."""
+    """Classes (`package.module:Class`) and the sizes to build them with; their parameters are added up."""
     remark: str = ""
-    """Why the two differ."""
+    """Why the two numbers differ."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,60 +162,64 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     """The page's title."""
     paper: str
-    """The paper, as it is cited."""
+    """The paper's citation."""
     suite: str
-    """The suite that results are reported on."""
+    """The suite on which results are reported."""
     measures: dict[str, Measure]
     """The tables' columns, by name."""
     runs: tuple[Run, ...]
-    """The runs, in the order in which they are trained."""
+    """The runs, in the order of training."""
     baselines: tuple[Baseline, ...] = ()
-    """Rows that are not trained."""
+    """Untrained rows."""
     tables: tuple[Table, ...] = ()
-    """The tables; if empty, one of all measures."""
+    """The tables; if empty, one table with all measures."""
     published: dict[str, dict[str, float]] = {}
-    """The paper's figures: row to measure to figure."""
+    """The paper's figures, by row and measure."""
     development: dict[str, dict[str, float]] = {}
-    """The paper's figures of development sets, where it has no others."""
+    """The paper's figures for development sets, where it has no others."""
     parameters: dict[str, int] = {}
-    """The paper's numbers of parameters, by row."""
+    """The paper's parameter counts, by row."""
     parameters_remark: str = ""
-    """What to know about these numbers, in a word: `recalled`."""
+    """A short note on these counts, such as `recalled`."""
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts to test."""
     counts: tuple[Count, ...] = ()
-    """Worked examples of numbers of parameters."""
+    """Worked examples of parameter counts."""
     costs: str = ""
-    """The measure that is shown next to weights and minutes of training; if empty, none is."""
+    """The measure shown next to weights and training minutes; if empty, no measure is shown."""
     unplotted: tuple[str, ...] = ()
-    """Rows that the picture of costs leaves out, such as one that did not learn and would hide how others differ."""
+    """Rows to leave out of the picture of costs, such as one that did not learn and would hide the other
+    differences."""
     config: str = ""
-    """The training configuration of all runs, next to the plan."""
+    """The training configuration of all runs, a file next to the plan."""
     settings: dict[str, Any] = {}
     """Settings of all runs."""
     seeds: tuple[Seed, ...] = (0,)
     """The seeds of all runs."""
     split: Literal["train", "validation", "test"] = "test"
-    """The split that is answered; a measure may be of another."""
+    """The split that is answered; a measure may use another."""
     overlap: tuple[str, ...] = ()
-    """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
+    """Splits to learn from; suites are also scored without the texts that also occur in them, in any task."""
     overlap_by: Literal["exact", "normalised"] = "exact"
-    """How texts are compared: word for word (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
+    """How texts are compared: exactly (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
-    """The findings of the runs, one per entry, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
+    """The findings, one per entry, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
     differs: str = ""
     """A paragraph on how data, models and training differ from the paper's."""
     notes: tuple[str, ...] = ()
-    """Notes for readers of the details, one paragraph each."""
+    """Notes for the details page, one paragraph each."""
     link: str = ""
-    """Where the paper is."""
+    """The paper's address."""
     before: tuple[str, ...] = ()
-    """The commands to give before the first run."""
+    """The commands to run before the first training."""
 
     def published_figure(
         self, row: str, name: str, development: bool, include: Sequence[Path] = ()
     ) -> float | None:
-        """Return the paper's figure of a row, or None; of a suite's mean, that of its tasks if all have one."""
+        """Return the paper's figure for a row, or None.
+
+        For a suite's mean, average the tasks' figures if all are published.
+        """
         own = (self.development if development else self.published).get(row, {})
         measure = self.measures[name]
         if name in own or not measure.suite:
@@ -232,7 +237,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return run.seeds or self.seeds
 
     def origin_of(self, run: Run) -> Run | None:
-        """Return the run whose weights a run starts from, if it does."""
+        """Return the run whose weights a run starts from, if any."""
         return next((one for one in self.runs if one.name == run.init), None)
 
     @property
@@ -241,7 +246,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(dict.fromkeys([self.split, *(one.split for one in self.measures.values() if one.split)]))
 
     def splits_of(self, run: Run) -> tuple[str, ...]:
-        """Return the splits that a run answers: the plan's, and those on which another measure has one of its tasks."""
+        """Return the splits that a run answers: the plan's, and those on which other measures use its tasks."""
         own = {one.split for one in self.measures.values() if one.task in run.tasks}
         return tuple(split for split in self.splits if split == self.split or split in own)
 
@@ -257,7 +262,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*(baseline.row for baseline in self.baselines), *self.trained_rows]
 
     def rows_of(self, table: Table, include: Sequence[Path] = ()) -> list[str]:
-        """Return a table's rows: those that it names, or all with a run of any of its tasks."""
+        """Return a table's rows: those that it names, or all that have a run for any of its tasks."""
         tasks = {task for name in table.measures for task in tasks_of(self.measures[name], include)}
         found = [row for row in self.trained_rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
         return list(table.rows) or [*(baseline.row for baseline in self.baselines), *found]
@@ -265,7 +270,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Place:
-    """Where data and results are, and how to train."""
+    """Where data and results are, and on which device to train."""
 
     plan: Path
     """The plan's file."""
@@ -282,7 +287,7 @@ class Place:
 
     @property
     def archive(self) -> Records:
-        """The records of the plan, which has the name of its folder."""
+        """The archive of the plan's records, which is named after the plan's folder."""
         return Records(self.records, self.plan.parent.name)
 
     def lock(self, name: str) -> Path:
@@ -294,7 +299,7 @@ class Place:
 
 @dataclass(frozen=True)
 class SeededRun:
-    """A run of a plan with one of its seeds: what is trained, answered, scored and recorded."""
+    """A run of a plan with one of its seeds."""
 
     plan: Plan
     """The plan."""
@@ -307,22 +312,22 @@ class SeededRun:
 
     @property
     def name(self) -> str:
-        """The name of its folders and of its record."""
+        """The name of its folders and its record."""
         return f"{self.run.name}-seed-{self.seed}"
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.run.name}, seed {self.seed}"
 
     @property
     def folder(self) -> Path:
-        """Where it is trained."""
+        """The folder for its training."""
         return self.place.output / RUNS / self.name
 
     @property
     def submission(self) -> Path:
-        """The folder of its answers and results."""
+        """The folder for its answers and results."""
         return self.place.output / SUBMISSIONS / self.name
 
     @property
@@ -332,7 +337,7 @@ class SeededRun:
 
     @property
     def suite(self) -> str:
-        """The suite that it is scored on."""
+        """The suite on which it is scored."""
         return self.run.suite or self.plan.suite
 
     @property
@@ -341,29 +346,30 @@ class SeededRun:
         return self.plan.splits_of(self.run)
 
     def results(self, split: str = "") -> Path:
-        """Return where its results are, of the plan's split or another: those of the plan's say that it is done."""
+        """Return the path of its results on the plan's split or another; results on the plan's split mean that
+        it is done."""
         return results_file(self.submission, self.suite, split or self.plan.split)
 
     @property
     def is_scored(self) -> bool:
-        """Whether it has results of the plan's split."""
+        """Whether it has results on the plan's split."""
         return self.results().exists()
 
     @property
     def checkpoint(self) -> str:
-        """The folder of `papers/weights` that it starts from; empty if it does not."""
+        """The folder of `papers/weights` that it starts from; empty if there is none."""
         first = self.plan.origin_of(self.run)
         return self.run.checkpoint if first is None or self.seed == self.plan.seeds_of(first)[0] else ""
 
     @property
     def first(self) -> SeededRun | None:
-        """The run whose weights it starts from, if it does."""
+        """The run whose weights it starts from, if any."""
         origin = None if self.checkpoint else self.plan.origin_of(self.run)
         return None if origin is None else SeededRun(self.plan, origin, self.seed, self.place)
 
     @property
     def origin(self) -> Path | str:
-        """The checkpoint, or the folder of a run, whose weights it starts from; empty for random ones."""
+        """The checkpoint, or the folder of the run, whose weights it starts from; empty for random weights."""
         if self.checkpoint:
             return WEIGHTS / self.checkpoint
         return self.first.folder if self.first else ""
@@ -372,7 +378,7 @@ class SeededRun:
 def seeded_runs(
     plan: Plan, place: Place, runs: Iterable[Run] | None = None, seeds: Collection[int] = ()
 ) -> list[SeededRun]:
-    """Return the plan's runs, or some of them, with each of their seeds, or those of these that are named."""
+    """Return the plan's runs with each of their seeds, or only the selected ones."""
     return [
         SeededRun(plan, run, seed, place)
         for run in (plan.runs if runs is None else runs)
@@ -382,13 +388,13 @@ def seeded_runs(
 
 
 def results_file(submission: Path, suite: str, split: str) -> Path:
-    """Return where `decabench evaluate` writes the results of a submission."""
+    """Return the path at which `decabench evaluate` writes the results of a submission."""
     return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"
 
 
 @cache
 def suite_of(name: str, include: tuple[Path, ...] = ()) -> Suite:
-    """Return a suite by name; looked for once, as installed packages are searched."""
+    """Return a suite by name; looked up once, because installed packages are searched."""
     return select_suite(name, include)
 
 
@@ -399,17 +405,17 @@ def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
 
 
 def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
-    """Whether a task's measure is what a suite combines of it."""
+    """Return whether a task's measure is the score that a suite combines."""
     return measure.score in ("", find_metric(task_of(measure.task, include).metric).headline)
 
 
 def key_of(task: str, split: str) -> str:
-    """Return what a task's scores are filed under, given its split if that is not the plan's."""
+    """Return the key for a task's scores, given its split if it is not the plan's."""
     return f"{task}.{split}" if split else task
 
 
 def measured_tasks(plan: Plan, split: str, include: Sequence[Path] = ()) -> set[str]:
-    """Return the tasks that have a measure of a split, their own or a suite's."""
+    """Return the tasks that are measured on a split, alone or as part of a suite."""
     measures = (one for one in plan.measures.values() if (one.split or plan.split) == split)
     return {task for measure in measures for task in tasks_of(measure, include)}
 
@@ -420,7 +426,7 @@ def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
 
 
 def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
-    """Read a plan, and check that its names refer to each other. Raises DataError."""
+    """Read a plan, and check that all names in it are defined. Raises DataError."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = content.pop("lists", {})
@@ -456,7 +462,8 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
 
 
 def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield a name and a table, or with `each` one for every member of that list, which takes the place of `{}`."""
+    """Yield a name and a table; with `each`, one for every member of that list, with `{}` replaced by the
+    member."""
     own = dict(table)
     each = own.pop("each", None)
     for member in ["{}"] if each is None else _listed(each, lists):
@@ -464,7 +471,7 @@ def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]])
 
 
 def _fill(value: Any, member: Any) -> Any:
-    """Put a member in the place of `{}`: as it is where that is the whole text, otherwise as text."""
+    """Replace `{}` with a member: with its value if that is the whole text, otherwise with its text."""
     if isinstance(value, str):
         return member if value == "{}" else value.replace("{}", str(member))
     if isinstance(value, list):
@@ -475,7 +482,7 @@ def _fill(value: Any, member: Any) -> Any:
 
 
 def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]:
-    """Return a list: one of the plan's `lists` by its name, or the names themselves."""
+    """Return a list: one of the plan's `lists` by name, or the names themselves."""
     if not isinstance(names, str):
         return names
     if names not in lists:
@@ -487,7 +494,8 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
 
 
 def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield runs; one that is `like` an earlier one takes all of that but its name and row, and adds its settings."""
+    """Yield runs; a run that is `like` an earlier one takes everything from it except name and row, and adds
+    its own settings."""
     known = dict[str, dict[str, Any]]()
     for run in runs:
         own = dict(run)
@@ -501,7 +509,7 @@ def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
-    """Give a run its tasks: those that it names, or else those of its suite, but for the ones that it omits."""
+    """Give a run its tasks: those that it names, or else its suite's, minus those that it omits."""
     tasks = run.get("tasks") or suite_of(run.get("suite") or suite, tuple(include)).tasks
     if strange := set(run.get("omit", ())) - set(tasks):
         raise ValueError(f"{run['name']} omits what is none of its tasks: {', '.join(sorted(strange))}")
@@ -509,7 +517,7 @@ def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dic
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """Yield names that nothing has, or that two have."""
+    """Yield names that are undefined or defined twice."""
     rows, names = set(plan.rows), [run.name for run in plan.runs]
     figures = (*plan.published.values(), *plan.development.values())
     used_rows = [*plan.published, *plan.development, *plan.parameters, *plan.unplotted]
@@ -555,7 +563,7 @@ def _faults(plan: Plan) -> Iterator[str]:
 
 
 def _starts_from_itself(plan: Plan, run: Run) -> bool:
-    """Whether a run begins, by way of others or not, with its own weights."""
+    """Return whether a run starts, directly or through other runs, from its own weights."""
     firsts = {one.name: one.init for one in plan.runs}
     seen, at = [run.name], run.init
     while at in firsts and at not in seen:

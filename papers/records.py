@@ -1,7 +1,8 @@
 """Records: the answers, results and notes of every run, one archive per plan and a zip file for each newer run.
 
-`records/PLAN.tar.xz` has the files of all runs as `RUN-seed-N/NAME`. Similar files are next to each other, so that they
-compress well. A run that is trained later leaves `records/PLAN/RUN-seed-N.zip`, until `pack` joins the two.
+`records/PLAN.tar.xz` has the files of all runs as `RUN-seed-N/NAME`. Similar files are next to each other, so
+that they compress well. A run that is trained later leaves `records/PLAN/RUN-seed-N.zip`, until `pack` adds it
+to the archive.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ class Records:
 
     @property
     def archive(self) -> Path:
-        """The file with most of the records."""
+        """The archive with most of the records."""
         return self.folder / f"{self.plan}.tar.xz"
 
     @property
     def loose(self) -> list[Path]:
-        """The zip files of the runs that are not in the archive yet."""
+        """The zip files of runs that are not in the archive yet."""
         return sorted((self.folder / self.plan).glob("*.zip"))
 
     def read(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the files of all records, as `RUN-seed-N/NAME` and content. A newer record replaces an older one.
+        """Yield the files of all records, as `RUN-seed-N/NAME` and content.
 
-        Raises DataError.
+        A newer record replaces an older one. Raises DataError.
         """
         newer = {path.stem for path in self.loose}
         if self.archive.exists():
@@ -52,7 +53,7 @@ class Records:
             yield from ((f"{path.stem}/{name}", content) for name, content in read_zip(path).items())
 
     def unpack(self, folder: Path) -> None:
-        """Write each record as a folder, unless that is there. Raises DataError."""
+        """Write each record as a folder, unless the folder exists. Raises DataError."""
         parts = dict[str, Path]()
         for name, content in self.read():
             run, _, rest = name.partition("/")
@@ -68,7 +69,7 @@ class Records:
             part.replace(folder / run)
 
     def add(self, run: str, files: Mapping[str, bytes]) -> Path:
-        """Write the record of a run as a zip file: the same bytes for the same files."""
+        """Write a run's record as a zip file; the same files give the same bytes."""
         path = self.folder / self.plan / f"{run}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as part, zipfile.ZipFile(part, "w") as archive:
@@ -77,7 +78,7 @@ class Records:
         return path
 
     def pack(self) -> int:
-        """Join the newer records with the archive, and delete their files; return the number of records."""
+        """Add the newer records to the archive, and delete their files; return the number of records."""
         files = dict(self.read())
         write_archive(self.archive, files)
         for path in self.loose:
@@ -86,7 +87,7 @@ class Records:
 
 
 def run_of(name: str) -> str:
-    """Return the run that a file of an archive belongs to."""
+    """Return the run that an archive's file belongs to."""
     return name.partition("/")[0]
 
 
@@ -111,7 +112,7 @@ def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write files as an archive, those with the same name in several runs next to each other."""
+    """Write files as an archive, with files of the same name in different runs next to each other."""
     order = sorted(files, key=lambda name: (name.partition("/")[2], name))
     with atomic_file(path) as part, tarfile.open(fileobj=part, mode="w:xz", preset=9) as archive:
         for name in order:
@@ -121,7 +122,7 @@ def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _safe(name: str) -> str:
-    """Return a name that stays inside its folder. Raises ValueError."""
+    """Return a name that cannot lead out of its folder. Raises ValueError."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"it has a file {name!r}")

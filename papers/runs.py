@@ -1,4 +1,4 @@
-"""Runs of a plan: train, answer, score and record what is not done."""
+"""A plan's runs: train, answer, score and record those that are not done."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from papers.plan import (
 )
 
 ENDED = "ended"
-"""The file in a run's folder which says that it was trained to its end."""
+"""The file in a run's folder that marks its training as finished."""
 
 
 def train(one: SeededRun) -> None:
-    """Train a run to its end, and before it the run whose weights it starts from."""
+    """Train a run to its end, after the run whose weights it starts from."""
     if (one.folder / ENDED).exists():
         return
     if (first := one.first) is not None:
@@ -62,10 +62,10 @@ def train(one: SeededRun) -> None:
 
 
 def answer(one: SeededRun) -> None:
-    """Answer the tasks that a run is measured by, and score the answers.
+    """Answer the tasks by which a run is measured, and score the answers.
 
-    All splits are answered before any is scored, because new answers remove older results. The plan's split is scored
-    last: its results say that a run is done.
+    All splits are answered before any is scored, because new answers remove older results. The plan's split is
+    scored last, because its results mark a run as done.
     """
     place = one.place
     for split in one.splits:
@@ -84,7 +84,7 @@ def answer(one: SeededRun) -> None:
 
 
 def keep_record(one: SeededRun) -> None:
-    """Write the record of a run that is done: its answers, results, configuration and training."""
+    """Write the record of a completed run: its answers, results, configuration and training."""
     if read_training(one) is None:
         return
     submission = one.submission
@@ -113,7 +113,7 @@ def complete(one: SeededRun) -> None:
 
 
 def describe_scores(results: Path) -> str:
-    """Return a run's headline scores and the file that they are from; small errors with three decimals."""
+    """Return a run's headline scores and the file that they come from; small errors have three decimals."""
     scores = []
     for name, task in read_results_file(results).tasks.items():
         if task.score is not None:
@@ -123,7 +123,9 @@ def describe_scores(results: Path) -> str:
 
 
 def restore(plan: Plan, place: Place) -> None:
-    """Unpack the plan's records where runs leave their answers. A record of other settings than the plan's is not used.
+    """Unpack the plan's records where runs leave their answers.
+
+    A record made with other settings than the plan's is not used.
 
     Raises DecabenchError for runs in the output folder that have other settings.
     """
@@ -141,7 +143,8 @@ def restore(plan: Plan, place: Place) -> None:
 
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
-    """Yield what would end a run after others were trained: settings, tasks, data and vectors that are not there."""
+    """Yield problems that would otherwise end a run after others were trained: missing settings, tasks, data or
+    vectors."""
     from decabench.models import Checkpoint, pick_device
     from decabench.training.config import TrainConfig, combine_settings
     from decabench.vectors import join_vectors
@@ -183,7 +186,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
 
 
 def export_weights(one: SeededRun, folder: Path) -> None:
-    """Write the weights of a run in half precision, without word vectors; train it if it is not there."""
+    """Write a run's weights in half precision, without word vectors; train the run if necessary."""
     with FileLock(one.lock):
         train(one)
     call("export", "weights", str(one.folder), "--output", str(folder), "--named-vectors")

@@ -56,25 +56,25 @@ from papers.plan import (
 )
 
 Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
-"""Row to task (`TASK.SPLIT` for another split than the plan's) to seed to what its score is based on."""
+"""Row, task (`TASK.SPLIT` for a split other than the plan's) and seed to the basis of the score."""
 
 LeftOut = Mapping[str, Collection[str]]
-"""Task to the ids of examples to leave out."""
+"""The ids of examples to leave out, by task."""
 
 
 FIXED = -1
-"""In place of a seed for a row that is not trained."""
+"""Replaces the seed for an untrained row."""
 
 
 LEAST_FREEDOM = 2
-"""With one degree of freedom, two seeds that happen to be alike would pass for seeds that do not matter."""
+"""With only one degree of freedom, two seeds that happen to agree would suggest that seeds don't matter."""
 
 
 UNLIKE = 0.05
-"""Rows whose seeds vary alike have a p of Bartlett's test below this as often as that."""
+"""The p of Bartlett's test below which rows count as varying differently."""
 
 LEAST_VARIANCE = 1e-18
-"""Figures that vary less are the same: means are not exact in binary."""
+"""Figures that vary less than this are equal, because means are not exact in binary."""
 
 CONFIDENCE = 0.95
 
@@ -84,9 +84,10 @@ class NotTestedError(Exception):
 
 
 def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
-    """Score a run's answers, of all splits that have results: what each task's score is based on.
+    """Score a run's answers on all splits that have results; return the basis of each task's score.
 
-    The scores of answers that were left out of a record are read from its results, and compared with their statistics.
+    The scores of answers that are left out of a record are read from its results, and compared with their
+    statistics.
     """
     found = dict[str, ScoredTask]()
     for split in one.splits:
@@ -100,7 +101,7 @@ def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
 
 
 def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, ScoredTask]:
-    """Return the scores of withheld answers that have statistics, by task; older records have none.
+    """Return the scores of withheld answers by task, if they have statistics; older records have none.
 
     Raises DataError if they do not belong to the results.
     """
@@ -126,7 +127,7 @@ def _score(
 
 
 def read_scores(plan: Plan, place: Place) -> Scored:
-    """Score all submissions that are done. Ends with DataError if one has a task that failed."""
+    """Score all completed submissions. Raises DataError if a task in one of them failed."""
     found: dict[str, dict[str, dict[int, ScoredTask]]] = {}
 
     def keep(row: str, name: str, seed: int, scored: Mapping[str, ScoredTask]) -> None:
@@ -151,7 +152,8 @@ def read_scores(plan: Plan, place: Place) -> Scored:
 
 
 def find_left_out(plan: Plan, place: Place) -> LeftOut:
-    """Find the examples of suites to leave out: their text stands in a split to learn from, of any of the tasks."""
+    """Find the examples to leave out of suites because their text also occurs in a split to learn from, of any
+    task."""
     if not plan.overlap:
         return {}
     found: dict[str, set[str]] = {}
@@ -167,10 +169,10 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
 
 
 def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
-    """Return the scores without some examples; a task that has no others is not there.
+    """Return the scores without some examples; a task with no other examples is dropped.
 
-    Of each, the references, answers, statistics and the headline among its scores are those of the examples that are
-    left; the rest is as it was. Raises DataError if some are to be left out of answers that are not there.
+    References, answers, statistics and the headline cover the remaining examples; everything else stays the
+    same. Raises DataError if examples should be left out but the answers are not available.
     """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
@@ -201,7 +203,7 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
 
 
 def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int, float]:
-    """Return a measure's figures by seed: seeds with all of its tasks done."""
+    """Return a measure's figures by seed, for seeds with all of its tasks done."""
     tasks = tasks_of(measure, place.include)
     found = {}
     for seed in _seeds_of(scored, row, measure, place):
@@ -218,7 +220,7 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
 
 
 def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
-    """Combine the scores of a measure's tasks: of a suite, by its sum or mean."""
+    """Combine the scores of a measure's tasks; a suite uses its sum or mean."""
     if not measure.suite:
         return scores[measure.task]
     total = suite_of(measure.suite, place.include).combine(scores)
@@ -228,13 +230,13 @@ def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> floa
 
 
 def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[int]:
-    """Return the seeds for which all tasks of a measure are done in a row."""
+    """Return the seeds for which a row has all tasks of a measure done."""
     keys = [measure.key_of(task) for task in tasks_of(measure, place.include)]
     return sorted(set.intersection(*(set(scored.get(row, {}).get(key, {})) for key in keys)))
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
-    """Return how many of a measure's tasks are done with the seed that has most, and how many there are."""
+    """Return how many of a measure's tasks are done, for the seed with the most, and how many there are."""
     tasks = tasks_of(measure, place.include)
     done = [seed for task in tasks for seed in scored.get(row, {}).get(measure.key_of(task), {})]
     return max(map(done.count, done), default=0), len(tasks)
@@ -254,7 +256,7 @@ _UNKNOWN = Spread(math.nan, 0)
 
 
 def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
-    """Pool the variance over seeds, given each row's figures; None if no row has two."""
+    """Pool the variance over seeds, given each row's figures; None if no row has two seeds."""
     several = [own for own in figures if len(own) > 1]
     freedom = sum(len(own) - 1 for own in several)
     if not freedom:
@@ -263,9 +265,9 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
 
 
 def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
-    """Return the rows that are trained by whether several models make up the figure of a measure, for each seed.
+    """Return the trained rows, grouped by whether a measure's figure comes from several models for each seed.
 
-    Models that begin with the weights of one model share its luck, and count as one.
+    Models that start from the same weights share their luck and count as one.
     """
     tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
     for row in plan.trained_rows:
@@ -277,19 +279,19 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
 
 
 def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
-    """Whether rows seem to differ in how much their seeds vary: by Bartlett's test (1937), of rows with several seeds.
-
-    A row whose seeds all have the same figure is left out, as the test knows no variance of 0.
+    """Return whether rows seem to differ in how much their seeds vary: Bartlett's test (1937) on rows with
+    several seeds. A row whose seeds all have the same figure is left out, because the test does not allow a
+    variance of 0.
     """
     several = [list(own) for own in figures if len(own) > 1 and variance(own) > LEAST_VARIANCE]
     return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
 
 
 def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> dict[str, Spread]:
-    """Pool the variance of a measure over the seeds of the rows of a kind: row to spread, if any is known.
+    """Pool a measure's variance over the seeds of each kind of row; return each row's spread, if known.
 
-    A kind of which too few rows have several seeds takes that of all rows. Where the rows of a kind vary unlike, each
-    has its own: see `own_spreads`.
+    If too few rows of a kind have several seeds, the pooled variance of all rows is used. If the rows of a kind
+    vary differently, each has its own: see `own_spreads`.
     """
     figures = {row: list(values(scored, row, measure, place).values()) for row in plan.trained_rows}
     every, found = seed_spread(figures.values()), dict[str, Spread]()
@@ -307,10 +309,10 @@ def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place
 
 
 def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
-    """Return the spread of each row of a kind whose rows vary unlike, given its figures.
+    """Return the spread of each row, given the figures of rows that vary differently.
 
-    A row with too few seeds to have its own, or whose seeds are all the same, has that of the row that varies most: to
-    take the others' would be to assume what was just refuted. If its own few seeds vary even more, nothing is known.
+    A row with too few seeds, or whose seeds are all equal, gets the spread of the row that varies most: pooling
+    would assume what was just rejected. If its own few seeds vary even more, its spread is unknown.
     """
     own = {row: seed_spread([its]) for row, its in figures.items()}
     enough = {
@@ -332,7 +334,7 @@ def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
 
 @dataclass(frozen=True)
 class SeedTest:
-    """The test over other texts and other seeds."""
+    """The test over texts and seeds."""
 
     low: float
     """The lower end of the 95 % interval of the difference."""
@@ -344,37 +346,38 @@ class SeedTest:
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast on one measure, of all seeds for which a row is done."""
+    """A contrast on one measure, over all seeds for which a row is done."""
 
     difference: float
-    """The row's figure minus the baseline's, each the mean of its seeds."""
+    """The row's figure minus the baseline's, each averaged over its seeds."""
     test: PairTests | None
-    """The test over texts, for these seeds; None if there is none."""
+    """The test over texts, for these seeds; None if there is no test."""
     by_seed: Mapping[int, float]
     """The difference for each seed that all rows have."""
     seeds: Mapping[str, int]
-    """Row to the number of its seeds."""
+    """The number of seeds of each row."""
     models: Mapping[str, float]
-    """Row that is trained to its weight, squared, by its number of seeds: what to multiply its spread's variance by."""
+    """For each trained row, its squared weight divided by its number of seeds: the factor for its spread's
+    variance."""
     examples: int
     """The number of texts, each counted once."""
     units: int
     """The number of sampling units: texts, or groups of texts."""
     effective: float
-    """The effective number of equally large units."""
+    """The effective number of units, if all had the same size."""
     spreads: Mapping[str, Spread]
-    """Row to how much its figure varies from seed to seed, if that is known."""
+    """How much each row's figure varies from seed to seed, if known."""
     remark: str = ""
     """Why there is no test."""
 
     @cached_property  # its p is searched for, and tables, summaries and verdicts all ask
     def over_seeds(self) -> SeedTest | None:
-        """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
+        """The test over texts and seeds; None if there is no test, or if the variation over seeds is unknown.
 
-        How far the interval reaches is the root of the sum of squares of how far that over texts does, and of those
-        over the seeds of each kind of rows, each by Student's t with its own degrees of freedom (Zou and Donner 2008).
-        So it is never narrower than any of them, at any level: Satterthwaite's common degrees of freedom give small p
-        too often where a variance is from few seeds and happens to be small.
+        The interval's half-width is the root of the sum of squares of the half-widths over texts and over the
+        seeds of each kind of row, each by Student's t with its own degrees of freedom (Zou and Donner 2008). So
+        it is never narrower than any of them, at any level. Satterthwaite's common degrees of freedom would
+        give small p values too often when a variance comes from few seeds and happens to be small.
         """
         reach = self._reach()
         if reach is None:
@@ -399,7 +402,8 @@ class Tested:
         return texts.ends if texts else None
 
     def _reach(self) -> float | None:
-        """Return how far the interval over texts reaches, 0 if all answers count alike; None if there is none."""
+        """Return the half-width of the interval over texts, 0 if all answers score the same; None if there is
+        none."""
         if self.test is None:
             return None
         if (texts := self.test.interval(0, 1)) is None:
@@ -408,12 +412,13 @@ class Tested:
 
 
 def _reach_at(alpha: float, parts: Sequence[tuple[float, float]]) -> float:
-    """Return how far an interval reaches that leaves `alpha` out, given variances and their degrees of freedom."""
+    """Return the half-width of an interval that leaves out `alpha`, given variances and their degrees of
+    freedom."""
     return math.sqrt(sum(part * student.isf(alpha / 2, freedom) ** 2 for part, freedom in parts if part))
 
 
 def _p_of(size: float, parts: Sequence[tuple[float, float]]) -> float:
-    """Return the alpha at which an interval reaches as far as a difference."""
+    """Return the alpha at which an interval just reaches a difference."""
     least = 1e-12
     if size >= _reach_at(least, parts):
         return least
@@ -427,7 +432,7 @@ def compare_rows(
     place: Place,
     spreads: Mapping[str, Spread] | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure, with how much rows vary from seed to seed; None if a row has no seed done."""
+    """Test a contrast on one measure, with the rows' variation over seeds; None if a row has no completed seed."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)
@@ -478,14 +483,15 @@ def compare_rows(
 
 
 def _figure_at(figures: Mapping[int, float], seed: int) -> float:
-    """Return the figure of a seed; of a row that is not trained, its only one."""
+    """Return the figure for a seed; an untrained row has only one figure."""
     return figures[seed] if seed in figures else figures[FIXED]
 
 
 def average(samples: Sequence[Sample]) -> Sample:
-    """Average several answers to the same texts: the score is the mean of theirs, and so is what each unit adds to it.
+    """Average several answers to the same texts: their scores, and what each unit adds to them.
 
-    Statistics themselves are not averaged: those of a correlation are on another scale for each model.
+    The statistics themselves are not averaged, because those of a correlation have a different scale for each
+    model.
     """
     first = samples[0]
     if len(samples) == 1:
@@ -498,9 +504,9 @@ def average(samples: Sequence[Sample]) -> Sample:
 
 
 def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
-    """Return the statistics of a score, the task's headline if empty.
+    """Return the statistics of a score, by default the task's headline.
 
-    Raises NotTestedError for a score that the statistics cannot be resampled for.
+    Raises NotTestedError for a score whose statistics cannot be resampled.
     """
     assert scored.sample is not None
     if score in ("", scored.result.headline):
@@ -509,7 +515,7 @@ def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
 
 
 def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
-    """Return the statistics of a metric; the one given, as that of this name may have another headline."""
+    """Return the statistics of the given metric; another metric of the same name may have another headline."""
     assert scored.sample is not None
     references = scored.references
     rows = score_task((name,), scored.predictions, references, None).statistics[name]
@@ -519,7 +525,7 @@ def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
 
 
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
-    """Return the metric, of those of a task, that has a score, with that score as its headline, and its name."""
+    """Return the task's metric that has a score, with that score as its headline, and the metric's name."""
     task = task_of(scored.sample.name if scored.sample else "", place.include)
     if not scored.predictions:
         raise NotTestedError(f"the answers that {score} is of are withheld")

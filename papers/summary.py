@@ -1,4 +1,4 @@
-"""A plan's summary sentences, whose figures are filled in from the runs and so are never out of date."""
+"""The sentences of a plan's summary, whose figures are filled in from the runs and therefore always up to date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def count_shown(findings: Findings) -> str:
 
 
 def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
-    """Return the sentences of a plan's summary with their figures: of rows, and of contrasts."""
+    """Return a plan's summary sentences, with the figures of rows and contrasts filled in."""
     known = {(one.contrast.title, one.measure): one for one in findings.found if not one.is_part}
 
     def fill(name: str, measure: str) -> str:
@@ -40,7 +40,7 @@ def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -
 
 
 def _describe_row(plan: Plan, row: str, name: str, scored: Scored, place: Place) -> str:
-    """Return the mean of a row's figures, and the paper's if there is one."""
+    """Return the mean of a row's figures, and the paper's figure if there is one."""
     measure = plan.measures[name]
     figures = values(scored, row, measure, place)
     published = plan.published_figure(row, name, False, place.include)
@@ -49,7 +49,7 @@ def _describe_row(plan: Plan, row: str, name: str, scored: Scored, place: Place)
 
 
 def _describe(plan: Plan, one: Finding) -> str:
-    """Return a difference, its interval, what that says, and the paper's difference."""
+    """Return a difference, its interval, their meaning, and the paper's difference."""
     digits = plan.measures[one.measure].digits
     if one.tested is None:
         return f"{NONE} (no runs as yet)"
@@ -60,7 +60,7 @@ def _describe(plan: Plan, one: Finding) -> str:
 
 
 def _interval(tested: Tested, digits: int) -> str:
-    """Return the interval over texts and seeds, or else over texts alone, in brackets."""
+    """Return the interval over texts and seeds, or else over texts only, in brackets."""
     if both := tested.over_seeds:
         return f"[{both.low:.{digits}f}, {both.high:.{digits}f}]"
     if texts := tested.over_texts:
@@ -69,7 +69,7 @@ def _interval(tested: Tested, digits: int) -> str:
 
 
 def _marks(one: Finding) -> str:
-    """Return the marks of a finding whose interval excludes zero, for what it lacks."""
+    """Return the marks of a finding whose interval excludes zero, for its reservations."""
     if one.tested is None or not _excludes_zero(one):
         return ""
     corrected = one.adjusted is not None and one.adjusted < SIGNIFICANT
@@ -77,7 +77,7 @@ def _marks(one: Finding) -> str:
 
 
 def _excludes_zero(one: Finding) -> bool:
-    """Whether the interval over texts and seeds excludes zero."""
+    """Return whether the interval over texts and seeds excludes zero."""
     return (
         one.tested is not None
         and (both := one.tested.over_seeds) is not None

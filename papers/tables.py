@@ -12,7 +12,7 @@ NONE = "–"
 
 
 def show(by_seed: Mapping[int, float], digits: int) -> str:
-    """Format the mean of a row's figures by seed and, of several, their standard deviation."""
+    """Format the mean of a row's figures by seed and, if there are several, their standard deviation."""
     figures = list(by_seed.values())
     if not figures:
         return NONE
@@ -28,24 +28,24 @@ def show_signed(digits: int, *ends: float) -> str:
 
 
 def show_p(p: float | None) -> str:
-    """Format a p; None is that of no test."""
+    """Format a p; None means that there was no test."""
     if p is None:
         return NONE
     return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def published_remark(measure: Measure, development: bool) -> str:
-    """Return what to know about published figures; empty if there is nothing."""
+    """Return the remark on published figures; empty if there is none."""
     return ", ".join(remark for remark in (measure.remark, "dev" if development else "") if remark)
 
 
 def in_brackets(remark: str) -> str:
-    """Return a remark as it stands behind a figure; empty if there is none."""
+    """Return a remark in brackets, to follow a figure; empty if there is none."""
     return f" ({remark})" if remark else ""
 
 
 def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, without the columns that have nothing in any line."""
+    """Return a Markdown table, leaving out columns that are empty in every row."""
     kept = [at for at in range(len(heads)) if not at or any(line[at] for line in lines)]
     cells = [[text.replace("|", "\\|") for text in line] for line in (heads, *lines)]
     head, *rows = ([line[at] for at in kept] for line in cells)

@@ -19,7 +19,7 @@ from decabench.tasks.task import Task
 __all__ = ["MOST_FAULTS", "SplitFacts", "check_examples", "describe_rows"]
 
 MOST_FAULTS = 20
-"""The number of different faults of a table that are reported at once."""
+"""The maximum number of different faults of a table to report at once."""
 
 
 def check_examples(task: Task, split: str, examples: Iterable[Example]) -> Iterator[Example]:
@@ -74,7 +74,7 @@ def _check_answers(task: Task, split: str, examples: Iterable[Example]) -> Itera
 
 
 def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
-    """Yield every kind of fault in a table, with the first row that has it."""
+    """Describe every kind of fault in a table, with the first row that has it."""
     told = []
     for fault, places in faults.items():
         others = len(places) - 1
@@ -89,7 +89,7 @@ def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
 _WORKING = re.compile(
     r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
 )
-"""A text that ends in a mark and a short answer, as those of GSM8K and MATH."""
+"""A text that ends in a mark and a short answer, as in GSM8K and MATH."""
 
 
 @dataclass
@@ -101,18 +101,18 @@ class SplitFacts:
     split: str
     """The split."""
     least: int
-    """The published number of examples, if no digest vouches for the files; else 0."""
+    """The published number of examples, if no digest verifies the files; else 0."""
     rows: int = 0
     """The number of examples that were read."""
     labelled: bool = True
-    """Whether labels are there at all."""
+    """Whether the data has labels."""
     asked: Any = field(default_factory=hashlib.sha256)
-    """Digests the text that a predictor receives, if labels are hidden."""
+    """A digest of the text that a predictor receives, if labels are hidden."""
     marks: Counter[str] = field(default_factory=Counter)
-    """Marks before the short answer at the end of gold answers that have their working, which no model would repeat."""
+    """Marks before the short answer in gold answers that show their working, which a model could not guess."""
 
     def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield examples, and collect the facts about them. Raises DataError if too few are there."""
+        """Yield examples, and collect the facts about them. Raises DataError if there are too few."""
         has_words = self.task.origin == "user" and compares_words(self.task.output, self.task.metric)
         for example in examples:
             yield example
@@ -131,7 +131,7 @@ class SplitFacts:
 
     @property
     def note(self) -> str:
-        """A warning if most gold answers have their working before them; else empty."""
+        """A warning if most gold answers contain their working; else empty."""
         if 2 * (count := self.marks.total()) <= self.rows:
             return ""
         mark = self.marks.most_common(1)[0][0]

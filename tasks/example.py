@@ -22,7 +22,8 @@ class Example:
     """A (question, context, answer) triple of decaNLP, with everything that scoring needs."""
 
     id: str
-    """Stable, and unique in its split: upstream's id unless it reveals the answer, else `<task>.<split>.<index>`."""
+    """Stable, and unique in its split: upstream's id unless that reveals the answer, else
+    `<task>.<split>.<index>`."""
     question: str
     """The question."""
     context: str
@@ -30,15 +31,14 @@ class Example:
     answers: tuple[str, ...]
     """All references; the first is the training target. Never empty."""
     units: tuple[str, ...]
-    """The units that it was sampled from, outermost first: SQuAD's article, then paragraph. Resampling keeps units
-    whole."""
+    """Its sampling units, outermost first: SQuAD's article, then paragraph. Resampling keeps units whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Data for structured metrics, such as the table and the logical form; JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An example without its answers: all that a predictor is given."""
+    """An example without its answers: everything that a predictor receives."""
 
     id: str
     """The example's id."""
@@ -52,9 +52,9 @@ class Question:
 
 
 def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number the units of each level from 0, in order of their first example: (examples, levels).
+    """Number each level's units from 0, in order of their first example: (examples, levels).
 
-    Inner units with different outer units are different. A row without units is a unit of its own.
+    Inner units inside different outer units are different. A row without units is its own unit.
     """
     import numpy as np
 

@@ -1,6 +1,6 @@
-"""The type of an answer, which decides the default metric, extraction, highlighting, limits and models' heads.
+"""The type of an answer, which determines the default metric, extraction, highlighting, limits and models' heads.
 
-Every structured answer survives a round trip: `find_fault` says why a gold answer does not.
+Every structured answer can be written and read back unchanged; `find_fault` explains why a gold answer can't.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Label:
-    """One of a few labels."""
+    """One label out of a few."""
 
     names: tuple[str, ...] = ()
-    """The labels; none if each question names its own."""
+    """The labels; empty if each question names its own."""
     max_tokens: int = 24
     """The maximum number of tokens in a language model's answer."""
 
@@ -78,7 +78,7 @@ class Tags:
     scheme: Scheme = "plain"
     """How tags spell chunks."""
     names: tuple[str, ...] = ()
-    """The tags; none if they are not known before the data is read."""
+    """The tags; empty if they are not known before the data is read."""
     max_tokens: int = 512
     """The maximum number of tokens in a language model's answer."""
 
@@ -94,7 +94,7 @@ class Tree:
     """A dependency tree: `head:relation` for each token of the context, heads counted from 1, 0 for the root."""
 
     relations: tuple[str, ...] = ()
-    """The relations; none if they are not known before the data is read."""
+    """The relations; empty if they are not known before the data is read."""
     max_tokens: int = 1024
     """The maximum number of tokens in a language model's answer."""
 
@@ -160,7 +160,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Return whether answers are words, so that 1945.0 and 1945 differ."""
+    """Return whether answers are words, so that 1945.0 and 1945 are different."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
@@ -192,10 +192,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Say why a gold answer changes when it is read and written again; empty if none does.
+    """Explain why a gold answer changes when it is read and written again; empty if it doesn't change.
 
-    Differences that the metric ignores, such as case and spaces, don't count. `metrics` are the task's, the headline
-    first. Raises MetricError if one needs more than the example has.
+    Differences that the metric ignores, such as case and spaces, don't count. `metrics` are the task's, the
+    headline first. Raises MetricError if a metric needs more than the example contains.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -219,7 +219,7 @@ def _read_by(metric: Metric, reference: Reference) -> str:
 
 
 def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence[str]) -> str:
-    """Say why an answer is not of the type that the task declares."""
+    """Explain why an answer is not of the type that the task declares."""
     match output:
         case Label(names=names) if names:
             return _find_label_fault(answer, names, metrics[0])
@@ -244,7 +244,8 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Say why no model can give an answer, if its metric counts characters that models and extraction never write."""
+    """Explain why no model can give an answer, if its metric counts characters that models and extraction never
+    write."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"Its answer {answer[:60]!r} has spaces around it, which {metric} counts: remove them."
@@ -259,7 +260,7 @@ def _find_text_fault(answer: str, metric: str) -> str:
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""An accent that is a character of its own. Other scripts are often written in forms that are not NFC."""
+"""An accent that is a separate character. Other scripts are often written in forms other than NFC."""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
@@ -277,7 +278,7 @@ def _folded(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _are_alike(metric: str, text: str, label: str) -> bool:
-    """Return whether a metric takes a text for a label."""
+    """Return whether a metric accepts a text as a label."""
     reference, known = Item((label,)), METRICS[metric]
     try:
         given, wanted = known.statistics([text, label], [reference, reference])
@@ -289,13 +290,13 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
 
 
 _MOST_COMPARED = 100
-"""The most labels that are compared pairwise; more are only folded."""
+"""The maximum number of labels to compare in pairs; if there are more, they are only compared after folding."""
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
     """Name two labels, tags or relations that a metric treats as equal, ignoring case or marks; else empty.
 
-    `names` are those of gold answers; by default those that the output declares.
+    `names` are the names in gold answers; by default, those that the output declares.
     """
     match output:
         case Tree(relations=declared) | Tags(names=declared) | Label(names=declared):
@@ -334,7 +335,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return a word on a cycle of heads, or whose head is not a word; 0 if all heads lead to the root."""
+    """Return a word on a cycle of heads, or with a head that is not a word; 0 if all heads lead to the root."""
     seen = [0] * (len(heads) + 1)  # the word from which each word was first reached
     seen[0] = -1
     for start in range(1, len(heads) + 1):
@@ -350,7 +351,7 @@ def find_lost_word(heads: Sequence[int]) -> int:
 # Chunks
 
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "IOE1": "IE", "IOE2": "IE", "IOBES": "BIES"}
-"""Each scheme's letters, which precede the kind of a chunk."""
+"""Each scheme's letters, which come before the kind of a chunk."""
 
 
 def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
@@ -367,7 +368,7 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
 
 
 def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
-    """Read the chunks of tags and write them in a scheme: `I-NP I-NP` in IOB2 is `B-NP I-NP`."""
+    """Read chunks from tags and write them in a scheme: `I-NP I-NP` in IOB2 is `B-NP I-NP`."""
     found = chunks(tags)
     starts, ends = ({(kind, span[side]) for kind, *span in found} for side in (0, 1))
     written = ["O"] * len(tags)
@@ -393,7 +394,8 @@ def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
-    """Say which tag of a sequence breaks its scheme, or that the tags fit no scheme although a metric reads chunks."""
+    """Explain which tag of a sequence breaks its scheme, or that the tags fit no scheme although a metric reads
+    chunks."""
     lowered = [tag.lower() for tag in tags]
     if scheme == "plain":
         schemes = SCHEMES[1:] if "sequence_f1" in metrics else ()

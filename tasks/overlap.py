@@ -1,4 +1,5 @@
-"""Overlap: texts of a validation or test split that are also in a training split, word for word or nearly so."""
+"""Overlap: texts of a validation or test split that are also in a training split, exactly or after
+normalisation."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["NORMALISATION", "Compared", "Overlap", "find_overlap", "normalise"]
 
 Compared = Literal["context", "example"]
-"""Which text of an example is looked for: its context, or its question and its context together."""
+"""The text to look for: an example's context, or its question and context together."""
 
 NORMALISATION = "NFKC, case folded, letters, marks and digits only"
-"""How normalised texts are compared: without case, spaces and punctuation, however words were split."""
+"""How normalised texts are compared: ignoring case, spaces and punctuation, however words are split."""
 
 _OTHER_ASCII = re.compile(r"[^a-z0-9]+")
 
@@ -36,25 +37,25 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The examples of a split whose text is also in the training data of a task, its own or another."""
+    """The examples of a split whose text is also in the training data of its own task or of another."""
 
     task: str
-    """The task that they belong to."""
+    """The task to which they belong."""
     split: str
-    """The split that they belong to."""
+    """The split to which they belong."""
     source: str
-    """The task whose data has their text."""
+    """The task whose data contains their text."""
     examples: int
-    """The number of examples of the split."""
+    """The number of examples in the split."""
     exact: tuple[str, ...]
-    """The ids of those whose text is there word for word."""
+    """The ids of examples whose exact text is there."""
     normalised: tuple[str, ...]
-    """The ids of those whose text is there once both are normalised, the exact ones among them."""
+    """The ids of examples whose text is there once both are normalised, including exact matches."""
 
 
 @dataclass(frozen=True)
 class _Digests:
-    """Eight bytes for each text of a split, as it is and normalised; 0 for a text that is not compared."""
+    """Eight bytes for each text of a split, both unchanged and normalised; 0 for a text that is not compared."""
 
     exact: np.ndarray
     normalised: np.ndarray
@@ -69,8 +70,9 @@ def find_overlap(
 ) -> Iterator[Overlap]:
     """Yield, for each prepared split of `splits`, its overlap with each task's splits of `against`.
 
-    A split is compared with its own task always, and with another task if a text is in both. Empty texts are not
-    compared. Memory holds 16 bytes a text, and a split of ids. Raises DataError for damaged data.
+    A split is always compared with its own task, and with another task if a text is in both. Empty texts are
+    not compared. This takes 16 bytes of memory per text, plus the ids of one split. Raises DataError for
+    damaged data.
     """
     import numpy as np
 

@@ -55,11 +55,11 @@ __all__ = [
 ]
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
-"""The bundled sample: a mirror, with one folder per task and published file names."""
+"""The bundled sample: a mirror with one folder per task and published file names."""
 
 
 def sample_sources() -> dict[str, Any]:
-    """Read the source, licence and remarks of every folder of the sample; a stand-in has a note."""
+    """Read the source, licence and remarks of every folder in the sample; stand-in data has a note."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
@@ -76,15 +76,15 @@ class Request:
     home: Path
     """The home folder of prepared data."""
     split: str | None = None
-    """Only this split; by default every public one."""
+    """Only this split; by default, every public split."""
     mirror: str | None = None
     """A folder or HTTP(S) URL with the files, under their published names, in a folder per task."""
     sample: bool = False
-    """The bundled sample instead of the data."""
+    """Use the bundled sample instead of the data."""
     force: bool = False
     """Prepare again even if nothing has changed."""
     progress: bool = True
-    """Show a bar for downloads."""
+    """Show a progress bar for downloads."""
     hidden: bool = False
     """Whether an error may quote the labels of a hidden split."""
 
@@ -113,13 +113,13 @@ class Request:
 
     @property
     def place(self) -> str:
-        """Where the files come from; prepared data is out of date when it changes."""
+        """Where the files come from; if it changes, prepared data is out of date."""
         if self.sample or self.mirror is None:
             return self.origin
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Return whether a split from a mirror is kept, because no other source was named."""
+        """Return whether a split that came from a mirror is kept because no other source was named."""
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
@@ -132,9 +132,9 @@ class Request:
         return Path(mirror).expanduser() / task.files_folder
 
     def absent_splits(self, task: Task) -> tuple[str, ...]:
-        """Return the splits that a run has to wait for: those that are not there, or not from the place that is named.
+        """Return the splits that a run must wait for: those that are missing, or not from the named place.
 
-        If no place is named, any prepared data will do. So will data from a folder that is gone.
+        If no place is named, or if the named folder no longer exists, any prepared data will do.
         """
         if self.origin != "upstream":
             return _find_due(task, self).splits
@@ -143,12 +143,12 @@ class Request:
 
 
 def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:
-    """Return those of the names whose tasks have a split: of a whole suite, some may lack it."""
+    """Return the names whose tasks have a split, because in a suite some tasks may lack it."""
     return [name for name in names if split in available_splits(known[name])]
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Return the splits to prepare; empty if the one asked for is not public."""
+    """Return the splits to prepare; empty if the requested split is not public."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))
 
 
@@ -159,13 +159,14 @@ class Preparation:
     task: str
     """Its name."""
     records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """Its prepared splits; if it failed, those of the requested ones that are prepared and up to date all the same."""
+    """Its prepared splits; after a failure, the requested splits that are prepared and up to date nevertheless."""
     was_ready: bool = False
     """Whether there was nothing to do."""
     altered: tuple[str, ...] = ()
-    """Those of its splits that were changed or deleted since they were prepared; those in `records` were made again."""
+    """Its splits that were changed or deleted after they were prepared; those also in `records` were prepared
+    again."""
     error: str = ""
-    """Why it failed; empty if it did not."""
+    """Why it failed; empty on success."""
     exit_code: int = 0
     """The exit code for this result."""
 
@@ -180,11 +181,13 @@ def prepare(
     jobs: int = 1,
     include: Paths = (),
 ) -> dict[str, Mapping[str, SplitRecord]]:
-    """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by task.
+    """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by
+    task.
 
-    `split` prepares only that one, and skips tasks in which it is not public. The data comes from the internet,
-    from `mirror` (a folder or URL), or from the bundled `sample`; `force` prepares even data that is up to date.
-    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
+    With `split`, only that split is prepared, and tasks in which it is not public are skipped. The data comes
+    from the internet, from `mirror` (a folder or URL), or from the bundled `sample`; `force` prepares even data
+    that is up to date. With `jobs` above 1, processes are started, so a script needs an `if __name__ ==
+    "__main__":` guard.
 
     Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
     others are still prepared.
@@ -208,10 +211,10 @@ def prepare_all(
     include: Sequence[Path] = (),
     report: Callable[[Preparation], None] = lambda preparation: None,
 ) -> list[Preparation]:
-    """Prepare tasks on `jobs` processes and report each as it ends; one that fails does not stop the others.
+    """Prepare tasks in `jobs` processes and report each as it finishes; a failed task does not stop the others.
 
-    `include` names the files that define tasks, which each process loads again. Raises DecabenchError if something has
-    to be prepared from a folder that does not exist.
+    `include` names the files that define tasks, which each process loads again. Raises DecabenchError if data
+    must be prepared from a folder that does not exist.
     """
 
     due = {task.name: _find_due(task, request) for task in tasks}
@@ -288,7 +291,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 
 
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Prepare the splits that are due, and return the records of all that were requested.
+    """Prepare the splits that need it, and return the records of all requested splits.
 
     Raises MissingDataError, DataError or StorageError; earlier data stays unchanged.
     """
@@ -317,7 +320,7 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
 
 
 def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Return the records of the requested splits. Raises MissingDataError if the one asked for is not public."""
+    """Return the records of the requested splits. Raises MissingDataError if the requested split is not public."""
     splits = requested_splits(task, request)
     if not splits:
         raise MissingDataError(
@@ -336,26 +339,27 @@ def _sweep(raw: Path, is_shared: bool) -> None:
 
 
 def is_prepared(task: Task, request: Request) -> bool:
-    """Return whether everything requested exists, unaltered, made from the same files by the same adapter."""
+    """Return whether all requested splits exist, unchanged, made from the same files by the same adapter."""
     return not _find_due(task, request).splits
 
 
 @dataclass(frozen=True)
 class _Due:
-    """The requested splits of a task that need preparing."""
+    """The requested splits of a task that must be prepared."""
 
     splits: tuple[str, ...]
     """Their names."""
     altered: tuple[str, ...] = ()
-    """Splits that were prepared from the same files, but changed or deleted since, so that they cannot be read."""
+    """Splits from the same files that were changed or deleted since they were prepared, so that they cannot be
+    read."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Those of the altered splits whose mirror is not named again, with this mirror."""
+    """Those altered splits whose mirror is not named again, with that mirror."""
 
 
 def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()) -> _Due:
-    """Find the splits that need preparing: an interrupted run continues where it stopped.
+    """Find the splits that must be prepared; an interrupted run continues where it stopped.
 
-    Of splits that were found altered before, only the digests are compared again.
+    For splits that were found altered before, only the digests are compared again.
     """
     store, splits = Store(request.home), requested_splits(task, request)
     everything = _Due(splits)
@@ -390,7 +394,8 @@ def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()
 
 
 def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
-    """Return whether a split whose file is not the recorded one has its rows all the same; if so, record its digest."""
+    """Return whether a split has its recorded rows although its file is not the recorded one; if so, record the
+    file's digest."""
     try:
         store.require_content(task.name, split)
         records = store.records(task.name)
@@ -403,7 +408,8 @@ def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
-    """Refuse to replace data with the sample: the data may have taken hours to prepare."""
+    """Raise an error instead of replacing data with the sample, because the data may have taken hours to
+    prepare."""
     if not request.sample or request.force:
         return
     try:
@@ -430,7 +436,7 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
 
 
 def _current_records(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
-    """Return the records of the requested splits that need no preparing."""
+    """Return the records of the requested splits that are up to date."""
     try:
         due = _find_due(task, replace(request, force=False), found.altered).splits
         records = Store(request.home).records(task.name)
@@ -464,7 +470,7 @@ def _read_splits(
 
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
-    """Find or fetch the files of the first source that works; tasks that share files do so one after the other."""
+    """Find or fetch the files of the first source that works; tasks that share files take turns."""
     from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
 
     raw = request.home / "raw" / task.files_folder
@@ -535,7 +541,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
-    """Say how many of a split's published examples its files do not have; empty if none, or if it is the sample."""
+    """Describe how many of a split's published examples are missing from its files; empty if none are, or for
+    the sample."""
     published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
@@ -556,7 +563,7 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
 
 @contextmanager
 def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
-    """Name the files in an error about their content that does not."""
+    """Add the files' names to an error about their content that does not name them."""
     try:
         yield
     except StorageError:
@@ -569,7 +576,7 @@ def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
 
 
 def _place(task: Task, request: Request) -> str:
-    """Return where a task's files come from; of a task that names its own, their folder."""
+    """Return where a task's files come from: their folder, for a task that names its own files."""
     return request.place if task.folder is None else str(task.folder)
 
 
@@ -590,7 +597,7 @@ def _inputs_path(store: Store, task: Task) -> Path:
 
 
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
-    """Read the inputs of each split: `place`, and `files` with their sizes and times."""
+    """Describe the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
         return read_json(_inputs_path(store, task))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Helpers for the readers in `datasets/`: records that name their place in every error, and URLs of pinned files."""
+"""Helpers for the readers in `datasets/`: records whose errors name their place, and URLs of pinned files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Record:
-    """A record of a published file: its fields are read by type, and an error names the file and the place."""
+    """A record of a published file: fields are read by type, and errors name the file and the place."""
 
     __slots__ = ("_above", "_kind", "_number", "value")
 
@@ -62,7 +62,7 @@ class Record:
         return DataError(f"{self.place}: {reason}.")
 
     def field(self, key: str) -> Any:
-        """Return a field of any type. Raises DataError if there is none."""
+        """Return a field of any type. Raises DataError if it is missing."""
         try:
             return self.value[key]
         except (KeyError, TypeError, IndexError):
@@ -101,7 +101,7 @@ class Record:
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """Return a field that must be one of some texts."""
+        """Return a field that must be one of several texts."""
         value = self.text(key)
         if value not in allowed:
             raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {value[:40]!r}")
@@ -148,9 +148,9 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
 
 
 def text_lines(path: Path) -> Iterator[Record]:
-    """Yield the lines of a text file as records of a text; a line that is not UTF-8 is read as Windows-1252.
+    """Yield the lines of a text file as records; a line that is not UTF-8 is read as Windows-1252.
 
-    Only a line feed ends a line: other characters that some readers break lines at stay in the text.
+    Only a line feed ends a line; other characters that some readers treat as line breaks stay in the text.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -166,15 +166,15 @@ def text_lines(path: Path) -> Iterator[Record]:
 
 
 def shuffle_key(seed: str, text: str) -> str:
-    """Return a key that sorts texts into a random order, the same everywhere, in which equal texts stay together."""
+    """Return a sort key that puts texts in a random order, the same everywhere, and keeps equal texts together."""
     return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
 
 
 def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield examples with ids `<prefix>.<index>`, each unit (0: the outermost) in a random but fixed order.
 
-    For files whose ids, or whose order within a unit, reveal the answers. Upstream's ids go to `meta`, which no
-    predictor gets.
+    Use this for files whose ids, or whose order within a unit, reveal the answers. Upstream's ids go to `meta`,
+    which predictors never receive.
     """
     index = 0
     for _, group in groupby(examples, key=lambda example: example.units[unit]):
@@ -215,7 +215,7 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
 
 
 def line_record(line: str | bytes, name: str, number: int) -> Record:
-    """Return the JSON value of a file's line as a record. Raises DataError, which names the line."""
+    """Return the JSON value on a file's line as a record. Raises DataError, which names the line."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         return Record(parse_json(text, surrogates=True), name, "line", number)
@@ -254,10 +254,10 @@ def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 def column_blocks(
     path: Path, columns: int, separator: str, comment: str | None = None, skip: int = 0
 ) -> Iterator[list[Record]]:
-    """Yield the blocks of lines between empty ones, a record of its cells for each line.
+    """Yield the blocks of lines between empty lines; each line is a record of its cells.
 
-    A line must have `columns` cells; one that begins with `comment` is a single cell. The first `skip` lines are left
-    out. Raises DataError with the line.
+    A line must have `columns` cells; one that begins with `comment` is a single cell. The first `skip` lines
+    are left out. Raises DataError with the line.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
@@ -286,7 +286,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 
 
 def one_token(record: Record, column: int) -> str:
-    """Return a cell that must be one word, so that answers have one item for each. Raises DataError."""
+    """Return a cell that must be a single word, so that answers have one item for each cell. Raises DataError."""
     cell: str = record.value[column]
     if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be one word without spaces, not {cell[:40]!r}")
@@ -305,14 +305,14 @@ def github_raw(repository: str, commit: str, path: str) -> str:
 
 
 def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
-    """Return a file of a dataset on the Hugging Face hub, at a commit."""
+    """Return a file of a dataset on the Hugging Face hub, at a given commit."""
     return RemoteFile(path, (f"https://huggingface.co/datasets/{repository}/resolve/{commit}/{path}",))
 
 
 def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:
     """Return the files of each split from lines of split, digest, size and name; `-` is an unknown digest or size.
 
-    The digest is a sha256, or the id of a git blob. `url` is the folder of the files; empty for a user's own.
+    The digest is a sha256 or the id of a git blob. `url` is the folder of the files; empty for your own files.
     """
     found: dict[str, tuple[RemoteFile, ...]] = {}
     for line in listed.split("\n"):

@@ -1,4 +1,4 @@
-"""Every task and suite by name: built in, from installed packages, and from included files."""
+"""Every task and suite by name: built-in, from installed packages, and from included files."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ Brought = TypeVar("Brought", Task, Suite)
 
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """Return a task by name. Raises UnknownNameError with the near matches and the list."""
+    """Return a task by name. Raises UnknownNameError with near matches and the list of names."""
     if name not in tasks and name in SUITES:
         raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
     several = name.split(",")
@@ -111,7 +111,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
-    """Return a suite by name. Raises UnknownNameError with the near matches and the list."""
+    """Return a suite by name. Raises UnknownNameError with near matches and the list of names."""
     if name not in suites and name in TASKS:
         raise UnknownNameError(f"{name} is a task, not a suite: choose it with --tasks {name}.")
     return suites[_require(name, suites, "suite")]
@@ -140,7 +140,7 @@ def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
 def known_tasks(include: Paths = ()) -> dict[str, Task]:
     """Return all tasks by name: built in, from installed packages, and from the included files.
 
-    A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package only causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
     """
     return _known(Task, TASKS, _all_included(include))
 
@@ -148,7 +148,7 @@ def known_tasks(include: Paths = ()) -> dict[str, Task]:
 def known_suites(include: Paths = ()) -> dict[str, Suite]:
     """Return all suites by name, each checked against the tasks known with the same files.
 
-    A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package only causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
     """
     items = _all_included(include)
     known, tasks = _known(Suite, SUITES, items), _known(Task, TASKS, items)
@@ -166,8 +166,8 @@ def known_suites(include: Paths = ()) -> dict[str, Suite]:
 def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """Return the tasks and suites that a .toml or .py file defines.
 
-    A file is read, or run, once in a process, and again only if it has changed. Raises UnknownNameError if there is
-    none, and DataError for a TOML file with faults.
+    A file is read, or executed, once per process, and again only if it has changed. Raises UnknownNameError if
+    it doesn't exist, and DataError for a TOML file with faults.
     """
     if not path.exists():
         several = ": give --include once for each file" if os.pathsep in str(path) else ""
@@ -180,7 +180,7 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
 
 @lru_cache(maxsize=256)
 def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...]:
-    """Load a file of that content; `place` tells apart equal relative paths in two folders."""
+    """Load a file with this content; `place` distinguishes equal relative paths in two folders."""
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":

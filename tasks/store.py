@@ -65,7 +65,7 @@ _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _C
 
 
 def home_folder(given: str | Path | None = None) -> Path:
-    """Return the folder of prepared data: the one given, else $DECABENCH_HOME, else the user's data folder."""
+    """Return the folder of prepared data: the given one, else $DECABENCH_HOME, else the user's data folder."""
     chosen = given or os.environ.get("DECABENCH_HOME")
     if chosen:
         return Path(chosen).expanduser()
@@ -85,28 +85,29 @@ class SplitRecord:
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     source: str
-    """The name of the source it was read from."""
+    """The name of the source from which it was read."""
     verified: bool
     """Whether every file has its published digest."""
     files: tuple[Mapping[str, Any], ...]
-    """Name, url, sha256, size and status of every file."""
+    """The name, url, sha256, size and status of every file."""
     version: int
     """The version of the adapter."""
     note: str = ""
-    """A remark that readers of a score must know, such as that the data is a stand-in or a subset."""
+    """A remark that readers of a score need, such as that the data is a stand-in or a subset."""
     units_digest: str = ""
-    """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
+    """`sha256:…` over the units in order, because the fingerprint covers only the innermost units."""
     salt: str = ""
     """For a hidden split, a secret at the start of its fingerprint, so that guessed labels cannot be checked."""
     questions: str = ""
     """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
     labelled: bool = True
-    """Whether its labels are here; only the keeper of a hidden split may have them."""
+    """Whether its labels are here, which only the keeper of a hidden split may have."""
     checked: str = ""
-    """The `check_digest` of its parquet file when its rows were those of the fingerprint; empty in older records."""
+    """The `check_digest` of its parquet file at the time when its rows matched the fingerprint; empty in older
+    records."""
 
     def check_digest(self, path: Path) -> str:
-        """Return the sha256 over a parquet file and the digests of this record, which changes if either does."""
+        """Return the sha256 over a parquet file and this record's digests, which changes if any of them does."""
         with read_errors(path):
             found = path.stat()
             digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -115,13 +116,13 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest of the data in submissions and lists of ids; for a hidden split, of its public part."""
+        """The digest of the data in submissions and id lists; for a hidden split, of its public part."""
         return self.questions or self.fingerprint
 
 
 @lru_cache(maxsize=256)
 def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
-    """Return the records in a file, which is read again if anything has written to it."""
+    """Return the records in a file; the file is read again if it has been written to."""
     import msgspec
 
     return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
@@ -129,20 +130,21 @@ def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *trace: int) -> str:
-    """Return the sha256 of a file, which is computed again if anything has written to it."""
+    """Return the sha256 of a file, recomputed if the file has been written to."""
     return file_digest(path)
 
 
 def fingerprint_line(example: Example) -> bytes:
     """Return the bytes that an example contributes to the fingerprint of its split.
 
-    Of its units they hold the innermost alone, so that a task may name what encloses it and keep its fingerprints.
+    They include only its innermost unit, so that a task may add outer units and keep its fingerprints.
     """
     return _line(example, encode_basestring(example.context), _meta(example)).encode("utf-8", "surrogatepass")
 
 
 def _line(example: Example, context: str, meta: str) -> str:
-    """Return the same as text, given its context and `meta` as JSON: `[id, question, context, answers, unit, meta]`."""
+    """Return the same as a text, given context and `meta` as JSON: `[id, question, context, answers, unit,
+    meta]`."""
     before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
     return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
 
@@ -152,7 +154,7 @@ def _meta(example: Example) -> str:
 
 
 def units_line(units: Sequence[str]) -> bytes:
-    """Return the bytes that the units of an example contribute to the digest of its split's units."""
+    """Return the bytes that an example's units contribute to the digest of its split's units."""
     return _units_text(units).encode("utf-8", "surrogatepass")
 
 
@@ -179,7 +181,7 @@ class Store:
     ) -> tuple[int, str, str]:
         """Write a split; return its number of rows, its fingerprint and the digest of its units.
 
-        The fingerprint begins with the salt. Raises DataError and StorageError.
+        The fingerprint starts from the salt. Raises DataError and StorageError.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -207,7 +209,10 @@ class Store:
         return rows, f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
-        """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
+        """Stream the rows of a prepared split as dicts, with `meta` parsed.
+
+        Raises MissingDataError and DataError.
+        """
         record = self.record(task, split)
         try:
             for batch in read_batches(
@@ -239,7 +244,10 @@ class Store:
         return [row["id"] for row in self.read(task, split, ("id",))]
 
     def references(self, task: str, split: str) -> References:
-        """Return the gold answers of a prepared split. Raises MissingDataError and DataError as `require_content`."""
+        """Return the gold answers of a prepared split.
+
+        Raises MissingDataError and DataError like `require_content`.
+        """
         import pyarrow as pa
 
         self.require_content(task, split)
@@ -249,17 +257,19 @@ class Store:
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
-        """Return whether file and record of a prepared split are those that were written together.
+        """Return whether a prepared split's file and record are those that were written together.
 
-        This guards against accidents. Anyone who alters data on purpose can alter the record.
+        This guards against accidents. Anyone who alters data on purpose can also alter the record.
         """
         record, path = self.records(task).get(split), self.path(task, split)
         return record is not None and path.exists() and record.checked == record.check_digest(path)
 
     def require_content(self, task: str, split: str) -> None:
-        """Check that a prepared split has the examples of its record. Raises MissingDataError, DataError.
+        """Check that a prepared split has the examples of its record.
 
-        An unaltered file is trusted; of any other, every row is read.
+        Raises MissingDataError, DataError.
+
+        An unaltered file is trusted; any other file is checked row by row.
         """
         record = self.record(task, split)
         if self.is_unaltered(task, split):
@@ -275,9 +285,9 @@ class Store:
             )
 
     def require_current(self, task: Task, split: str) -> None:
-        """Raise DataError if a task's own files are not those that it was prepared from, nor copies of them.
+        """Raise DataError if a task's own files differ from those that it was prepared from.
 
-        Files that are gone, and tasks that are prepared from elsewhere, are not compared.
+        Deleted files, and tasks prepared from elsewhere, are not compared.
         """
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
@@ -316,7 +326,7 @@ class Store:
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
-        """Return whether the labels of a split are hidden, according to its task now or when it was prepared."""
+        """Return whether a split's labels are hidden, according to its task now or when it was prepared."""
         if isinstance(task, Task) and split in task.hidden:
             return True
         record = self.records(_name(task)).get(split)
@@ -330,7 +340,7 @@ class Store:
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
-        """Raise MissingDataError, which names every task whose split is not prepared, if there is one.
+        """Raise MissingDataError, naming every task whose split is not prepared, if there are any.
 
         Give your own task as a value, because its name alone does not find it.
         """
@@ -351,7 +361,7 @@ class Store:
         return split in self.records(task) and self.path(task, split).exists()
 
     def advise(self, given: str | Task, split: str) -> str:
-        """Say that a split is not prepared and how to prepare it, or which splits there are instead."""
+        """Explain that a split is not prepared and how to prepare it, or which splits exist instead."""
         name, task = _name(given), _find(given)
         if task is not None and task.sources:
             if not _has_split(task, split):
@@ -395,10 +405,10 @@ class Store:
 
 
 class References(Sequence[Item]):
-    """The gold answers of a split, in its order.
+    """The gold answers of a split, in order.
 
-    They stay in columns, which take a quarter of the memory of items. The items of a small split are made once, those
-    of a large one each time.
+    They stay in columns, which take a quarter of the memory of items. A small split's items are made once, a
+    large split's on each use.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -458,7 +468,8 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
 
 
 def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
-    """Return a column of lists as tuples: all texts at once, and then cut, as pyarrow is slow with single lists."""
+    """Return a column of lists as tuples; all texts are read at once and then divided, because pyarrow is slow
+    with single lists."""
     texts: list[str] = column.flatten().to_pylist()
     ends: list[int] = column.offsets.to_pylist()
     first = ends[0] if ends else 0
@@ -474,7 +485,7 @@ def _find(task: str | Task) -> Task | None:
 
 
 def _has_split(task: Task | None, split: str) -> bool:
-    """Return whether a task has a split; of one that is not known, assume so."""
+    """Return whether a task has a split; true if the task is unknown."""
     return task is None or not task.sources or split in available_splits(task)
 
 
@@ -483,14 +494,14 @@ def _is_local(task: Task | None) -> bool:
 
 
 def include_option(task: Task | None) -> str:
-    """Return ` --include FILE` for a task that only its file makes known."""
+    """Return ` --include FILE` for a task that is defined in a file."""
     if task is None or task.origin == "decabench" or task.name in known_tasks():
         return ""
     return f" --include {quote(shown_path(task.definition)) if task.definition else 'FILE'}"
 
 
 def prepare_again(task: str, record: SplitRecord) -> str:
-    """Say how to prepare data again that is not what its record says."""
+    """Explain how to prepare data again that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
     return f"run decabench prepare {task}{option}, and add --force if that changes nothing"
 
@@ -503,7 +514,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
-    """Yield examples, raising for faults. All of them have labels or, if they `may_lack` labels, none has."""
+    """Yield examples, raising errors for faults. All must have labels or, with `may_lack`, none may have them."""
     levels, are_bare = 0, False
     seen: dict[bytes, int] = {}  # digests, so that memory does not grow with the length of ids
     for number, example in enumerate(examples):
@@ -545,7 +556,7 @@ def _find_fault(example: Example, is_bare: bool) -> str:
 
 
 def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
-    """Yield the lines of some examples joined, up to about a megabyte each, so that long contexts stay bounded."""
+    """Yield some examples' lines joined, up to about a megabyte each, so that long contexts stay bounded."""
     lines: list[str] = []
     size, context, quoted_context = 0, "", '""'
     for example, meta in zip(batch, metas, strict=True):
@@ -573,9 +584,9 @@ def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError if the
-    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data,
-    DecabenchError if datasets is not installed, which the extra `datasets` brings.
+    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError
+    if the split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for
+    damaged data, DecabenchError without datasets (extra `datasets`).
     """
     try:
         import datasets

@@ -1,4 +1,4 @@
-"""Suites: tasks that are reported together, how their scores combine, and the scores that papers report."""
+"""Suites: tasks that are reported together, how their scores combine, and scores reported in papers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ class PublishedRow:
     training: str
     """How it was trained: `joint`, `single-task`."""
     scores: Mapping[str, float]
-    """By task name, in the metric's own unit."""
+    """Scores by task, in the metric's own unit."""
     total: float | None = None
-    """The suite's total as printed; None if the paper gives none."""
+    """The total as printed; None if the paper does not print one."""
     source: str = ""
     """The place in the paper; if empty, the suite's source."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks that are reported together. Adding a task to the registry changes no suite.
+    """Tasks that are reported together.
 
-    Validates itself when created, and raises DataError with every fault.
+    Adding a task to the registry does not change any suite. A suite validates itself when it is created, and
+    raises DataError with every fault.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Suite:
     description: str = ""
     """A description in a sentence or two."""
     source: str = ""
-    """The paper whose scores `published` holds."""
+    """The paper that is the source of `published`."""
     source_url: str = ""
     """The paper's URL."""
     published: tuple[PublishedRow, ...] = ()
@@ -94,7 +95,8 @@ class Suite:
             raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
 
     def combine(self, scores: Mapping[str, float]) -> float | None:
-        """Return the total of scores by task; None unless every task of the suite has one, and for `none`."""
+        """Return the total of scores by task; None if a task of the suite has no score, or if `total` is
+        `none`."""
         if self.total == "none" or any(task not in scores for task in self.tasks):
             return None
         found = math.fsum(scores[task] for task in self.tasks)
@@ -104,8 +106,8 @@ class Suite:
 def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     """Check a suite against the known tasks.
 
-    Raises UnknownNameError for an unknown task, and DataError for a total over metrics of both directions. Metrics of
-    other packages are not loaded for this, and pass.
+    Raises UnknownNameError for an unknown task, and DataError for a total over metrics of both directions.
+    Metrics of other packages are not loaded for this and are accepted.
     """
     if unknown := [name for name in suite.tasks if name not in tasks]:
         near = {name: near_matches(name, tasks, 1) for name in unknown}

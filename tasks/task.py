@@ -1,4 +1,5 @@
-"""Tasks: a task is one value that holds every fact about it. No subclassing, no work on import."""
+"""Tasks: a task is a single value that holds every fact about it, without subclassing and without work on
+import."""
 
 from __future__ import annotations
 
@@ -41,11 +42,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """The names allowed for tasks and suites, which also name files and folders."""
 
 NAME_LENGTH = 80
-"""The longest name of a task, in characters: files are named after it."""
+"""The maximum length of a task's name in characters, because files are named after it."""
 
 
 def is_task_name(name: str) -> bool:
-    """Return whether a text can be the name of a task, and so part of a path."""
+    """Return whether a text can be the name of a task, and therefore part of a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
@@ -58,7 +59,7 @@ HIDDEN_ADVICE = (
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """If labels are hidden, replace an error that may quote a label with another."""
+    """If labels are hidden, replace an error that may quote a label."""
     try:
         yield
     except (MemoryError, StorageError):
@@ -76,7 +77,7 @@ METRIC_GROUP = "decabench.metrics"
 
 
 class Files(Protocol):
-    """The verified local files of one source, as a reader sees them. Every method streams."""
+    """The verified local files of a source, as a reader sees them. Every method streams."""
 
     def path(self, name: str) -> Path:
         """Return the local path of a file, or of a member of the archive, which is extracted on first use."""
@@ -91,24 +92,24 @@ Reader = Callable[[Files, str], Iterator[Example]]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that upstream publishes and a mirror may hold under the same name."""
+    """A file that upstream publishes, and that a mirror may offer under the same name."""
 
     name: str
     """Its name in a mirror, below the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
     urls: tuple[str, ...] = ()
-    """URLs to download it from, in order; none if only mirrors have it."""
+    """URLs for downloading it, in order of preference; empty if only mirrors have it."""
     sha256: str | None = None
     """The published digest, if known."""
     size: int | None = None
     """Size in bytes, if known."""
     md5: str | None = None
-    """A weaker published digest, if there is no better one."""
+    """A weaker published digest, used if there is no better one."""
     git_blob: str | None = None
-    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), if there is no better digest."""
+    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), used if there is no better digest."""
 
     @property
     def digests(self) -> dict[str, str]:
-        """The published digests by kind; there may be none."""
+        """The published digests by kind; may be empty."""
         published = {"sha256": self.sha256, "md5": self.md5, "git_blob": self.git_blob}
         return {kind: value.lower() for kind, value in published.items() if value is not None}
 
@@ -129,28 +130,28 @@ _ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolv
 
 @dataclass(frozen=True)
 class Source:
-    """One form in which a dataset is published, with the reader for that form."""
+    """A form in which a dataset is published, with the reader for that form."""
 
     name: str
     """A short name: `upstream json`, `hub parquet`."""
     files: Mapping[str, tuple[RemoteFile, ...]]
-    """The files of each split (several splits may share one)."""
+    """The files of each split; splits may share a file."""
     read: Reader
     """Turns the files into examples."""
     members: tuple[str, ...] = ()
-    """Members of its archive that the reader opens by their last part: `data/train.txt` as `train.txt`.
-    `outer.tgz!train.txt` is in an archive inside it."""
+    """Members of its archive that the reader opens by the last part of their path: `data/train.txt` as
+    `train.txt`. `outer.tgz!train.txt` is in an archive inside the archive."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Number of examples by split where this form has others than the task's published counts."""
+    """The number of examples by split, where this form differs from the task's published counts."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses of its files; none if they are the user's own."""
+        """The addresses of its files; empty for the user's own files."""
         return tuple(url for files in self.files.values() for file in files for url in file.urls)
 
     @property
     def repository(self) -> str:
-        """The repository on the Hugging Face hub that has it as parquet, `owner/name`; empty if none has."""
+        """The Hugging Face repository that has it as parquet, `owner/name`; empty if there is none."""
         found = (_ON_HUB.fullmatch(url) for url in self.urls)
         return next((match[1] for match in found if match), "")
 
@@ -158,8 +159,8 @@ class Source:
 # The task
 
 TargetForm = Callable[[Example, Sequence[Example]], str]
-"""(a training example, those directly before it with the same units, such as the turns of a dialogue until now) -> its
-first answer, written in another way. The second changes later, so read it at once."""
+"""(a training example, the preceding examples with the same units, such as earlier turns of a dialogue) -> its
+first answer, written in another way. The second argument changes later, so read it at once."""
 
 Curriculum = Literal["easy", "hard"]
 """`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
@@ -172,7 +173,7 @@ class ContextLimit:
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """How to treat longer ones: skip the example in training, or cut the context, also when answering."""
+    """How to treat longer contexts: skip the example in training, or cut the context, also when answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
@@ -187,52 +188,55 @@ class ContextLimit:
 class Task:
     """A task: its question, the sources of its data, the form of its answers, and how they are scored.
 
-    Validates itself when created, and raises DataError with every fault.
+    A task validates itself when it is created, and raises DataError with every fault.
     """
 
     name: str
-    """decaNLP's name: `squad`, `iwslt.en.de`."""
+    """Its name in decaNLP: `squad`, `iwslt.en.de`."""
     title: str
     """The name to display: `Question answering`."""
     dataset: str
-    """The dataset it is made from: `SQuAD 1.1`."""
+    """The dataset that it is made from: `SQuAD 1.1`."""
     metric: str = ""
     """The name of its headline metric (`decabench metrics` lists them); if empty, the output's default metric."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Published number of examples by split, including `hidden` splits."""
+    """The published number of examples by split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
-    """Where to get the data, in the order in which to try; at least one."""
+    """Where to get the data, in order of preference; at least one source."""
     licence: str = "not stated"
     """The terms for using the text."""
     citation: str = ""
-    """Authors, year and title of the dataset's paper."""
+    """The authors, year and title of the dataset's paper."""
     homepage: str = ""
     """A web page about it."""
     version: int = 1
     """Incremented whenever the same files would give different triples."""
     secondary: tuple[str, ...] = ("nf1",)
-    """Other metrics to compute besides the headline."""
+    """Other metrics to compute in addition to the headline."""
     hidden: tuple[str, ...] = ()
-    """Splits whose labels are not public, `validation` or `test`. No command passes on labels that are prepared here.
+    """Splits whose labels are not public, `validation` or `test`. No command reveals labels that are prepared
+    here.
     """
     gold_score: str = ""
-    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
+    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline lower."""
     output: Output = field(default_factory=Text)
-    """The type of an answer, which decides default metric, extraction, highlighting, limits and models' heads."""
+    """The type of an answer, which determines default metric, extraction, highlighting, limits and models'
+    heads."""
     question_varies: bool = False
-    """Whether examples ask different questions, so that a model must read them too."""
+    """Whether questions differ between examples, so that a model must read them too."""
     unit_names: tuple[str, ...] = ()
-    """The names of its sampling units, outermost first: `("article", "paragraph")`; none if each example is its own."""
+    """The names of its sampling units, outermost first: `("article", "paragraph")`; empty if each example is
+    its own unit."""
     prompt: PromptTemplate | None = None
     """Its prompt for language models; None for the general prompt of the default set."""
     variants: tuple[Variant, ...] = ()
     """Other wordings of its questions, numbered from 1; 0 is the dataset's own."""
     curriculum: Curriculum | None = None
-    """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
+    """Whether the paper's curriculum (`easy`) or anti-curriculum (`hard`) trains it first; None for neither."""
     target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
     """Other forms of the training answers, by name; scores never depend on them."""
     context_limit: ContextLimit | None = None
-    """The longest context that a model is trained on by default; None for any."""
+    """The longest context that a model is trained on by default; None for no limit."""
     redistributable: bool = True
     """Whether its answers may be redistributed, in submissions."""
     withhold_texts: bool = False
@@ -244,7 +248,8 @@ class Task:
     folder: Path | None = None
     """The folder of its files, for a task whose data is local and never downloaded."""
     shared_folder: str = ""
-    """The folder of its files in a mirror, if several tasks are made from them: `ud_ewt`; empty for its name."""
+    """The mirror folder of its files, if several tasks are made from them, such as `ud_ewt`; if empty, the
+    task's name."""
 
     definition: Path | None = None
     """The TOML file that defines it, if one does."""
@@ -262,7 +267,7 @@ class Task:
 
     @property
     def files_folder(self) -> str:
-        """The name of the folder of its files in a mirror, in the sample and among the downloads."""
+        """The name of its files' folder in a mirror, in the sample and among the downloads."""
         return self.shared_folder or self.name
 
     @property
@@ -272,7 +277,7 @@ class Task:
 
     @property
     def answer_form(self) -> AnswerForm:
-        """The form of an answer in a model's text: given by its prompt, or else by its output."""
+        """The form of an answer in a model's text, from its prompt or else its output."""
         own = self.prompt.form if self.prompt else None
         form = own or default_form(self.output, self.metric)
         return replace(form, stop=self.prompt.stop) if self.prompt else form
@@ -318,7 +323,7 @@ class Task:
 def require_metric(name: str) -> str:
     """Return `name` if it names a metric: built in, of an installed package, or `package.module:object`.
 
-    Nothing is loaded. Raises UnknownNameError with the near matches and the list.
+    Nothing is loaded. Raises UnknownNameError with near matches and the list of names.
     """
     if name in METRICS or ":" in name:
         return name
@@ -337,8 +342,8 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 def available_splits(task: Task) -> tuple[str, ...]:
     """Return the splits that any source of the task has, in the usual order.
 
-    A hidden split counts only if its files are present, since the keeper of the labels and everybody else use the same
-    task file.
+    A hidden split counts only if its files are present, because the keeper of the labels and everyone else use
+    the same task file.
     """
     return tuple(
         split
@@ -348,7 +353,7 @@ def available_splits(task: Task) -> tuple[str, ...]:
 
 
 def _kept_elsewhere(task: Task, split: str) -> list[str]:
-    """Return the files of a hidden split of a user's task that are not here."""
+    """Return the files of a hidden split of a user's task that are kept elsewhere."""
     if task.folder is None or split not in task.hidden:
         return []
     names = (file.name for source in task.sources for file in source.files.get(split, ()))
@@ -356,7 +361,8 @@ def _kept_elsewhere(task: Task, split: str) -> list[str]:
 
 
 def describe_absent(task: Task, split: str) -> str:
-    """Say that a task has no public split of this name, and why: its labels are hidden, or its file names none."""
+    """Explain why a task has no public split of this name: its labels are hidden, or its file names no such
+    split."""
     if task.definition is not None and split not in task.hidden:
         advice = f'to add one, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
         return f"{task.name} has no {split} split ({advice})"

@@ -1,4 +1,4 @@
-"""Tasks from TOML files, which name a local table, its columns, a question template, and the type of an answer."""
+"""Tasks from TOML files, which name a local table, its columns, a question template, and the type of answer."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _read_metric(file: TomlTable, output: Output) -> str:
 
 
 def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> None:
-    """Note a fault if the metric scores groups of examples, and no column says which belong together."""
+    """Note a fault if the metric scores groups of examples but no column identifies the groups."""
     if not units and metric in METRICS and METRICS[metric].scope == "group":
         file.fault(
             f"'units' is missing: {metric} scores whole dialogues, so name the column with the dialogue of each turn."
@@ -160,7 +160,7 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
 
 
 def _read_units(file: TomlTable) -> tuple[str, ...]:
-    """Read the columns of `units`, outermost first."""
+    """Read the columns named in `units`, outermost first."""
     columns = file.strings("units", ())
     if len(set(columns)) < len(columns):
         file.fault(f"'units' must name each column once, not {', '.join(columns)}.")
@@ -182,7 +182,7 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "tree": ("names",),
     "number": ("low", "high"),
 }
-"""The kinds of output, and the keys of each."""
+"""The kinds of output, with the keys of each."""
 
 
 def _read_output(file: TomlTable) -> Output:
@@ -225,7 +225,8 @@ def _read_limit(file: TomlTable) -> ContextLimit:
 
 
 def _read_variants(file: TomlTable, question: str, output: Output) -> list[Variant]:
-    """Read `[[variants]]`: words around any question, or another question if all examples ask the same."""
+    """Read `[[variants]]`: words around any question, or another question if all examples have the same
+    question."""
     made = []
     for table in file.tables("variants"):
         table.refuse_unknown(("name", "question", "labels"))
@@ -292,7 +293,7 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _text(value: Any, column: str) -> str:
-    """Return a cell as a text. Raises DataError if it is neither a text nor a number or date."""
+    """Return a cell as text. Raises DataError unless it is a text, a number or a date."""
     if isinstance(value, str):
         return value
     if isinstance(value, date) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -355,9 +356,8 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield the rows of a table with its columns in the first line, or that one could be misread or has no answer.
-
-    Raises DataError for a column that is named twice, and for text that is not UTF-8.
+    """Yield the rows of a table whose first line names the columns, or the fault of a row that could be misread
+    or has no answer. Raises DataError for a duplicate column, and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:
@@ -391,11 +391,11 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
 
 
 _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)
-"""A list of texts or an object, as pandas and `datasets` write it into a CSV cell."""
+"""A list of texts or an object, as written into a CSV cell by pandas and `datasets`."""
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
-    """Return the fault of a row that ends on the line `last`; empty if there is none."""
+    """Return the fault of a row that ends on line `last`; empty if there is none."""
     if len(cells) < columns:
         return f"It has {len(cells)} of the {columns} cells that the first line names: one, or a separator, is missing."
     if len(cells) > columns:

@@ -50,27 +50,25 @@ class AnswerForm:
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that replace the whole line, as `unanswerable` does. tags and
-    tree: the tags or relations; none if any word may be one."""
+    """label: the labels. state: the slots. span: answers that replace the whole line, such as `unanswerable`.
+    tags and tree: the tags or relations; empty if any word is allowed."""
     labels_from_question: bool = False
-    """label: whether the question names its own (`Bob or Charlie?`); `labels` are used if it names none."""
+    """label: whether the question names its own labels (`Bob or Charlie?`); `labels` are used if it names none."""
     markers: tuple[str, ...] = ()
-    """Other words that may introduce an answer, besides `Answer:`, such as `Summary:`."""
+    """Words other than `Answer:` that may introduce an answer, such as `Summary:`."""
     unquote: bool = False
     """span, line, text: whether quotation marks around the answer are removed."""
     stop: tuple[str, ...] = ()
-    """Texts that begin an invented example after the answer; those of the prompt, so a template file never gives them
-    here."""
+    """Texts that begin an invented example after the answer. They come from the prompt, never from a template
+    file."""
     scale: tuple[float, float] | None = None
-    """number: the lowest and the highest; those of the task's output, so a template file never gives them here."""
+    """number: the lowest and the highest value. They come from the task's output, never from a template file."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-    """Pairs of tags around a model's reasoning, besides the known ones. They come from the run, never from a template
-    file.
-    """
+    """Additional pairs of tags around a model's reasoning. They come from the run, never from a template file."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
-    """Return the form of an answer that follows from a task's output, and from its metric if that is free text.
+    """Return the form of an answer for a task's output; for free text, it depends on the metric.
 
     Metrics of other packages, which are not loaded for this, read a span.
     """
@@ -102,14 +100,14 @@ class PromptTemplate:
     """The prompt for the questions of one task."""
 
     input: str = "{context}\n\n{question}"
-    """The layout of an example; `{question}`, `{context}`, and `{words}`, which is the context as numbered words, one a
-    line, are replaced as text; other braces stay."""
+    """The layout of an example. `{question}`, `{context}` and `{words}` (the context as numbered words, one per
+    line) are replaced; other braces stay."""
     instruction: str = ""
-    """The text before the first example; may be empty."""
+    """The text before the first example; it may be empty."""
     system: str = ""
-    """The system message, unless the user gives one; none if empty."""
+    """The system message, unless the user gives one; if empty, none is sent."""
     answer: str = ""
-    """What introduces the answer, after the input: `Answer:`."""
+    """The text that introduces the answer, after the input: `Answer:`."""
     max_new_tokens: int | None = None
     """The maximum number of tokens in an answer; None for `max_tokens` of the task's output."""
     stop: tuple[str, ...] = ()
@@ -118,7 +116,7 @@ class PromptTemplate:
     """The form of the answer; None to derive it from the task's output."""
 
     def layout(self, question: str, context: str) -> str:
-        """Return an example as text. Lines with only the context are left out if there is none."""
+        """Return an example as text. Lines that hold only the context are left out if there is none."""
         layout = self.input if context else _without_context(self.input)
         values = {"question": question, "context": context}
         if "{words}" in layout:
@@ -127,14 +125,14 @@ class PromptTemplate:
         return f"{text}\n{self.answer}" if self.answer else text
 
     def shown(self, context: str, answer: str) -> str:
-        """Return the answer of a worked example as a model is to write it: tags and heads next to their words."""
+        """Return the answer of a worked example as a model should write it: tags and heads next to their words."""
         if self.form is None or self.form.kind not in ("tags", "tree"):
             return answer
         pairs = zip(context.split(), answer.split(), strict=False)
         return numbered([f"{word} {item}" for word, item in pairs])
 
     def completed(self, output: Output, metric: str) -> PromptTemplate:
-        """Return the template with its missing fields filled in from a task's output and metric."""
+        """Return the template with missing fields filled in from a task's output and metric."""
         return replace(
             self,
             max_new_tokens=self.max_new_tokens or output.max_tokens,
@@ -162,9 +160,9 @@ PROMPT_KEYS = (
 def read_prompt(
     table: TomlTable, shared: PromptTemplate | None = None, forms: tuple[str, ...] = KINDS
 ) -> PromptTemplate:
-    """Read a prompt from a TOML table, noting its faults there; `shared` supplies what the table leaves out.
+    """Read a prompt from a TOML table and note its faults; `shared` supplies missing values.
 
-    A form that is not one of `KINDS` (`auto`) is read as a span, if `forms` allows it.
+    A form that is not in `KINDS` (`auto`) is read as a span, if `forms` allows it.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -215,14 +213,14 @@ _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
     "labels_from_question": ("label",),
     "unquote": ("span", "line", "text", "label"),
 }
-"""The forms that a key of a prompt is read for."""
+"""The forms to which each key of a prompt applies."""
 
 
 def word_by_word(instruction: str, item: str) -> PromptTemplate:
     """Make the prompt of a task whose answer has an item for each word: numbered words in, a line for each out.
 
-    Lines, and not one run of words, because words may be numbers themselves; with the word repeated next to its number,
-    a model that skips a line loses one item and not its place.
+    Words get separate lines because words may be numbers themselves. The word is repeated next to its number,
+    so that a model that skips a line loses only one item.
     """
     return PromptTemplate(
         instruction=(
@@ -256,9 +254,10 @@ Rewrite = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Variant:
-    """Another wording of all questions of a task. The dataset's own wording is not a variant; it has number 0.
+    """Another wording of all questions of a task.
 
-    It changes one thing: the label words, in place; their order; or the phrasing around them.
+    The dataset's own wording is not a variant; it has number 0. A variant changes one thing: the label words,
+    their order, or the phrasing around them.
     """
 
     name: str
@@ -266,17 +265,18 @@ class Variant:
     rewrite: Rewrite
     """Rewords the question; must be picklable and deterministic."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """From its label words to the dataset's; empty if they are the same."""
+    """A mapping from its label words to the dataset's labels; empty if they are the same."""
     retired: bool = False
-    """Whether it changes more than one thing. `all` no longer asks it, and answers to it are scored separately."""
+    """Whether it is retired because it changes more than one thing. `all` no longer asks it, and answers to it
+    are scored separately."""
 
     @property
     def words(self) -> dict[str, str]:
-        """The dataset's labels to the words of this wording."""
+        """The dataset's labels mapped to the words of this wording."""
         return {label: word for word, label in self.labels.items()}
 
     def relabel(self, answer: str) -> str:
-        """Return the dataset's label for one of its label words, in any case; other answers unchanged."""
+        """Return the dataset's label for one of its label words, ignoring case; other answers unchanged."""
         folded = {word.casefold(): label for word, label in self.labels.items()}
         return folded.get(answer.strip().casefold(), answer)
 
@@ -288,7 +288,8 @@ class Rewording:
     pattern: str
     """A regular expression for the whole question, with named groups."""
     template: str
-    """The new question, with the groups' names in braces; other braces, and those in a question, are plain text."""
+    """The new question, with the groups' names in braces; other braces are plain text, also those in a
+    question."""
 
     def __call__(self, question: str) -> str:
         found = re.fullmatch(self.pattern, question, re.DOTALL)

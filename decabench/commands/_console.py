@@ -1,4 +1,4 @@
-"""What commands print with: text, JSON, tables that fit, number formats; and `run.json`, the times of a run."""
+"""The output of commands: text, JSON, tables that fit, number formats; and `run.json`, the times of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_set(option: str) -> bool:
-    """Return whether one of the options of every command was given: `json`, `quiet` or `verbose`."""
+    """Return whether an option that every command has was given: `json`, `quiet` or `verbose`."""
     return bool(_setting(option))
 
 
@@ -40,7 +40,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
+    """Print a text from any source: nothing in it can control the terminal. JSON stays the same JSON."""
     stderr = err or is_set("json")
     click.secho(
         terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
@@ -50,7 +50,7 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
 def changed_since(
     tasks: Iterable[str], split: str, home: Path | None, include: Sequence[Path]
 ) -> Iterator[str]:
-    """Yield the tasks that are scored on data whose files changed after their preparation."""
+    """Yield the tasks whose files changed after they were prepared."""
     from decabench.errors import DataError
     from decabench.tasks import Store, home_folder, known_tasks
 
@@ -77,12 +77,12 @@ def note(text: str) -> None:
 
 
 def is_chatty() -> bool:
-    """Return whether bars of progress may be drawn: on a terminal, without `--quiet`."""
+    """Return whether progress bars may be drawn: on a terminal, without `--quiet`."""
     return sys.stderr.isatty() and not is_set("quiet")
 
 
 def print_json(content: object) -> None:
-    """Print a document of `--json`."""
+    """Print a `--json` document."""
     import json
 
     import msgspec
@@ -92,16 +92,17 @@ def print_json(content: object) -> None:
 
 
 def write_json(text: str) -> None:
-    """Print a JSON text as the result of a command with `--json`; nothing in it acts on the terminal."""
+    """Print a JSON text as the result of a command with `--json`; nothing in it can control the terminal."""
     stream = _setting("stdout") or sys.stdout
     stream.write(terminal_safe(text.rstrip("\n")) + "\n")
     stream.flush()
 
 
 def console(stderr: bool = False) -> Console:
-    """Make a console: tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays on one line.
+    """Make a console.
 
-    Nothing that is printed acts on the terminal, whatever its origin; only styles do.
+    Tables fit the terminal, or the 140 columns of a pipe or a file; sentences stay on one line. Printed text,
+    whatever its source, can't control the terminal; only styles can.
     """
     from rich.console import Console
 
@@ -124,7 +125,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def styles() -> dict[str, Any]:
-    """Return the settings that tell a console of rich whether to print styles."""
+    """Return the settings that tell a rich console whether to print styles."""
     color = _setting("color")
     return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
 
@@ -132,7 +133,7 @@ def styles() -> dict[str, Any]:
 # Tables
 
 _LEAST_TEXT = 14
-"""The narrowest that a column of text may become before columns are left out."""
+"""The minimum width of a text column; below it, columns are left out."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,12 @@ class TableColumn:
     heading: str
     """Its heading."""
     right: bool = False
-    """Whether it holds numbers, which are aligned on the right."""
+    """Whether it holds numbers, which are right-aligned."""
     rank: int = 0
-    """In a table that is too wide, the columns of the highest rank are left out first; those of rank 0 never."""
+    """In a table that is too wide, the columns of the highest rank are left out first; those of rank 0 always
+    stay."""
     is_text: bool = False
-    """Whether a cell may continue on further lines."""
+    """Whether a cell may wrap onto further lines."""
 
 
 def print_table(
@@ -156,10 +158,10 @@ def print_table(
     totals: int = 0,
     more: str = "in a wider window, or with --json",
 ) -> bool:
-    """Print a table without columns that do not fit; name these, and where to find them if `more` is given.
+    """Print a table without the columns that do not fit, and name them; `more` says where to find them.
 
-    The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns whether
-    all columns are there.
+    The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns
+    whether all columns were printed.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -192,7 +194,7 @@ def print_table(
 def _print_lists(
     out: Console, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], totals: int
 ) -> None:
-    """Print each row as its first cell, and a line below it for each of the others."""
+    """Print each row as its first cell, with a line below it for each of the other cells."""
     label = max(len(column.heading) for column in columns[1:])
     for number, row in enumerate(rows):
         out.print(row[0], style="bold" if number >= len(rows) - totals else None)
@@ -249,7 +251,7 @@ def format_score(value: float | None, digits: int = 2) -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """When a run began."""
+    """The time at which a run began."""
 
     at: str
     """ISO time, UTC."""
@@ -306,7 +308,7 @@ def peak_memory() -> float:
 
 
 def describe_run(seconds: float) -> str:
-    """Say how long a command took, how much memory, and which settings came from the environment."""
+    """Describe a command's time and memory, and the settings that came from the environment."""
     import os
     import platform
 

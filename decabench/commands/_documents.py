@@ -1,7 +1,7 @@
-"""The documents of `--json`, and the lines of files that have no other type.
+"""The documents of `--json`, and lines of files that no other class describes.
 
-`tools/schemas.py` makes schemas and documentation from them. Fields may be added, but never renamed or removed; a field
-with a default may be missing.
+`tools/schemas.py` makes schemas and documentation from them. Fields may be added, but never renamed or removed;
+a field with a default may be missing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ErrorFields(Part, frozen=True):
 
 
 class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
-    """The reason why a command has no result. Any command may print it; the exit status says which kind."""
+    """Why a command has no result. Any command may print it; the exit status says which kind."""
 
     error: ErrorFields
 
@@ -57,7 +57,7 @@ class AnalysisDocument(Document, tag="decabench.analysis/1", frozen=True):
 
 
 class FaultCount(Part, frozen=True):
-    """How often a fault was found in a file, listed or not."""
+    """The number of times that a fault was found in a file, including those not listed."""
 
     file: str
     code: str
@@ -65,7 +65,7 @@ class FaultCount(Part, frozen=True):
 
 
 class CheckDocument(Document, tag="decabench.check/1", frozen=True):
-    """A report of `check` or `import`: up to 20 faults of each code in each file, and the number of all."""
+    """A report of `check` or `import`: up to 20 faults of each code in each file, and the total number."""
 
     submission: str  #: The name of the folder or archive.
     ok: bool  #: Whether the submission is valid.
@@ -134,7 +134,7 @@ class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
 
 
 class ConfusionCount(Part, frozen=True):
-    """How often a class was predicted for another, or for itself."""
+    """How often one class was predicted for another, or for itself."""
 
     gold: str
     predicted: str  #: Empty for none.
@@ -262,7 +262,7 @@ class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
 
 
 class EstimatedTask(Part, frozen=True):
-    """The questions of a run about one task."""
+    """A task's questions in a run."""
 
     task: str  #: The task's name, with its variant.
     examples: int
@@ -413,7 +413,7 @@ class PageDocument(Document, tag="decabench.page/1", frozen=True):
 
 
 class PublishedFields(Part, frozen=True):
-    """Scores that a paper reports."""
+    """Scores reported in a paper."""
 
     name: str  #: The model.
     training: str  #: How it was trained.
@@ -436,7 +436,7 @@ class SuiteHead(Part, frozen=True):
 
 
 class SuiteDescription(SuiteHead, frozen=True):
-    """A suite, as `suites` lists it."""
+    """A suite, as listed by `suites`."""
 
     tasks: Sequence[str]
     prepared: Sequence[str]  #: The tasks that are prepared.
@@ -450,14 +450,14 @@ class SuiteTask(Part, frozen=True):
 
 
 class SuiteDocument(SuiteHead, frozen=True):
-    """A suite, as `suites show` shows it."""
+    """A suite, as shown by `suites show`."""
 
     tasks: Mapping[str, SuiteTask]
     published: Sequence[PublishedFields]
 
 
 class TaskDescription(Part, frozen=True):
-    """A task, as `tasks` lists it."""
+    """A task, as listed by `tasks`."""
 
     name: str
     dataset: str
@@ -489,7 +489,7 @@ class ExampleFields(Part, frozen=True):
 
 
 class TaskDocument(Document, tag="decabench.task/1", frozen=True):
-    """A task, as `tasks show` shows it."""
+    """A task, as shown by `tasks show`."""
 
     task: TaskDescription
     facts: Mapping[str, str]  #: Title, output, metric, units, licence, citation, sources, notes.
@@ -497,7 +497,7 @@ class TaskDocument(Document, tag="decabench.task/1", frozen=True):
 
 
 class OverlapFields(Part, frozen=True):
-    """The examples of a task's split that are in another task's data, too."""
+    """The examples of a task's split that also occur in another task's data."""
 
     task: str
     split: str
@@ -537,7 +537,7 @@ class TrainingDocument(Document, tag="decabench.training/1", frozen=True):
 
 
 class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
-    """The vectors that `vectors ngrams` or `vectors convert` wrote."""
+    """The vectors written by `vectors ngrams` or `vectors convert`."""
 
     paths: Sequence[str]
     vectors: int  #: The number of vectors: of n-grams or of words.
@@ -546,7 +546,7 @@ class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
 
 
 class VerifiedFile(Part, frozen=True):
-    """The verification of a results file."""
+    """The result of verifying a results file."""
 
     path: str
     ok: bool
@@ -557,7 +557,7 @@ class VerifiedFile(Part, frozen=True):
 
 
 class VerificationDocument(Document, tag="decabench.verification/1", frozen=True):
-    """The results files that `verify` looked at."""
+    """The results files that `verify` checked."""
 
     files: Sequence[VerifiedFile]
 
@@ -610,4 +610,4 @@ DOCUMENTS: Mapping[str, Any] = {
     "vectors ngrams": VectorsDocument,
     "verify": VerificationDocument,
 }
-"""Command to the document that it prints; any command may print the error instead."""
+"""The document that each command prints; any command may print the error instead."""

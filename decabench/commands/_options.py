@@ -25,7 +25,7 @@ _REST = "Options"
 
 
 class _Option(click.Option):
-    """An option that knows the heading it is listed under."""
+    """An option that knows its heading in the help text."""
 
     def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -54,8 +54,8 @@ def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
 class SectionedCommand(click.Command):
     """A command whose help lists its options under headings, in the order in which the headings first occur.
 
-    `options` returns decorators for further options when they are first needed. So a command can take them from the
-    fields of dataclasses (`options_of`) without loading the packages that define them every time decabench starts.
+    `options` returns decorators for further options when they are first needed. This lets a command take them
+    from dataclass fields (`options_of`) without loading their packages each time decabench starts.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SectionedCommand(click.Command):
         self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options, those made on request first."""
+        """Return all options, after making those that are made on demand."""
         if self._late_options is not None:
 
             def holder() -> None: ...
@@ -145,7 +145,7 @@ def _type_of(info: Any, kind: Any) -> Any:
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers without infinity, and without NaN, which is on neither side of a bound."""
+    """A range of numbers that excludes infinity and NaN (comparisons with NaN would let it pass)."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a number."""
@@ -156,7 +156,7 @@ class FiniteRange(click.FloatRange):
 
 
 class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A choice that explains how to give several values."""
+    """A choice whose errors explain how to give several values."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return one of the choices."""
@@ -170,7 +170,7 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A type whose values a function parses; its ValueError is the message."""
+    """A type whose values a function parses; the function's ValueError is the message."""
 
     name = "text"
 
@@ -178,7 +178,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the typed text; a default has been parsed already."""
+        """Parse the typed text; a default is already parsed."""
         if not isinstance(value, str):
             return value
         try:
@@ -188,7 +188,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
 
 def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
-    """Fill a dataclass from the options that `options_of` made of its fields, and from any other values in `more`."""
+    """Fill a dataclass from the options that `options_of` made of its fields, and from the values in `more`."""
     values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
     return owner(**values, **more)
 
@@ -199,7 +199,7 @@ def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
 def _completing(
     read: Callable[[click.Context], Iterable[str]], several: bool = False
 ) -> Callable[..., list[str]]:
-    """Make what completes names; `several` are separated by commas, and the last is completed."""
+    """Make a completion of names; `several` are separated by commas, and the last is completed."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from decabench.errors import DecabenchError
@@ -281,7 +281,7 @@ suite_option = click.option(
 
 
 def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the submission by position, or as `--submission`; both fill the parameter `submission`."""
+    """Add the submission as an argument or as `--submission`; both fill the parameter `submission`."""
     path = click.Path(path_type=Path, exists=True)
     option = click.option(
         "--submission",
@@ -332,7 +332,7 @@ def processes(jobs: int | None) -> int:
 
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
-    """Return the names that `--tasks` and `--suite` choose, or None if neither is given or all are meant.
+    """Return the names that `--tasks` and `--suite` choose, or None if neither is given or all tasks are meant.
 
     With both, --tasks chooses within the suite. Raises UnknownNameError, UsageError.
     """

@@ -24,7 +24,7 @@ _DELAY_SECONDS = 0.1
 
 
 def show_progress() -> Bars | Lines:
-    """Return what shows the progress of a run: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
+    """Return the display for a run's progress: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
     return Bars() if is_chatty() else Lines()
 
 
@@ -35,7 +35,7 @@ class Lines:
         self._next = 0.0
 
     def say(self, step: str) -> None:
-        """Name the next step."""
+        """Announce the next step."""
         note(step)
 
     def close(self) -> None:
@@ -68,7 +68,8 @@ class Lines:
 
 
 class Bars:
-    """Draws one thing at a time on a terminal, the current step or a bar, and removes it before anything is printed."""
+    """Draws one thing at a time on a terminal, the current step or a bar, and removes it before anything else
+    is printed."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -95,7 +96,7 @@ class Bars:
 
     @contextmanager
     def show(self, predictor: str) -> Iterator[None]:
-        """Draw a bar during a run: whose it is, the task, examples, the time left, and in a wide window the speed."""
+        """Draw a bar during a run: model, task, examples, time left and, in a wide window, the speed."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
@@ -134,13 +135,13 @@ class Bars:
             self.end(tally)
 
     def end(self, tally: Tally) -> None:
-        """Draw the bar in its last state."""
+        """Draw the bar's final state."""
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], completed=tally.done, state=_state(tally))
 
 
 _WIDE = 100
-"""Columns of a terminal in which a bar has room for the speed."""
+"""The minimum width of a terminal, in columns, for a bar to show the speed."""
 
 
 def _line(tally: Tally) -> str:
@@ -156,7 +157,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """`12.3 examples/s, 456 tokens/s`, of this run's own answers; empty if there are none."""
+    """`12.3 examples/s, 456 tokens/s`, counting only this run's own answers; empty if there are none."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens

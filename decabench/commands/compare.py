@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from decabench.scoring import Compared, Comparison, Lineup
 
 _MOST_OF_A_TEXT = 300
-"""Characters of a context or answer to show."""
+"""The maximum number of characters shown of a context or answer."""
 
 _SUBMISSION = click.Path(path_type=Path, exists=True)
 
@@ -227,7 +227,7 @@ def _print_table(out: Console, found: Comparison) -> None:
 
 
 def print_lineup(found: Lineup) -> None:
-    """Print a row for each model, and a row for each pair of them and task."""
+    """Print a row for each model, and a row for each task and pair of models."""
     from decabench.commands._console import console, format_count
     from decabench.scoring import show_interval, show_p
 

@@ -178,7 +178,10 @@ def evaluate(
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
-    """Read the ids to leave out of a split, by task. Raises DataError for ids of other data, or if there are none."""
+    """Read the ids to leave out of a split, by task.
+
+    Raises DataError if there are none, or if they belong to other data.
+    """
     from decabench.errors import DataError
     from decabench.submission import read_id_list
     from decabench.tasks import Store, home_folder
@@ -201,7 +204,7 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
 
 
 def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield which examples to leave out were not there: ids that are not in the data, tasks that were not scored."""
+    """Yield what could not be left out: ids that are not in the data, tasks that were not scored."""
     from decabench.scoring import shown_ids
 
     for name, found in scored.items():
@@ -221,7 +224,7 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield for each task how many answers have a form that scores as wrong, and which."""
+    """Yield for each task the number of answers whose form makes them score as wrong, with the forms."""
     from decabench.scoring import describe_forms
     from decabench.tasks import Store, home_folder, known_tasks
 
@@ -310,7 +313,7 @@ def _higher_is_better(task: TaskResult) -> bool:
 
 
 def _print_without(results: Results) -> None:
-    """Print the headlines of all examples and of those that are left without some, where there are such scores."""
+    """Print the headlines of all examples and of those that remain with `--without`, if there are such scores."""
     from decabench.commands._console import console
     from decabench.scoring import score_digits, show_interval
 
@@ -332,7 +335,7 @@ def _print_without(results: Results) -> None:
 
 
 def _print_variants(results: Results) -> None:
-    """Print the headline under every wording of the questions, if there is more than one."""
+    """Print the headline for every wording of the questions, if there are several."""
     from decabench.commands._console import console
     from decabench.scoring import score_digits
 
@@ -365,17 +368,18 @@ def _print_variants(results: Results) -> None:
 
 
 _MOST_IN_A_TABLE = 8
-"""The maximum number of classes in a matrix; for more, only the commonest confusions are listed."""
+"""The maximum number of classes in a matrix; beyond it, only the most frequent confusions are listed."""
 
 _MATRIX_COLUMNS = 80
 """A matrix that is wider is listed as well: a narrow terminal would cut its counts."""
 
 _OTHER = "other"
-"""A prediction that is none of the gold classes."""
+"""A prediction that is not one of the gold classes."""
 
 
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
-    """Print, for each task of labels or tags, how often each class is gold, predicted and right, and confusions."""
+    """For each task of labels or tags, print how often each class is gold, predicted and right, and the
+    confusions."""
     from decabench.commands._console import console
     from decabench.tasks import Label, Tags, known_tasks
 
@@ -431,7 +435,7 @@ def _count_confusions(
 def _confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> Iterator[tuple[str, bool, Counter[tuple[str, str]], dict[str, str]]]:
-    """Yield each task of labels or tags, whether it has tags, its pairs of gold and prediction, and spellings."""
+    """Yield each task of labels or tags, whether it has tags, its (gold, prediction) pairs, and spellings."""
     from decabench.metrics import confusions
     from decabench.tasks import Label, Tags, known_tasks
 
@@ -499,7 +503,7 @@ def _data(data: DataUsed) -> str:
 
 
 def _describe_usage(results: Results) -> Iterator[str]:
-    """Yield the models that answered, and what the answers took, as the submission states it."""
+    """Yield the models that answered, and the time and tokens that the submission reports."""
     from decabench.text import excerpt
 
     predictor = results.submission.get("predictor", {})
@@ -523,7 +527,7 @@ def _describe_usage(results: Results) -> Iterator[str]:
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
-    """Yield every caveat that the numbers need."""
+    """Yield every caveat that applies to the numbers."""
     from decabench.scoring import SAMPLE_NOTE, describe_partial, score_digits, show_units
 
     tasks = results.tasks.items()
@@ -573,11 +577,12 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
 
 
 _LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case")}
-"""A strict headline, a more lenient score next to it, and the differences that the lenient score ignores."""
+"""A strict headline, a more lenient score next to it, and the differences that the lenient one ignores."""
 
 
 def _lenient(task: TaskResult) -> Iterator[str]:
-    """Yield a strict score and a lenient one side by side, where they differ: the model writes another form."""
+    """Yield the strict and the lenient score if they differ, which means that the model writes answers in
+    another form."""
     other, overlooked = _LENIENT.get(task.headline, ("", ""))
     if task.score is not None and task.scores.get(other, task.score) != task.score:
         score = f"{task.headline} {task.score:.2f} by the strict form"
@@ -601,11 +606,11 @@ _ITEM_FORMS = {
     "unknown_items": "{} unknown",
     "outside_heads": "{} with a head outside the sentence",
 }
-"""The problems with items of tags and trees, and how to describe them."""
+"""Problems with items of tags and trees, with their descriptions."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
-    """Yield how many answers had a wrong form, as opposed to a wrong content, and what cut contexts leave."""
+    """Yield how many answers had a wrong form, rather than wrong content, and the effect of truncated contexts."""
     if counts := [
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:

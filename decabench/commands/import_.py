@@ -176,7 +176,7 @@ def import_(
 
 
 def _name(given: str, output: Path) -> str:
-    """Return the name of a new submission; an earlier import keeps its own unless another is given."""
+    """Return the name of a new submission; an earlier import keeps its name unless another is given."""
     return given or ("" if (output / "submission.toml").exists() else output.resolve().name)
 
 

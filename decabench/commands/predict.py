@@ -1,4 +1,4 @@
-"""`decabench predict`: ask a predictor, show its progress, and report what it answered."""
+"""`decabench predict`: ask a predictor, show progress, and report the answers."""
 
 from __future__ import annotations
 
@@ -230,7 +230,8 @@ _FIRST_RUN = "give --limit 50 --output DIR without --dry-run first, and then --d
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
-    """Print the table of `--dry-run`, and how the estimate was made; `first_run` says how to have a time to go by."""
+    """Print the table of `--dry-run` and how the estimate was made; `first_run` says how to get a measured
+    time."""
     headings = ("examples", "answered", "tokens in", "tokens out, at most", "time", "cost, at most")
     ranked = [TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)]
     table = []
@@ -271,9 +272,9 @@ def write_record(plan: Plan, report: Report, clock: Clock) -> None:
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
-"""Columns that are shown only if some task fills them."""
+"""Columns that are shown only if some task has values for them."""
 _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
-"""The columns that a narrow window hides."""
+"""Columns that are hidden first in a narrow window."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
@@ -313,7 +314,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
 
 
 def _remarks(plan: Plan, report: Report) -> Iterator[str]:
-    """Yield gaps in the answers, and results that are out of date."""
+    """Yield remarks about gaps in the answers and about outdated results."""
     run = plan.run
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
     totals = {  # a tally has the name of its wording
@@ -339,7 +340,7 @@ _FORMS = {
     "empty": "{} are empty.",
     "not_in_context": "{} are not in the context, although the task asks for a part of it.",
 }
-"""Sentences about answers that say little about the model, with advice."""
+"""Sentences about answers that reveal little about the model, with advice."""
 
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
@@ -349,7 +350,8 @@ _TEMPLATE_ADVICE = {
 
 
 def describe_answers(report: Report, predictor: str) -> Iterator[str]:
-    """Say how many answers failed, are not of their task's form, or have leftovers of a chat template."""
+    """Describe how many answers failed, have the wrong form for their task, or contain leftovers of a chat
+    template."""
     for tally in report.tallies:
         if tally.failed:
             yield (

@@ -121,7 +121,10 @@ def prepare(
 
 
 def _describe_place(tasks: list[Task], request: Request) -> str:
-    """Say where data comes from; if no place is named, whether some is there from a mirror, and so stays its."""
+    """Say where data comes from.
+
+    If no place is named, say whether some data came from a mirror and therefore stays with it.
+    """
     from decabench.errors import DataError
     from decabench.tasks import Store, requested_splits
 
@@ -179,7 +182,7 @@ def _report(preparation: Preparation) -> None:
 def _print_missing(
     preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
 ) -> None:
-    """Print a line with the prepared and the missing data; the reasons were reported when they arose."""
+    """Print a line about prepared and missing data; the reasons were reported when they arose."""
     from decabench.commands._console import console
 
     failed = [each for each in preparations if each.error]
@@ -244,7 +247,10 @@ def _describe_data(record: SplitRecord) -> str:
 
 
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
-    """Write the ids of the prepared splits, and return the path. A failure leaves an earlier list unchanged."""
+    """Write the ids of the prepared splits, and return the path.
+
+    If this fails, an earlier list stays unchanged.
+    """
     from decabench.commands._console import console
     from decabench.submission import write_id_list
     from decabench.tasks import Store

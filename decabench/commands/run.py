@@ -1,4 +1,4 @@
-"""`decabench run`: from data to a compared score, as one file says."""
+"""`decabench run`: from data to compared scores, as described in one file."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
 
 def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
-    """Print all models and the comparisons of all pairs, and whatever keeps the scores from being whole."""
+    """Print all models and the comparisons of all pairs, and the reasons why any scores are incomplete."""
     from decabench.commands.compare import print_lineup
     from decabench.scoring import compare_all
 
@@ -148,7 +148,7 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
 
 
 def _write_board(experiment: Experiment) -> str:
-    """Write the page of the submission and its neighbours; return its address, empty without one."""
+    """Write the submission's page and the board around it; return its address, or an empty text without a page."""
     if experiment.board is None:
         return ""
     from decabench.leaderboard import BoardOptions, build_leaderboard
@@ -247,7 +247,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
 
 
 def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
-    """Return three examples that are wrong, of different tasks if possible; none whose labels are hidden."""
+    """Return three wrong examples, of different tasks if possible, leaving out tasks with hidden labels."""
     from decabench.errors import DecabenchError
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 
@@ -269,7 +269,7 @@ def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
 
 
 def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
-    """Yield what keeps the scores from being whole."""
+    """Yield the reasons why scores are incomplete."""
     from decabench.commands.predict import describe_answers
     from decabench.scoring import SAMPLE_NOTE
 
@@ -289,7 +289,7 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
 
 
 def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
-    """Yield what to do with the submission now."""
+    """Yield what to do next with the submission."""
     from shlex import quote
 
     folder, above = quote(str(done.folder)), quote(str(done.folder.parent))

@@ -50,9 +50,9 @@ _FLAGS = (
     ),
     *("not_in_context", "other_label", "label_form"),
 )
-"""Those of `ScoredExample.flags`, written out: importing scoring would slow down help."""
+"""The flags of `ScoredExample.flags`, repeated here because importing scoring would slow down help."""
 _MOST_WORDS = 400
-"""The most words of a text to compare; longer ones are shown without marks."""
+"""The maximum number of words in a text for its differences to be marked."""
 
 
 @click.command()
@@ -255,7 +255,7 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
 
 
 _NAMES = 13
-"""The width of the names of lines, in columns."""
+"""The width of the column of names."""
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:
@@ -276,7 +276,7 @@ def _verdict(row: ScoredExample, shown: Inspected) -> str:
 
 
 def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
-    """Return a context with the references marked that it contains; unless `whole`, the part around the first."""
+    """Return a context with the references in it marked; unless `whole`, only the part around the first one."""
     from rich.text import Text
 
     size = 400
@@ -293,7 +293,7 @@ def _mark_answers(context: str, references: Sequence[str], shown: Inspected, who
 
 
 def _whole(text: str) -> str:
-    """Return a pattern for a text that is not within a word or number: 5 is not in 1517."""
+    """Return a pattern that finds a text only as whole words or numbers: 5 does not match in 1517."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
     return f"{before}{re.escape(text)}{after}"
@@ -304,7 +304,8 @@ def _key(word: str) -> str:
 
 
 def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]:
-    """Return an answer, the reference that has most in common with it, and the same; words that differ are coloured."""
+    """Return an answer and the reference that has most in common with it, in two versions: plain, and with
+    differing words coloured."""
     from difflib import SequenceMatcher
 
     from rich.text import Text
@@ -336,7 +337,7 @@ def _coloured(text: str, shared: set[int], style: str) -> Text:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield words and the spaces around them in turn, a space first, so that word n is part 2n + 1."""
+    """Yield words and the spaces around them alternately, starting with a space, so that word n is part 2n + 1."""
     at = 0
     for found in re.finditer(r"\S+", text):
         yield text[at : found.start()], False
@@ -349,7 +350,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _page_state(chosen: Chosen, against: bool) -> str:
-    """Return the end of the page's address that sets its filters, as leaderboard/static/examples.js reads it."""
+    """Return the end of the page's address, which sets its filters for leaderboard/static/examples.js."""
     from urllib.parse import quote, urlencode
 
     kinds = {True: "right", False: "wrong", None: ""}
@@ -369,7 +370,7 @@ def _page_state(chosen: Chosen, against: bool) -> str:
 def _write_page(
     shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int, state: str
 ) -> None:
-    """Write the page and serve it if asked to; `state` is the end of its address."""
+    """Write the page, and serve it if requested; `state` is the end of its address."""
     import webbrowser
 
     from decabench.files import temporary_folder

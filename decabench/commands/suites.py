@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @include_option
 @click.pass_context
 def suites(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the suites: which tasks are reported together, and how their scores combine."""
+    """List the suites: the tasks reported together, and how their scores combine."""
     if context.invoked_subcommand is not None:
         return
     from decabench.tasks import known_suites

@@ -150,7 +150,7 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
 
 
 def _facts(task: Task) -> dict[str, str]:
-    """Return the facts about a task that it states."""
+    """Yield the facts that a task states about itself."""
     from decabench.tasks import describe_output
 
     counts = ", ".join(f"{split} {count:,}" for split, count in task.counts.items())
@@ -193,7 +193,8 @@ def _restrictions(task: Task) -> str:
 
 
 def _wording(variant: Variant, task: Task, store: Store) -> str:
-    """Return a prepared question in the wording of `variant`, if there is one, and what its label words mean."""
+    """Return a prepared question in the wording of `variant`, if there is one, and the meanings of its label
+    words."""
     records = store.records(task.name)
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())

@@ -21,7 +21,7 @@ def vectors() -> None:
 
 
 def _output(suffix: str, text: str) -> Callable[[Command], Command]:
-    """Make `--output`, whose suffix decides how the file is read later, and `--force`."""
+    """Make `--output`, whose suffix decides the file's format, and `--force`."""
 
     def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
         if value.suffix != suffix:

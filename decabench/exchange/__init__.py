@@ -1,4 +1,4 @@
-"""Answers from other programs, and results and tasks for them."""
+"""Import answers from other programs; export results and tasks to them."""
 
 from importlib.util import find_spec
 from pathlib import Path

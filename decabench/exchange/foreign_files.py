@@ -179,7 +179,7 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 class _Table:
-    """The columns of a table, and the way to read its rows."""
+    """The columns of a table, and how to read its rows."""
 
     def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
         """Find the columns. Raises SubmissionError if one is missing or duplicated.
@@ -233,7 +233,7 @@ class _Table:
         )
 
     def finish(self, cells: Sequence[Any]) -> str:
-        """Return how the answer ended, if a column says so."""
+        """Return how the answer ended, if there is a column for it."""
         reason = "" if self._at_finish is None else str(cells[self._at_finish])
         return FINISHES.get(reason.strip().casefold(), "stop")
 
@@ -243,14 +243,14 @@ _OUTPUT = re.compile(
 )
 """Column names that contain one of these hold a model's output rather than its input."""
 _PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
-"""The beginning of the name of a column that holds answers."""
+"""How the name of a column of answers begins."""
 _GOLD_COLUMNS = {
     *("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label"),
     *("reference", "target", "truth"),
 }
-"""The names of columns that hold the right answer."""
+"""The names of columns with the right answer."""
 _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
-"""The names of columns that say how an answer ended."""
+"""The names of columns for how an answer ended."""
 
 
 def _advise(heading: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""The rows that readers of other programs' files yield, and the code that the readers share.
+"""The rows that readers of other programs' files yield, and code that the readers share.
 
-Files are untrusted input: size, line length and depth are bounded, and nothing in them is run.
+Files are untrusted input: their size, line length and depth are bounded, and nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""How an answer ended, by the reasons that other programs and servers state, in lower case."""
+"""How an answer ended, keyed by the lower-case reasons that other programs and servers state."""
 
 
 class ForeignAnswer(NamedTuple):
@@ -71,9 +71,9 @@ class ForeignAnswer(NamedTuple):
     texts: tuple[str, ...] = ()
     """The example's texts in the row: question, context, references, or the prompt that contains them."""
     golds: tuple[str, ...] = ()
-    """The right answer in the file, in each of its possible readings."""
+    """The right answer according to the file, in each of its possible readings."""
     letter: str | None = None
-    """The letter or number that stood for the answer among options, if the model chose by one."""
+    """The letter or number of the option that the model chose, if it chose among options."""
     is_likeliest: bool = False
     """Whether the answer is the likeliest of several choices rather than text that the model wrote."""
     is_tied: bool = False
@@ -95,7 +95,7 @@ class HeadingError(SubmissionError):
 
 @dataclass(frozen=True)
 class Places:
-    """Where to find ids and answers in a file whose format leaves that open."""
+    """Where ids and answers are, in a file whose format leaves that open."""
 
     id: str = "id"
     """The column of a table, or the field of lm-eval's `doc`, that holds the id."""
@@ -121,11 +121,11 @@ class ForeignFile:
     has_order: bool = True
     """Whether rows can follow the order of the data. Inspect sorts samples by their ids as strings."""
     size: int | None = None
-    """The number of examples in the data that the file was made from, if it states that."""
+    """The number of examples in the data that the file was made from, if the file states it."""
     is_raw: bool = False
     """Whether answers are the whole output of a language model, from which answers are extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Facts in the file about its answers: `model`, `task`, `version`."""
+    """Facts about the answers that the file states: `model`, `task`, `version`."""
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""Turn answers in another program's file into a submission: match every row to an example, and write them.
+"""Turn answers in another program's file into a submission: match each row to an example, and write the
+answers.
 
 A rejected file changes nothing. Missing answers don't prevent an import: `decabench check` reports them.
 """
@@ -64,21 +65,21 @@ _PATIENCE = 60.0
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""The minimum number of rows: with fewer, all right answers may differ by chance."""
+"""The minimum number of rows for a check of right answers: in fewer, all of them may differ by chance."""
 
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """How the rows of a file become answers."""
+    """How a file's rows become answers."""
 
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
     """Match rows to examples by order rather than by id. Each example needs exactly one row, with the same texts."""
     extract: bool | None = None
-    """Whether to extract answers from a model's text; None for the format's default: raw output or answers."""
+    """Whether to extract answers from a model's text; None for the format's default."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Answer in the file to the dataset's own word for it, such as 1 to positive."""
+    """A mapping from labels in the file to the dataset's own labels, such as 1 to positive."""
     ignore_unknown: bool = False
     """Leave out rows whose id no example of the split has; their number is recorded."""
     partial: bool = False
@@ -88,7 +89,8 @@ class ImportSettings:
     note: str = ""
     """A note about the answers' source, kept in the submission."""
     reasoning_tags: ReasoningTags = ()
-    """Pairs of tags around a model's reasoning, besides the known ones; for answers that are extracted."""
+    """Pairs of tags around a model's reasoning, in addition to the known pairs; used when answers are
+    extracted."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,11 @@ class ImportReport:
     left_out: int
     """Rows left out because no example has their id."""
     words: str
-    """How rows became answers, as the submission records it."""
+    """A sentence about how rows became answers, as recorded in the submission."""
     check: CheckReport
-    """What `decabench check` says about the task's answers."""
+    """The findings of `decabench check` about the task's answers."""
     removed: tuple[str, ...] = ()
-    """Results that were removed since their answers changed."""
+    """Results that were removed because their answers changed."""
 
 
 def import_answers(
@@ -219,7 +221,7 @@ class _Source:
     title: str
     """Its name, for messages."""
     format: str
-    """The name of its format; `table` for one in memory."""
+    """The name of its format; `table` for a table in memory."""
     origin: Mapping[str, Any]
     """Name, size and digest, kept in the submission."""
 
@@ -294,7 +296,8 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if a file's right answers all belong to this task, but none matches its example."""
+    """Raise SubmissionError if all of a file's right answers are labels of this task, but none matches its
+    example."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)
@@ -311,7 +314,7 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
 
 
 def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
-    """Return answers as letters of options, if the right answers of all examples are such letters."""
+    """Return answers as letters of options, if all right answers are such letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
     answers = set[str]().union(*(example.answers for example in examples.texts))
     if not letters or not answers or not answers <= {*_CAPITALS, *letters}:
@@ -361,7 +364,8 @@ def _lines(
     settings: ImportSettings,
     replaced: set[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the predictions file, in the order of the data; labels that occur are added to `replaced`."""
+    """Yield the lines of the predictions file, in the order of the data, and add the labels that occur to
+    `replaced`."""
     form = settle_form(make_prompting(task, load_template("default")).form, task.output)
     form = replace(form, reasoning_tags=check_reasoning_tags(settings.reasoning_tags))
     labels = settings.labels
@@ -395,7 +399,7 @@ def _lines(
 def _unwritable(
     lines: Iterable[Mapping[str, Any]], name: str, rows: Mapping[str, ForeignAnswer]
 ) -> Iterator[Fault]:
-    """Yield a fault for each line that a submission cannot hold."""
+    """Yield a fault for each line that can't be stored in a submission."""
     most = Limits().line_bytes
     for line in lines:
         row = rows[line["id"]].line
@@ -419,7 +423,7 @@ def _write(
 ) -> tuple[str, ...]:
     """Write submission.toml and the answers; return the removed results.
 
-    Answers of an earlier import for the split are removed first, with their results if the answers change.
+    An earlier import's answers for the split are removed first, along with their results if the answers change.
     """
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get(pair)

@@ -1,4 +1,4 @@
-"""Read the answers in logs of Inspect, `.eval` and `.json`, through the package that defines them."""
+"""Read the answers in Inspect logs, `.eval` and `.json`, through the package that defines them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
 
 
 def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
-    """Return the place of each sample in the dataset, from 0; empty if the log does not state all of them.
+    """Return each sample's place in the dataset, from 0; empty unless the log states all places.
 
     Samples are sorted by their ids as strings, so 10 comes before 2.
     """
@@ -86,7 +86,7 @@ def _repeats_completion(sample: Any, scorer: str) -> bool:
 
 
 def _bound_archive(path: Path) -> None:
-    """Raise SubmissionError for an archive whose unpacked size exceeds the limit."""
+    """Raise SubmissionError for an archive that would unpack to more than the limit."""
     if not zipfile.is_zipfile(path):
         return
     try:
@@ -144,7 +144,7 @@ def _inspect_texts(sample: Any) -> ForeignAnswer:
 
 
 _CHOICE = "choice"
-"""Inspect's scorer of multiple_choice, whose answer is the letter of an option, or the letters of several."""
+"""Inspect's scorer for multiple_choice; its answer is one or several letters of options."""
 
 
 def _scored_answer(

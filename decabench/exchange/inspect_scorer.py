@@ -1,4 +1,4 @@
-"""Exported tasks as tasks of Inspect, whose package this needs."""
+"""Exported tasks as Inspect tasks; requires the package inspect-ai."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 
 def make_inspect_task(path: str | Path) -> Any:
-    """Return an exported task as an `inspect_ai.Task`: one sample an example, one epoch, greedy decoding."""
+    """Return an exported task as an `inspect_ai.Task`: one sample for each example, one epoch, greedy decoding."""
     exported = ExportedTask.read(path)
     samples = [
         Sample(
@@ -48,7 +48,7 @@ def make_inspect_task(path: str | Path) -> Any:
 
 def _make_metric() -> Any:
     def compute(scores: list[Any]) -> Any:
-        """Score all answers together; each names the file of its task."""
+        """Score all answers together; each names its task's file."""
         if not scores:
             return {}
         exported = ExportedTask.read(scores[0].score.metadata["file"])
@@ -83,5 +83,5 @@ def _make_scorer(path: str) -> Any:
 
 
 decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
-"""Scores the answers of each epoch together, and returns the mean of the epochs."""
+"""Scores each epoch's answers together, and returns the mean over epochs."""
 decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

@@ -31,7 +31,8 @@ __all__ = ["lm_eval_rows"]
 
 
 def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
-    """Yield the answers of a file with a line for each example and filter: `doc`, `filter`, `arguments`, `resps`."""
+    """Yield the answers in a file that has a line for each example and filter: `doc`, `filter`, `arguments`,
+    `resps`."""
     filters: dict[str, None] = {}
     for number, record in _lm_eval_records(path):
         if isinstance(record, ValueError):
@@ -127,7 +128,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
 
 
 _NO_MATCH = "[invalid]"
-"""The result of lm-eval's filters for a text in which they find no answer."""
+"""The text that lm-eval's filters return if they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:
@@ -147,7 +148,8 @@ def _requests(arguments: Any) -> list[Sequence[Any]]:
 def _choose(
     kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
 ) -> tuple[list[str], int, bool] | str:
-    """Return the choices, the number of the likeliest, and whether it is the first of several, as `acc` takes it.
+    """Return the choices, the number of the likeliest, and whether it is the first of several equally likely
+    choices, which `acc` takes.
 
     Without choices, return the reason.
     """
@@ -215,6 +217,6 @@ def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
 
 
 def _nth(choices: Sequence[str], target: Any) -> tuple[str, ...]:
-    """Return the choice that a target names by its number, from 0."""
+    """Return the choice whose number, from 0, the target states."""
     number = str(target)
     return (choices[int(number)],) if number.isdecimal() and int(number[:9]) < len(choices) else ()

@@ -22,10 +22,10 @@ __all__ = ["TABLES", "export_results", "find_results", "latex_table", "markdown_
 
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
-    """Read the results of a submission's split, or a `results.json`. Scores are as the file states them.
+    """Read the results of a submission's split, or a `results.json`.
 
-    Raises MissingDataError if there are none, DataError if there are several of the split, DecabenchError for a file of
-    another kind.
+    Scores are as stated in the file. Raises MissingDataError if there are none, DataError if several belong to
+    the split, DecabenchError for a file of another kind.
     """
     path = Path(path)
     if path.name.endswith(".json"):
@@ -61,7 +61,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 
 def _require_comparable(results: Sequence[Results]) -> None:
-    """Raise DataError with every reason against showing results in one table."""
+    """Raise DataError with all reasons why these results can't share a table."""
     first, faults = results[0], []
     scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which others must match
     for other in results:
@@ -91,7 +91,8 @@ def _require_comparable(results: Sequence[Results]) -> None:
 def model_index(results: Sequence[Results]) -> str:
     """Return the `model-index` of a model card, for the YAML between the `---` lines of its README.md.
 
-    Failed tasks are left out because a model card cannot show them. The metric of a limited run says so.
+    Failed tasks are left out because a model card cannot show them. The metric's name says if the run was
+    limited.
     """
     (one,) = results
     entries = [_task_entry(task, found, one) for task, found in one.tasks.items() if found.score is not None]
@@ -168,7 +169,7 @@ def _interval_95(interval: tuple[float, float] | None) -> dict[str, Any]:
 
 
 _CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacrebleu": "bleu"}
-"""Our name for a metric to the hub's name, if they differ."""
+"""The hub's name for each metric of ours that it calls something else."""
 
 
 def _card_task(task: Task | None) -> str:
@@ -198,11 +199,11 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""Markdown's special characters inside a line, and those that make a link. `\\(` might begin a formula."""
+"""Markdown's special characters inside a line, and the characters of links. `\\(` might begin a formula."""
 
 
 def _markdown(text: str) -> str:
-    """Escape Markdown's special characters inside a line. No line begins with an untrusted text."""
+    """Escape Markdown's special characters inside a line. Untrusted text never starts a line."""
     return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
 
 
@@ -244,7 +245,10 @@ _LATEX = {
 
 
 def _latex(text: str) -> str:
-    """Escape everything that LaTeX acts on. Other characters need an engine or an encoding that has them."""
+    """Escape all characters that are special in LaTeX.
+
+    Other characters need an engine or an encoding that supports them.
+    """
     return "".join(_LATEX.get(char, char) for char in _line(text))
 
 
@@ -254,7 +258,7 @@ def _line(text: str) -> str:
 
 
 def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return the heading, the rows and the notes of a table, not escaped."""
+    """Return the heading, the rows and the notes of a table, unescaped."""
     first = results[0]
     names = [str(each.submission["name"]) for each in results]
     tasks = list(dict.fromkeys(task for each in results for task in each.tasks))

@@ -1,7 +1,7 @@
 """Match the rows of another program's file to examples: by their ids, by their order or by their texts.
 
-However rows are matched, their texts must be those of their examples: ids may belong to another split, and rows may be
-in another order. A file is refused as a whole if any row does not answer exactly one example.
+However rows are matched, their texts must agree with their examples' texts: ids may belong to another split,
+and rows may be in another order. A file is refused as a whole if any row does not answer exactly one example.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RefusedImportError(SubmissionError):
 
 
 class Examples:
-    """The parts of a split's examples for matching rows."""
+    """The parts of a split's examples that are used for matching rows."""
 
     def __init__(self, store: Store, task: Task, split: str) -> None:
         self._store, self._key = store, (task.name, split)
@@ -66,7 +66,7 @@ class Examples:
     def upstream(self) -> Mapping[str, int]:
         """Example number by upstream's id, if the prepared data has other ids because upstream's reveal the answers.
 
-        Empty where answers are hidden: an accepted id would confirm a guess.
+        Empty where answers are hidden, because an accepted id would confirm a guess.
         """
         if self._is_hidden:
             return {}
@@ -110,11 +110,11 @@ class MatchedRows:
     """Rows by the id of their example."""
 
     rows: Mapping[str, ForeignAnswer]
-    """Id to its row."""
+    """The row for each id."""
     left_out: int
     """Rows without an example."""
     how: str
-    """How rows were matched, in words."""
+    """A phrase that describes how rows were matched."""
 
 
 def match_rows(
@@ -125,7 +125,7 @@ def match_rows(
 
 
 class _Matching:
-    """The rows of one file while they are matched to examples."""
+    """The rows of one file while they are matched with examples."""
 
     def __init__(
         self, opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
@@ -139,7 +139,7 @@ class _Matching:
         self.is_by_id = 2 * known > len(self.rows)
 
     def _answers(self) -> Iterator[ForeignAnswer]:
-        """Yield the rows that have an answer; record the others' problems as faults."""
+        """Yield the rows that have an answer, and record the problems of the others as faults."""
         most = 1_000_000 + 10 * len(self.examples.ids)
         for number, row in enumerate(self.opened.rows):
             if number == most:
@@ -164,7 +164,7 @@ class _Matching:
         raise RefusedImportError(self.name, self.faults, reason, advice)
 
     def match(self) -> MatchedRows:
-        """Return the rows by their examples."""
+        """Return the row for each example."""
         for row in self.rows:
             others = row.ids_in_quotes
             if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
@@ -300,9 +300,9 @@ class _Matching:
     # Comparing
 
     def _compare(self, places: Mapping[int, int]) -> str:
-        """Compare rows with their examples, and return a description of the result.
+        """Compare rows with their examples, and describe the result.
 
-        Raises RefusedImportError for other texts, or other right answers of rows that have no texts.
+        Raises RefusedImportError for rows with other texts, or without texts but with other right answers.
         """
         ids = self.examples.ids
         words = {number: words for number, words in self.words.items() if number in places}
@@ -337,7 +337,8 @@ class _Matching:
         return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
-        """Raise SubmissionError for a column of right answers next to one that looks like a model's."""
+        """Raise SubmissionError for a column of right answers next to a column that looks like a model's
+        answers."""
         other = self.rows[0].other_output if self.rows else ""
         if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
             raise SubmissionError(
@@ -348,7 +349,8 @@ class _Matching:
     def _golds_of_twins(
         self, words: Mapping[int, RowTexts], places: Mapping[int, int]
     ) -> Iterator[tuple[int, str]]:
-        """Yield each row whose right answer belongs to another example with the same texts, such as a paragraph."""
+        """Yield each row whose right answer belongs to another example with the same texts, such as the same
+        paragraph."""
         golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
         unknown = {
             n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
@@ -360,7 +362,7 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield each row whose right answer differs from its example's, in words or in numbers for labels."""
+        """Yield each row whose right answer differs from its example's; labels may be words or numbers."""
         answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
@@ -387,7 +389,7 @@ _MOST_LABELS = 20
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
-    """Return whether numbered ids are in order: false for q0, q1, q10, q2, and true for other ids."""
+    """Return whether numbered ids are in order: false for q0, q1, q10, q2; true for other kinds of id."""
     parts = [_NUMBERS.split(id_) for id_ in ids]
     columns = [set(column) for column in zip(*parts, strict=False)]
     varied = [at for at, column in enumerate(columns) if len(column) > 1]

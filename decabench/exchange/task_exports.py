@@ -39,7 +39,7 @@ __all__ = ["HARNESSES", "ExportedTask", "dump_yaml", "export_tasks"]
 
 FORMAT = "decabench.harness/1"
 DATA = "data"
-"""The folder of the files of examples."""
+"""The folder for the files of examples."""
 
 _LIMITS = Limits(1 << 32, 20_000_000, 1 << 26)
 
@@ -60,7 +60,7 @@ class ExportedTask:
     metrics: tuple[str, ...]
     """The names of its metrics, the headline metric first."""
     headlines: tuple[str, ...]
-    """The names of the scores, one a metric."""
+    """The name of each metric's headline score."""
     form: AnswerForm
     """The form of an answer in a model's text."""
     max_tokens: int
@@ -74,7 +74,10 @@ class ExportedTask:
 
     @classmethod
     def read(cls, path: str | Path) -> ExportedTask:
-        """Read a file of `export_tasks`. Raises DataError if it is damaged or its metrics have changed since."""
+        """Read a file that `export_tasks` wrote.
+
+        Raises DataError if it is damaged or its metrics have changed since.
+        """
         return _read(Path(path))
 
     def documents(self) -> dict[str, Any]:
@@ -93,7 +96,7 @@ class ExportedTask:
         return extract(text, self.form, row["question"], finish, row["context"]).answer
 
     def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
-        """Return id and answer under the name of each score, for lm-eval to collect."""
+        """Return (id, answer) under the name of each score, for lm-eval to collect."""
         answer = self.answer(document["id"], texts[0])
         return {name: [document["id"], answer] for name in self.headlines}
 
@@ -286,13 +289,13 @@ def _data_name(task: Task, split: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return a task's name as a name in Python: `iwslt_en_de`."""
+    """Return a task's name as a Python identifier: `iwslt_en_de`."""
     made = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{made}_" if keyword.iskeyword(made) or not made.isidentifier() else made
 
 
 class _Function(str):
-    """The name of a function in utils.py, which YAML names with lm-eval's tag `!function`."""
+    """The name of a function in utils.py, written in YAML with lm-eval's tag `!function`."""
 
 
 def dump_yaml(value: Mapping[str, Any]) -> str:
@@ -311,7 +314,7 @@ def dump_yaml(value: Mapping[str, Any]) -> str:
 
 
 def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
-    """Return the files of an lm-eval folder: a YAML file for each task, and the functions that these name."""
+    """Return the files of an lm-eval folder: a YAML file for each task, and the functions that it names."""
     lines = [
         '"""The functions of the YAML files. Written by decabench."""\n',
         "from pathlib import Path\n",
@@ -366,7 +369,7 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
 
 
 def _write_inspect(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
-    """Return the file of Inspect tasks."""
+    """Return the file that defines the Inspect tasks."""
     lines = [
         '"""Tasks for Inspect. Written by decabench."""\n',
         "from pathlib import Path\n",
@@ -387,7 +390,7 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str, bool], dict[str, str]]] =
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
 }
-"""Every harness by name, with the function that makes its files: name to text."""
+"""The function that makes the files of each harness, as name to text."""
 
 
 _COMMANDS = {

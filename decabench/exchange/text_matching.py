@@ -1,7 +1,7 @@
-"""Find the example that a foreign row is about, by the texts that both carry.
+"""Find the example for a row of another program's file by the texts that they share.
 
-Other programs tokenize, lower-case and escape texts, and put prompts around them. So texts are compared letter by
-letter: case, punctuation, accents and spaces are ignored.
+Other programs tokenize, lower-case and escape texts, and put prompts around them. So texts are compared letter
+by letter: case, punctuation, accents and spaces are ignored.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import NamedTuple
 __all__ = ["ComparedTexts", "Difference", "ExampleTexts", "RowTexts", "TextMatcher", "letters_of"]
 
 _PROSE = 3
-"""The number of words that distinguish a text from a label, a number or a time."""
+"""The minimum number of words in prose, as opposed to a label, a number or a time."""
 _SHARED = 0.6
-"""The share of the long words of a text that a row must have."""
+"""The share of a text's long words that a row must contain."""
 _KEY = 12
-"""The letters at the beginning of a text by which it is found in a prompt."""
+"""The number of letters at the beginning of a text by which it is found in a prompt."""
 
 
 class ExampleTexts(NamedTuple):
-    """The texts of an example that another program may have copied."""
+    """An example's texts that another program may have copied."""
 
     question: str
     """The question."""
@@ -41,9 +41,9 @@ class RowTexts:
     """The texts of a row."""
 
     texts: tuple[str, ...]
-    """As they are."""
+    """The unchanged texts."""
     letters: tuple[str, ...]
-    """The letters of each text that has any."""
+    """Each text's letters, if it has any."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class TextMatcher:
     def __init__(self, examples: Sequence[ExampleTexts]) -> None:
         self._examples = examples
         self._varied = [len({example[at] for example in examples}) > 1 for at in (0, 1)]
-        """Whether examples have different questions, and different contexts: others tell nothing."""
+        """Whether questions differ between examples, and contexts; a text that all share identifies nothing."""
 
     def read(self, rows: Mapping[int, Sequence[str]]) -> dict[int, RowTexts]:
         """Return the texts of each row that has more than labels and numbers, by the number of the row."""
@@ -88,7 +88,7 @@ class TextMatcher:
         return found
 
     def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with their examples, whose numbers are in `places`."""
+        """Compare rows with the examples whose numbers are in `places`."""
         found = self.find(rows)
         fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
         are_copies = 2 * sum(fits.values()) > len(fits)
@@ -102,7 +102,8 @@ class TextMatcher:
         return ComparedTexts(tuple(differences), are_copies)
 
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
-        """Return the examples whose texts each row has: none, or several if they have the same texts."""
+        """Return the examples whose texts each row has: an empty list, or several examples if they share their
+        texts."""
         return {
             number: sorted(
                 {
@@ -121,7 +122,7 @@ class TextMatcher:
         return [example for example, count in counts.items() if count == most]
 
     def _contained(self, row: RowTexts) -> list[int]:
-        """Return the examples whose texts are in the row, or begin with the row's text, which was cut.
+        """Return the examples whose texts are in the row, or begin with the row's truncated text.
 
         If one contains another, only the longest counts.
         """
@@ -150,7 +151,10 @@ class TextMatcher:
         ]
 
     def _fits(self, row: RowTexts, example: int) -> bool:
-        """Return whether a text of one is in a text of the other, or most of its long words, as a text may be cut."""
+        """Return whether a text on one side is in a text on the other.
+
+        Most of its long words are enough, because texts may be cut.
+        """
         if any(mine in text or text in mine for mine in self._own[example] for text in row.letters):
             return True
         words = _long_words(row.texts)
@@ -158,19 +162,19 @@ class TextMatcher:
         return len(words & own) > _SHARED * min(len(words), len(own))
 
     def _texts(self, example: int) -> list[str]:
-        """Return question and context, without one that all examples share."""
+        """Return question and context, leaving out any that all examples share."""
         question, context, _ = self._examples[example]
         return [text for text, varied in zip((question, context), self._varied, strict=True) if varied]
 
     @cached_property
     def _own(self) -> list[tuple[str, ...]]:
-        """The letters of question and context of each example, without one that all examples share."""
+        """The letters of each example's question and context, leaving out any that all examples share."""
         numbers = range(len(self._examples))
         return [tuple(filter(None, map(letters_of, self._texts(number)))) for number in numbers]
 
     @cached_property
     def _spelt(self) -> Mapping[str, list[int]]:
-        """The examples that have each text."""
+        """The examples with each text."""
         spelt = defaultdict(list)
         for number, texts in enumerate(self._own):
             for text in set(texts):
@@ -194,7 +198,7 @@ class TextMatcher:
         return same
 
     def _twins(self, example: int) -> list[int]:
-        """Return the examples that have the same texts, itself included."""
+        """Return the examples with the same texts, including this one."""
         return self._same[self._own[example]]
 
 

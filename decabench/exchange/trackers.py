@@ -1,7 +1,7 @@
-"""Experiment trackers: W&B, MLflow and TensorBoard receive the numbers of a run on request.
+"""Experiment trackers: W&B, MLflow and TensorBoard receive a run's numbers on request.
 
-A tracker is a plain object with three methods; none of their packages is loaded unless it is named. A tracker that
-fails is dropped with a warning: no run, and no score, depends on one.
+A tracker is a plain object with three methods; its package is loaded only when it is used. A tracker that fails
+is dropped with a warning: no run, and no score, depends on it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = [
 
 FORMAT = "decabench.tracked/1"
 PROJECT = "decabench"
-"""The project or experiment, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
+"""The project or experiment to use unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
 
 
 class Tracker(Protocol):
-    """Receives the numbers of one run. Write your own with these three methods."""
+    """Receives the numbers of a run. Write your own with these three methods."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
-        """Begin a run, or continue the run that `earlier` identifies; return the run's identifier."""
+        """Begin a run, or continue the run that `earlier` identifies. Returns the run's identifier."""
 
     def log(self, numbers: Mapping[str, float], step: int | None) -> None:
         """Record numbers by name, at a step of training or, if it is None, of the whole run."""
@@ -52,7 +52,7 @@ class Tracker(Protocol):
 
 
 class Trackers:
-    """Several trackers as one that never fails: the first error of each ends that tracker, with a warning."""
+    """Several trackers combined; the first error of a tracker ends it with a warning, and never ends the run."""
 
     def __init__(self, trackers: Mapping[str, Tracker]) -> None:
         self._trackers = dict(trackers)
@@ -68,7 +68,7 @@ class Trackers:
         tracked: Path | None = None,
         resume: bool = False,
     ) -> None:
-        """Begin a run at every tracker; the file `tracked` keeps the runs' identifiers for `resume`."""
+        """Start a run at every tracker; the file `tracked` keeps the identifiers for `resume`."""
         if not self._trackers:
             return
         earlier: dict[str, Any] = {}
@@ -91,12 +91,12 @@ class Trackers:
             warnings.warn(f"The trackers will show a resumed run as a new one: {error}", stacklevel=2)
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
-        """Record numbers at every tracker."""
+        """Record numbers with every tracker."""
         given = {key: float(value) for key, value in numbers.items()}
         self._each("log", lambda which, tracker: tracker.log(given, step))
 
     def finish(self, failed: bool = False) -> None:
-        """End the run at every tracker."""
+        """Finish the run at every tracker."""
         self._each("finish", lambda which, tracker: tracker.finish(failed))
         self._trackers.clear()
 
@@ -113,7 +113,10 @@ class Trackers:
 
 
 def make_trackers(names: Iterable[str]) -> Trackers:
-    """Return trackers by name, not started. Raises UnknownNameError, and DecabenchError for a missing package."""
+    """Return trackers by name, not yet started.
+
+    Raises UnknownNameError, and DecabenchError for a missing package.
+    """
     chosen = list(dict.fromkeys(names))
     for name in chosen:
         package, _ = TRACKERS[require_name(name, TRACKERS, "tracker")]
@@ -126,9 +129,9 @@ def make_trackers(names: Iterable[str]) -> Trackers:
 
 
 def result_numbers(results: Results) -> dict[str, float]:
-    """Return the scores of results, and the ends of their intervals, by name: `score/sst`, `low/sst`, `high/sst`.
+    """Return scores and the ends of their intervals by name: `score/sst`, `low/sst`, `high/sst`.
 
-    Failed tasks are left out; the suite's total is there if all of its tasks are.
+    Failed tasks are left out. The suite's total is included if all of its tasks are.
     """
     numbers: dict[str, float] = {}
 
@@ -166,7 +169,7 @@ def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
 
 
 class _WeightsAndBiases:
-    """A run of W&B; WANDB_MODE, WANDB_PROJECT and its other variables count."""
+    """A W&B run; WANDB_MODE, WANDB_PROJECT and W&B's other variables apply."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         import wandb
@@ -192,16 +195,16 @@ class _WeightsAndBiases:
 # MLflow
 
 _HELD = 200
-"""The number of values to buffer, so that not every training step sends a request."""
+"""The number of values to buffer, so that training steps don't each send a request."""
 _SECONDS = 10.0
 """The longest buffering time, in seconds."""
 _NOT_IN_NAMES = re.compile(r"[^\w./ -]", re.ASCII)
 _VALUE_LENGTH = 500
-"""The maximum length of a parameter's value, in characters; all servers accept it."""
+"""The maximum length of a parameter's value, in characters, that all servers accept."""
 
 
 class _Mlflow:
-    """A run of MLflow; MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and its other variables count."""
+    """An MLflow run; MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and MLflow's other variables apply."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from mlflow import MlflowClient

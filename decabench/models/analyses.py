@@ -1,6 +1,6 @@
 """Analyses of trained models, for `decabench analyze`: numbers as JSON and a figure of them.
 
-`pointers` and `attention` are MQAN's: the sources that it points at (Figure 3 of the decathlon paper), and its
+`pointers` and `attention` are MQAN's: where it copies words from (Figure 3 of the decathlon paper), and its
 attention (Figures 6 and 7).
 """
 
@@ -147,7 +147,7 @@ class PointerShares:
     """The sources of the words in a task's answers, not counting <eos>."""
 
     words: int
-    """The number of words."""
+    """The number of words in the answers."""
     chosen: Mapping[str, float]
     """The share of words, 0–1, for which each of SOURCES had the largest weight: the bars in Figure 3."""
     weight: Mapping[str, float]

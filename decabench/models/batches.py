@@ -1,4 +1,4 @@
-"""Examples as numbers: the reader that `encode` is given, and the default batch."""
+"""Examples as numbers: the reader that `encode` receives, and the default batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\S+")
 
 
 class TooLongError(Exception):
-    """`encode` raises it for a context longer than `skip_context`; the trainer skips the example."""
+    """Raised by `encode` for a context longer than `skip_context`; the trainer skips the example."""
 
 
 class TextReader:
@@ -42,7 +42,8 @@ class TextReader:
         skip: int | None = None,
         split: str = "spaces",
     ) -> None:
-        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip`; `split` by SPLITS."""
+        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip`; `split` is
+        one of SPLITS."""
         self.lexicon, self._apart = lexicon, split == "tokens"
         self._task, self._cut, self._skip = task, cut, skip
         self._encode = lru_cache(16)(lexicon.encode)
@@ -61,7 +62,7 @@ class TextReader:
         return found
 
     def text(self, text: str) -> Ids:
-        """Number the tokens of any other text, between <init> and <eos>."""
+        """Number the tokens of a question or answer, between <init> and <eos>."""
         return self._encode(text)
 
     def tokens(self, text: str, lower: bool = True) -> Ids:
@@ -70,7 +71,7 @@ class TextReader:
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
-        """Number all words of the parts of a context, with their capitals and with punctuation apart."""
+        """Number all words of a context's parts, keeping capitals and splitting off punctuation."""
         return self._whole([split_words(text) for text in texts])
 
     def first_tokens(self, text: str) -> Ids:
@@ -99,7 +100,7 @@ class TextReader:
             raise TooLongError
 
     def count_kept(self, text: str) -> int | None:
-        """Return how many characters of a context were read; None if it was not truncated."""
+        """Return how many characters of the context were read; None if it was not truncated."""
         if self._cut is None or self._cut_end is None:
             return None
         return self._cut_end(text, self._cut)
@@ -130,7 +131,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels seen until now, in order of their numbers; () if the task lists its labels."""
+        """The labels that have occurred, in order of their numbers; () if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 
@@ -154,7 +155,7 @@ def _end_of_words(text: str, limit: int) -> int | None:
 
 
 def label_names(output: Output) -> tuple[str, ...]:
-    """Return the labels, tags or relations that an output lists; () if it lists none."""
+    """Return the labels, tags or relations that an output lists; () if it has no list."""
     match output:
         case Label(names=names) | Tags(names=names) | Tree(relations=names):
             return names
@@ -183,7 +184,7 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 
 
 def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
-    """Return the distinct words of a batch's arrays, PAD first, and each array as rows of them."""
+    """Return the distinct words of a batch's arrays, PAD first, and each array as its rows in that list."""
     flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
     distinct, rows = np.unique(flat, return_inverse=True)
     parts = np.split(rows, np.cumsum([1, *(array.size for array in arrays)]))[1:-1]
@@ -201,15 +202,15 @@ class ColumnBatch:
     vectors: Tensor | None
     """(U, demb) the vectors of those words; None if the network has its own table."""
     columns: Mapping[str, Tensor]
-    """Column name to (B, T): indexes into `words` for columns of words, otherwise the values; 0 is padding."""
+    """Each column's values, (B, T): indexes into `words` for columns of words; 0 is padding."""
     lengths: Mapping[str, Tensor]
-    """Column name to (B,). Stays on the CPU, where packing needs it."""
+    """Each column's lengths, (B,). Stays on the CPU, where packing needs it."""
 
     @classmethod
     def of(
         cls, task: str, items: Sequence[Item], words: WordTable, kinds: Mapping[str, str], vectors: bool
     ) -> ColumnBatch:
-        """Pad items, in order. With `vectors`, look up the vectors of the distinct words."""
+        """Make a batch by padding items, in order. With `vectors`, look up the vectors of the distinct words."""
         padded = {name: pad([item[name] for item in items]) for name in items[0]}
         texts = [name for name in padded if kinds[name] == "words"]
         distinct, rows = number_distinct([padded[name][0] for name in texts])

@@ -1,10 +1,14 @@
-"""Trained models, on disk and in memory. Weights are safetensors, everything else is JSON; nothing is unpickled.
+"""Trained models, on disk and in memory.
 
-A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record: configuration,
-data, vectors, the tasks' outputs, the digests of the other files); a training run adds `optimizer.safetensors`. A run's
-folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of which points to one of them.
+Weights are safetensors, everything else is JSON; nothing is unpickled.
 
-The record names the model's family, whose module is imported on loading; a custom family's module is your own code.
+A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record:
+configuration, data, vectors, the tasks' outputs, and digests of the other files); a training run adds
+`optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of
+which points to one of them.
+
+The record names the model's family, whose module is imported on loading; a custom family's module is your own
+code.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ _STEPS = "step-" + "[0-9]" * 8
 
 
 _WIDEST = 4_096
-"""The largest number of a network's values that represent one word."""
+"""The maximum number of values with which a network represents one word."""
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
 
 
@@ -83,9 +87,9 @@ class TrainedModel:
     network: MultitaskNetwork
     """The network, on `device`."""
     words: WordTable
-    """The lexicon and its word vectors."""
+    """The lexicon, with its word vectors."""
     outputs: Mapping[str, Output]
-    """The outputs, including labels, of the tasks that it was trained on."""
+    """The outputs, including labels, of the tasks it was trained on."""
     cut_context: Mapping[str, int]
     """The number of tokens to which contexts are truncated, by task."""
     device: torch.device
@@ -125,7 +129,7 @@ class TrainedModel:
         batch_tokens: int = 20_000,
         beam: int = 1,
     ) -> list[ModelReply]:
-        """Answer encoded questions, in their order; see `answer`."""
+        """Answer encoded questions in order; see `answer`."""
         replies: dict[int, ModelReply] = {}
         self.network.eval()
         for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
@@ -154,10 +158,11 @@ def _count_words(item: Item) -> int:
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Batch rows of similar length, with at most `batch_tokens` tokens each if all rows were as long as the longest.
+    """Batch rows of similar length, with at most `batch_tokens` tokens each if all rows were as long as the
+    longest.
 
-    A row's length is that of all its texts; texts that are padded apart can have more padding than this counts.
-    The longest come first, so that a batch too large for memory fails at once.
+    A row's length counts all its texts; texts that are padded separately can have more padding than this
+    counts. The longest rows come first, so that a batch too large for memory fails at once.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -206,7 +211,8 @@ def latest_checkpoint(run: Path) -> Checkpoint | None:
 
 
 def _pointed_to(run: Path, *pointers: str) -> Path | None:
-    """Return the folder named by the first pointer that exists, or else the newest; None if there is no checkpoint."""
+    """Return the folder that the first existing pointer names, or else the newest; None if there is no
+    checkpoint."""
     # A run killed just after its first checkpoint has only one of the two pointers, or neither.
     folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
     return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
@@ -272,27 +278,27 @@ class CheckpointRecord:
     """The content of `checkpoint.json`. Fields that may be None are missing in files of earlier versions."""
 
     config: dict[str, Any]
-    """The settings that it was trained with, as `training.to_mapping` gives them."""
+    """The training settings, in the form that `training.to_mapping` returns."""
     data: dict[str, str]
     """`TASK.SPLIT` to the fingerprint of the prepared data."""
     vectors: str
     """The digest of the word vectors."""
     step: int
-    """The number of steps done."""
+    """The number of completed training steps."""
     dimension: int | None = None
-    """The size of a word's vector."""
+    """The size of a word vector."""
     processes: int | None = None
-    """The number of processes that it was trained in."""
+    """The number of processes used for training."""
     versions: dict[str, str] | None = None
     """The versions of decabench, torch, numpy and Python."""
     outputs: dict[str, dict[str, Any]] | None = None
-    """Task to `output_record`, if the network has a head for each."""
+    """Each task's `output_record`, if the network has a head for each task."""
     state: dict[str, Any] | None = None
     """The progress of the run, in the form of `training.RunState`; None in an export."""
     files: dict[str, str] | None = None
     """The digests of weights, vocabulary and optimizer state, by name."""
     exported_from: dict[str, Any] | None = None
-    """In an export: the digests of the original checkpoint's vectors and weights."""
+    """In an export: the digests of the vectors and weights of the original checkpoint."""
 
     @classmethod
     def read(cls, path: Path) -> CheckpointRecord:
@@ -396,14 +402,14 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """The SHA-256 digest of the file of weights, by name, as `sha256sum` would give it."""
+        """Return the SHA-256 digest of the weights file, by name, as `sha256sum` would print it."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:
-        """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
+        """Check that weights, vocabulary and, on request, optimizer state are unchanged since they were saved.
 
-        One changed byte of the weights can change answers without any other sign. Checkpoints of earlier versions
-        have no digests and are not checked.
+        Raises DataError. A single changed byte in the weights could silently change answers. Checkpoints of
+        earlier versions have no digests and are not checked.
         """
         files = self._files()
         saved = self.record.files
@@ -426,11 +432,11 @@ class Checkpoint:
                 )
 
     def lexicon(self) -> Lexicon:
-        """Read its vocabulary. Raises DataError."""
+        """Read the checkpoint's vocabulary. Raises DataError."""
         return Lexicon.read(self.folder / VOCABULARY)
 
     def open_vectors(self) -> Vectors:
-        """Open its word vectors and check that it was trained with them. Raises DecabenchError."""
+        """Open the checkpoint's word vectors and check that it was trained with them. Raises DecabenchError."""
         if not self.family.has_fixed_vectors(self.config):  # the network has its own table instead
             if self.record.dimension is None:
                 raise DataError(
@@ -448,9 +454,11 @@ class Checkpoint:
         return vectors
 
     def limited(self, words: int) -> AbstractContextManager[None]:
-        """Stop building a network that is far larger than its stored weights. Raises DataError.
+        """Stop building a network that is far larger than its stored weights.
 
-        The network may have a different vocabulary, with the given number of words.
+        Raises DataError.
+
+        The network may have a vocabulary of a different size, given as `words`.
         """
         return limited(stored_shapes(self.folder / MODEL), str(self.folder / RECORD), vectors=words * _WIDEST)
 
@@ -483,7 +491,7 @@ class Checkpoint:
 
 
 def digest_files(folder: Path) -> dict[str, str]:
-    """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name, for its record."""
+    """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name."""
     files = (folder / name for name in (MODEL, VOCABULARY, OPTIMIZER))
     return {path.name: file_digest(path) for path in files if path.is_file()}
 

@@ -1,6 +1,6 @@
 """A BiLSTM classifier for tasks with labels: a whole model family in one file.
 
-Context and question are read as one sequence, and the maximum of each feature over its tokens goes into the task's own
+Context and question are read as one sequence. The maximum of each feature over its tokens feeds the task's own
 softmax (Conneau et al. 2017). Tasks share everything but that softmax.
 """
 
@@ -46,7 +46,7 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 class Classifier(HeadedNetwork):
-    """Embedding, BiLSTM, maximum over time, and a softmax for each task."""
+    """Embedding, BiLSTM, max-pooling over time, and a softmax for each task."""
 
     def __init__(self, config: ClassifierConfig, outputs: Mapping[str, Label], words: WordTable) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from torch import Tensor
 from decabench.vectors import EOS, INIT
 
 _LOOK_EVERY = 8
-"""The number of steps between checks of which answers have ended; each check makes a GPU wait."""
+"""How many steps pass between checks for finished answers; each check makes a GPU wait."""
 
 
 class Past(Protocol):
@@ -66,7 +66,7 @@ def greedy(
 
 
 def _collect(outputs: Tensor) -> GeneratedWords:
-    """Copy the words to the CPU, without the steps that came after every answer had ended."""
+    """Copy the words to the CPU, leaving out steps after the last answer had ended."""
     outputs = outputs.cpu()
     ends = outputs == EOS
     longest = int((~ends).sum(1).max()) + 1 if len(outputs) else 1
@@ -97,7 +97,7 @@ def beam_search(
 
 
 class _Beam:
-    """The hypotheses about each example still under consideration, most likely first."""
+    """The hypotheses for each unfinished example, most likely first."""
 
     def __init__(self, count: int, width: int, steps: int, device: torch.device) -> None:
         self.score = torch.full((count, width), -torch.inf, device=device)  # sums of log-probabilities

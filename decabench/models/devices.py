@@ -1,4 +1,4 @@
-"""Devices: their names, which of them this machine has, and mixed precision on them.
+"""Devices: their names, which ones this machine has, and mixed precision.
 
 Checking a name needs no torch, so torch is imported inside the functions.
 """
@@ -27,7 +27,7 @@ def check_name(device: str) -> None:
 
 
 def first_device() -> str:
-    """Name the first of cuda, mps and cpu that this machine has."""
+    """Return the first of cuda, mps and cpu that this machine has."""
     import torch
 
     if torch.cuda.is_available():
@@ -79,8 +79,8 @@ def pick_precision(precision: str) -> str:
 def flush_denormals() -> Iterator[None]:
     """Treat numbers too small for full precision (below 1e-38) as zero in this thread's work on a CPU.
 
-    CPUs are a hundred times slower on them, and a gradient that halves at every step of an LSTM consists of them
-    after 126 steps. They are smaller than the rounding error of any number that matters.
+    CPUs are a hundred times slower on such numbers, and a gradient that halves at every step of an LSTM reaches
+    them after 126 steps. They are smaller than the rounding error of any number that matters.
     """
     import torch
 
@@ -95,8 +95,8 @@ def flush_denormals() -> Iterator[None]:
 def release_memory() -> None:
     """Return freed memory to the system, where the C library can (glibc); elsewhere do nothing.
 
-    Batches of varying sizes leave gaps between tensors that stay in use, and glibc keeps these gaps: up to a megabyte
-    per step when training on SQuAD.
+    Batches of varying sizes leave gaps between tensors that are still in use, and glibc keeps these gaps: up to
+    a megabyte per step when training on SQuAD.
     """
     trim = _c_function("malloc_trim", ctypes.c_size_t)
     if trim is not None:

@@ -9,7 +9,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "shared_memory": ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow"),
     "recurrent_modules": ("ns-mtl", "cross-stitch", "sluice", "girnet"),
 }
-"""The file of each family, and the names of its models."""
+"""Each family's file, with the names of its models."""
 
 FAMILIES: dict[str, str] = {
     name: f"decabench.models.{file}:FAMILY" for file, names in MODELS.items() for name in names

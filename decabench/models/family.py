@@ -38,7 +38,7 @@ from decabench.tasks import Label, Question, Task
 from decabench.vectors import Lexicon, WordTable
 
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
-"""Loss name to its sum over a batch and the count to divide it by: tokens, sentences, or 1 for a penalty."""
+"""The sum of each loss over a batch, with the count to divide it by: tokens, sentences, or 1 for a penalty."""
 
 
 class ModelConfig(Protocol):
@@ -59,7 +59,7 @@ class ModelConfig(Protocol):
 
 
 def split_of(config: ModelConfig) -> str:
-    """Return how TextReader splits a model's texts; the default is at spaces."""
+    """Return how TextReader splits a model's texts; by default, at spaces."""
     return str(getattr(config, "split", "spaces"))
 
 
@@ -108,7 +108,10 @@ class MultitaskNetwork(nn.Module):
         raise NotImplementedError
 
     def answers(self, batch: Any, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Answer a batch, in order. Only families with these abilities get a `limit` of tokens or a `beam`."""
+        """Answer a batch, in order.
+
+        `limit` (in tokens) and `beam` are passed only to families that have these abilities.
+        """
         raise NotImplementedError
 
     def forward(self, *batches: Any) -> list[Losses]:
@@ -144,7 +147,7 @@ class MultitaskNetwork(nn.Module):
 
 
 Lengths = Mapping[str, Integers]
-"""Column name to the length of each example's row."""
+"""The length of each example's row, by column name."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,9 @@ class Family:
     config: type[Any]
     """The class of the `[model]` table: a dataclass that follows ModelConfig."""
     columns: Mapping[str, Literal["words", "labels", "numbers"]]
-    """What each column of an item holds: numbers of words in the lexicon, of the task's labels, or anything else."""
+    """What each column contains: numbers of words in the lexicon, of the task's labels, or anything else."""
     outputs: tuple[type[Any], ...]
-    """The kinds of output that it can produce, out of Text, Label, Tags, Tree and Number."""
+    """The kinds of output that it can produce, from Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]
     """(question, answer, task, reader) -> item. The answer is None in prediction. May raise DataError."""
     build: Callable[[Any, Mapping[str, Any], WordTable], MultitaskNetwork]
@@ -164,30 +167,31 @@ class Family:
     collate: Callable[[str, Sequence[Item], WordTable, Any], Batch] | None = None
     """(task name, items, words, config) -> batch. If None, batches are ColumnBatch."""
     losses: tuple[str, ...] = ("loss",)
-    """The names of the losses. A single loss appears in the log only as `loss`."""
+    """The names of the losses. If there is only one, the log calls it `loss`."""
     measures: tuple[str, ...] = ()
     """Losses that are only logged, such as the share of open gates; they are not part of the total."""
     marks: int = 0
-    """How many marks, such as <init> and <eos>, `encode` puts around each text. They do not count towards a batch's
-    size."""
+    """How many marks, such as <init> and <eos>, `encode` puts around each text. They don't count towards a
+    batch's size."""
     size: Callable[[Lengths], Integers] | None = None
     """How much of a batch each example takes up. If None, its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
-    """The length that `batch_rule = "padded"` counts. If None, `size`."""
+    """The length used by `batch_rule = "padded"`. If None, `size`."""
     order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """Sort keys, primary one last, to group similar examples. If None, `size`."""
+    """Sort keys for grouping similar examples, primary key last. If None, `size`."""
     answer_order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """The same for `grouping = "answers"`. If None, `order`."""
+    """Sort keys for `grouping = "answers"`. If None, `order`."""
     pool_share: float = 1.0
-    """The largest share of a pass that `grouping = "lengths"` sorts together, so that batches vary between passes."""
+    """The largest share of a pass that `grouping = "lengths"` sorts together; smaller shares vary the batches
+    between passes."""
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
     training); "contextual" (vectors of words in their text, which `collate` asks for)."""
     training_only: tuple[str, ...] = ()
-    """Prefixes of the names of buffers that only training uses, and sets before use: `--init` and exports leave
+    """Prefixes of the names of buffers that only training uses, and sets before use; `--init` and exports leave
     them out."""
     analyses: Mapping[str, str] = field(default_factory=dict)
-    """Analyses for `decabench analyze`, by name, each the `module:object` of an `Analysis`."""
+    """Analyses for `decabench analyze`: name to the `module:object` of an `Analysis`."""
 
     def make_batch(self, task: str, items: Sequence[Item], words: WordTable, config: Any) -> Batch:
         """Collate items of a task into a batch, in order."""
@@ -204,7 +208,7 @@ class Family:
         return total
 
     def padded_lengths(self, lengths: Lengths) -> Integers:
-        """Return the length of each example that `batch_rule = "padded"` counts."""
+        """Return each example's length for `batch_rule = "padded"`."""
         return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
     def sort_keys(self, lengths: Lengths, by_answer: bool = False) -> Sequence[Integers]:
@@ -243,8 +247,8 @@ class Family:
 def find_family(name: str, said_by: str = "") -> Family:
     """Find a family by a model's name or by `package.module:object`.
 
-    If a file gave the name, `said_by` says which; the user must have named it too, see `load_named`.
-    Raises UnknownNameError, DecabenchError.
+    If the name comes from a file, `said_by` is that file; the user must have named the family too, see
+    `load_named`. Raises UnknownNameError, DecabenchError.
     """
     if ":" in name:
         found = load_named(name, said_by) if said_by else load_object(name)

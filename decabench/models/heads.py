@@ -1,8 +1,9 @@
 """Heads, which turn the states of a network into answers: one class for each kind of output.
 
-A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as columns of
-an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and `HeadedNetwork` calls both.
-Free text is different: its words are a column of words, and one GeneratorHead serves all tasks.
+A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
+columns of an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and
+`HeadedNetwork` calls both. Free text is different: an answer is a column of words, and one GeneratorHead serves
+all tasks.
 
 B examples, T tokens, d the width of the states, C labels, n words of an answer, v words of the vocabulary.
 """
@@ -92,10 +93,10 @@ class Head(nn.Module):
     """Base class of all heads."""
 
     by_token = False
-    """Whether an answer has a part for each token."""
+    """Whether an answer has an element for each token."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Compare the states of a batch with its target columns. `lengths`, (B,), counts tokens, on the CPU."""
+        """Compare a batch's states with its target columns. `lengths`, (B,), counts tokens, on the CPU."""
         raise NotImplementedError
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
@@ -104,7 +105,7 @@ class Head(nn.Module):
 
 
 class LayeredHead(Head):
-    """A task's own layers, which its network runs, below the head that compares and answers."""
+    """A task's own layers below its head; the network runs them."""
 
     output: Head
 
@@ -125,7 +126,7 @@ _TAKEN = nn.ParameterDict()
 def part_name(task: str) -> str:
     """Return a task's name in the names of parameters.
 
-    It has slashes for dots, and one at its end if torch has another use for the name, such as `train`.
+    Dots become slashes, and a slash is appended if the name means something else to torch, such as `train`.
     """
     name = task.replace(".", "/")
     return f"{name}/" if hasattr(_TAKEN, name) else name
@@ -140,7 +141,7 @@ class TaskHeads(nn.Module):
             self.add(task, make(output))
 
     def add(self, task: str, head: Head) -> None:
-        """Add the head of one more task."""
+        """Add the head of another task."""
         self.add_module(part_name(task), head)
 
     def __getitem__(self, task: str) -> Head:
@@ -148,15 +149,17 @@ class TaskHeads(nn.Module):
 
 
 class HeadedNetwork(MultitaskNetwork):
-    """A network that ends with a head for each task."""
+    """A network that ends in a head for each task."""
 
     vocabulary_rows: tuple[str, ...] = ("embed.table",)
     heads: TaskHeads
 
     def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return what the head of the batch's task reads, (B, d) or (B, T, d), and the lengths of its texts, (B,).
+        """Return what the head of the batch's task reads, (B, d) or (B, T, d), and the lengths of its texts,
+        (B,).
 
-        If an example has several texts, the lengths are those of all first texts, then of all second ones.
+        If examples have several texts, the lengths of all first texts come first, then those of all second
+        texts.
         """
         raise NotImplementedError
 
@@ -174,7 +177,7 @@ class HeadedNetwork(MultitaskNetwork):
 
 
 class _NamesHead(Head):
-    """A score for each label or tag of a task."""
+    """A score for each label or tag."""
 
     def __init__(self, width: int, output: Label | Tags) -> None:
         super().__init__()
@@ -183,7 +186,7 @@ class _NamesHead(Head):
 
 
 class ClassifierHead(_NamesHead):
-    """A softmax over the labels of a task, from one state for each example, (B, d)."""
+    """A softmax over a task's labels, computed from one state per example, (B, d)."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over examples."""
@@ -195,7 +198,7 @@ class ClassifierHead(_NamesHead):
 
 
 class RegressorHead(Head):
-    """A number, from one state for each example, (B, d)."""
+    """A number, computed from one state per example, (B, d)."""
 
     def __init__(self, width: int, output: Number) -> None:
         super().__init__()
@@ -309,7 +312,7 @@ class ParserHead(Head):
         self.relation = nn.Linear(2 * width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of heads and relations, counted per token."""
+        """Return -log p of heads and relations, summed over tokens."""
         mask, count = token_mask(lengths, x), int(lengths.sum())
         matches, candidates = self._match(x, mask)
         heads = targets["heads"]
@@ -391,7 +394,7 @@ class GeneratorHead(nn.Module):
     """
 
     vocabulary_rows: ClassVar[tuple[str, ...]] = ("embed", "score")
-    """Its parameters with one row per word, for `MultitaskNetwork.vocabulary_rows`."""
+    """The parameters with one row per word, for `MultitaskNetwork.vocabulary_rows`."""
 
     def __init__(self, width: int, words: WordTable) -> None:
         super().__init__()
@@ -432,7 +435,7 @@ class GeneratorHead(nn.Module):
 
 
 class GeneratorPast:
-    """The partial answers of a GeneratorHead; see `decoding.Past`."""
+    """The unfinished answers of a GeneratorHead; see `decoding.Past`."""
 
     def __init__(
         self, head: GeneratorHead, x: Tensor, mask: Tensor, state: tuple[Tensor, Tensor, Tensor]

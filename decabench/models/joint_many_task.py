@@ -1,11 +1,12 @@
-"""The Joint Many-Task model of Hashimoto et al. (2017): a stack of BiLSTMs, one for each task, simpler tasks first.
+"""The Joint Many-Task model of Hashimoto et al. (2017): a stack of BiLSTMs, one for each task, simplest task
+first.
 
-Equation and section numbers are those of "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP Tasks".
-B examples, T tokens, U distinct words, H the width of a direction, C labels. Each setting names its source:
-(paper), (code) for the first author's later public code, or (guess) if neither states it.
+Equation and section numbers are those of "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
+Tasks". B examples, T tokens, U distinct words, H the width of a direction, C labels. Each setting names its
+source: (paper), (code) for the first author's later public code, or (guess) if neither states it.
 
-A task's output decides its role in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing), a
-number (relatedness), a label (entailment). Numbers and labels are given to pairs of sentences.
+A task's output decides its role in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing),
+a number (relatedness), a label (entailment). Numbers and labels are given to pairs of sentences.
 """
 
 from __future__ import annotations
@@ -74,44 +75,45 @@ class JointManyTaskConfig:
     label_embeddings: bool = True
     """Whether layers read the labels that lower ones predict, Eq. 2 (paper, Table 10: w/o LE)."""
     label_gradient: bool = True
-    """Whether a task's loss also trains the classifiers, and their states, that predict the labels that it reads
-    (Eq. 2; guess: the paper does not say)."""
+    """Whether a task's loss also trains the classifiers whose predicted labels it reads, and their states (Eq.
+    2; guess: the paper does not say)."""
     vertical: bool = True
-    """Whether a layer reads the states of the one below (paper, section 6.3: w/o VC)."""
+    """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
     trees: str = "greedy"
-    """How heads are chosen: `greedy`, each by itself (paper), or `spanning`, the best tree with one root."""
+    """How heads are chosen: `greedy`, independently (paper), or `spanning`, the best tree with one root."""
     ratings: int = 5
     """The number of classes of a rating: a number is their expected value (paper: 1 to 5)."""
     pieces: int = 2
     """The number of linear pieces in a Maxout layer, which is as wide as its input (guess)."""
     word_dropout: float = 0.25
-    """a: in training a word with the count n is unknown with probability a / (a + n); its n-grams stay (code)."""
+    """a: in training, a word that occurs n times becomes unknown with probability a / (a + n); its n-grams stay
+    (code)."""
     input_dropout: float = 0.4
     """Dropout on words and on label embeddings in the layers of tags and trees (paper)."""
     pair_input_dropout: float = 0.2
     """Dropout on words and on label embeddings in the layers of labels (paper)."""
     rating_input_dropout: float = 0.0
-    """The same in the layers of numbers (paper: it names none). Two sentences with separate masks look less alike
-    in training than they are: with 0.2, ratings are too high in prediction, by 0.27 of SICK's 1 to 5."""
+    """The same in the layers of numbers (paper: none mentioned). Two sentences with separate masks look less
+    alike in training than they are: with 0.2, ratings are too high in prediction, by 0.27 of SICK's 1 to 5."""
     shared_masks: bool = False
     """Whether the two sentences of a pair, and all their words, have one dropout mask on words and on label embeddings
     (guess)."""
     vertical_dropout: float = 0.2
     """Dropout on the states of the layer below (paper)."""
     classifier_dropout: float = 0.2
-    """Dropout on what the classifier of tags, trees and labels reads (paper; on its input: guess)."""
+    """Dropout on the input of the classifier of tags, trees and labels (paper; on its input: guess)."""
     rating_dropout: float = 0.4
-    """Dropout on what the classifier of ratings reads (paper; on its input: guess)."""
+    """Dropout on the input of the classifier of ratings (paper; on its input: guess)."""
     lstm_decay: float = 1e-6
     """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). Like the next three it multiplies the weights themselves,
     without the factor 2 of a square's gradient (code), and is not clipped."""
     classifier_decay: float = 1e-5
     """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
     successive: float = 1e-3
-    """delta in Eq. 6-10, which holds embeddings and lower layers to what they were when the pass over the task began
-    (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR). Passes have to follow each other (`order`
-    sequence or shuffled): where tasks are mixed, it is what they were when the last pass over any task began, and with
-    `together` only one task's penalty is taken in a step."""
+    """delta in Eq. 6-10, which keeps embeddings and lower layers close to their values at the start of the pass
+    over the task (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR). Passes should follow one
+    another (`order` sequence or shuffled). Where tasks are mixed, the values are those from the start of the
+    last pass over any task, and with `together` each step has only one task's penalty."""
     successive_classifier: float = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
@@ -178,9 +180,9 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 def _split(question: Question, task: Task) -> tuple[str, str]:
     """Find a pair of sentences: the context's two lines, or context and question.
 
-    For `Name: "..."`, or a sentence that is quoted as a whole, only the quoted text counts; if both have a name, such
-    as `Sentence A:`, only the text after the name. Raises DataError for a context that is no pair if the question is
-    the same for all examples.
+    For `Name: "..."`, or a sentence that is quoted as a whole, only the quoted text counts; if both have a
+    name, such as `Sentence A:`, only the text after the name. Raises DataError if the context is not a pair
+    although all examples have the same question.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -220,10 +222,10 @@ class WordParts:
         for word in vocabulary:
             self.forms.setdefault(word.lower(), word)
         self.words = {word: row for row, word in enumerate(self.forms, 2)}
-        """Row by word; 0 is padding and 1 unknown words."""
+        """The row of each word; 0 is padding and 1 unknown words."""
         distinct = dict.fromkeys(gram for word in vocabulary for gram in ngrams(word)) if with_ngrams else ()
         self.ngrams = {gram: row for row, gram in enumerate(distinct)}
-        """Row by n-gram."""
+        """The row of each n-gram."""
         self._rows = [PAD, *[UNKNOWN] * (len(SPECIALS) - 1)]
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
@@ -269,7 +271,7 @@ class WordRepresentation(nn.Module):
         self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
 
     def forward(self, batch: ColumnBatch, columns: Tensor) -> Tensor:
-        """Represent words, given as rows of the batch's distinct ones, (B, T) -> (B, T, d)."""
+        """Represent words, given as rows among the batch's distinct words, (B, T) -> (B, T, d)."""
         numbers, device = batch.words.cpu().numpy(), columns.device
         distinct = self.parts.rows(numbers).to(device)
         rows = distinct[columns]
@@ -289,7 +291,8 @@ class WordRepresentation(nn.Module):
 
 
 def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
-    """Return the columns of joined vectors that belong to whole words; none if these vectors are random."""
+    """Return the columns of joined vectors that belong to whole words; an empty range if these vectors are
+    random."""
     found, start = list[int](), 0
     for part in vectors:
         if isinstance(part, NoVectors):
@@ -301,7 +304,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 
 
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
-    """Initialize the table of words with their vectors, or the vectors of their usual form, or else +-1/100."""
+    """Initialize the table of words with their own vectors, those of their most frequent form, or else +-1/100."""
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
         own = [NoVectors(config.word_dimension)]
@@ -611,13 +614,13 @@ class JointManyTask(HeadedNetwork):
     # How tasks build on each other
 
     def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
-        """Name the tasks of a kind in the layers below one, lowest first."""
+        """Name the tasks of a kind in lower layers, lowest first."""
         return [
             task for task, own in self.levels.items() if own < level and isinstance(self.outputs[task], kind)
         ]
 
     def _read_by(self, task: str) -> list[str]:
-        """Name the tasks whose predicted labels are read on the way to a task's answer (Eq. 2)."""
+        """Name the tasks whose predicted labels contribute to a task's answer (Eq. 2)."""
         if not self.config.label_embeddings:
             return []
         level = self.levels[task]
@@ -653,25 +656,26 @@ class JointManyTask(HeadedNetwork):
     # From words to states
 
     def _is_pair(self, task: str) -> bool:
-        """Whether a task reads two sentences, (2B, T, d), of which the first ones come first."""
+        """Return whether a task reads two sentences, (2B, T, d), all first sentences before all second ones."""
         return isinstance(self.outputs[task], Label | Number)
 
     def _drop(self, x: Tensor, rate: float) -> Tensor:
         return drop(x, rate) if self.training else x
 
     def _drop_input(self, x: Tensor, rate: float, is_pair: bool) -> Tensor:
-        """Drop from words or label embeddings, (B, T, d); of pairs, (2B, T, d), the first sentences come first."""
+        """Apply dropout to words or label embeddings, (B, T, d); of pairs, (2B, T, d), the first sentences come
+        first."""
         if not (is_pair and self.config.shared_masks and self.training and rate):
             return self._drop(x, rate)
         mask = drop(x.new_ones(len(x) // 2, 1, x.shape[2]), rate)
         return x * torch.cat([mask, mask])
 
     def _read(self, p: Tensor) -> Tensor:
-        """Return the probabilities of labels as a layer above reads them."""
+        """Return probabilities of labels in the form that a higher layer reads."""
         return p if self.config.label_gradient else p.detach()
 
     def _used_levels(self, task: str) -> list[int]:
-        """List the layers that a task needs, in ascending order: without vertical connections only some."""
+        """List the layers that a task needs, in ascending order; without vertical connections, only some."""
         top = self.levels[task]
         if self.config.vertical:
             return list(range(1, top + 1))
@@ -774,13 +778,14 @@ class JointManyTask(HeadedNetwork):
         return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Remember the parameters as the last pass left them: theta' of Eq. 6-10."""
+        """Remember the parameters at the end of the last pass: theta' of Eq. 6-10."""
         for name, parameter in self.named_parameters():
             if (reference := self._buffers.get(_reference_name(name))) is not None:
                 reference.copy_(parameter.detach())
 
     def adjust_gradients(self) -> None:
-        """Keep the second biases of PyTorch's LSTMs at 0: if both were trained, biases would learn twice as fast."""
+        """Keep the second biases of PyTorch's LSTMs at 0: if both were trained, biases would learn twice as
+        fast."""
         for name, parameter in self.layers.named_parameters():
             if "bias_hh" in name and parameter.grad is not None:
                 parameter.grad.zero_()

@@ -42,10 +42,10 @@ class WordEmbedding(nn.Module):
         *,
         zero_unknown: bool = False,
     ) -> None:
-        """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use.
+        """With `sparse`, the table's gradient has only the rows of a batch; not every optimizer supports that.
 
-        `part` selects the columns of the vectors that this embedding returns and trains. With `zero_unknown`, the row
-        of <unk> starts like that of a word without a vector; by default it is large and seldom trained.
+        `part` selects the columns of the vectors that this embedding returns and trains. With `zero_unknown`,
+        the row of <unk> starts like that of a word without a vector; by default it is large and seldom trained.
         """
         super().__init__()
         self.part = part
@@ -104,7 +104,7 @@ def positions(length: int, dimension: int) -> Tensor:
 
 
 def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
-    """Yield a network's parameters except its word embeddings, in order."""
+    """Yield a network's parameters in order, leaving out its word embeddings."""
     embeddings = {
         id(parameter)
         for module in network.modules()
@@ -162,10 +162,9 @@ class Dropout(nn.Module):
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Zero each value with probability `rate`, to 1 / 65,536, and scale the others so that the mean stays.
-
-    On a CPU the time of dropout is that of its random numbers: here one draw of 64 bits decides four values, which
-    takes a quarter of the time of `torch.nn.functional.dropout`.
+    """Zero each value with probability `rate`, to within 1 / 65,536, and scale the others so that the mean
+    stays the same. On a CPU, dropout spends its time on random numbers. Here one draw of 64 bits decides four
+    values, which takes a quarter of the time of `torch.nn.functional.dropout`.
     """
     if not rate:
         return x
@@ -185,17 +184,17 @@ def in_full(x: Tensor) -> Tensor:
 def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
     """Compute `linear(x)` in full precision, whatever autocast says.
 
-    In bfloat16, of the logits of 5,000 words (standard deviation 2.8) 3.6 % tie for the largest.
+    In bfloat16, the largest of 5,000 logits (standard deviation 2.8) is a tie in 3.6 % of cases.
     """
     with torch.autocast(x.device.type, enabled=False):
         return cast(Tensor, linear(in_full(x)))
 
 
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
-    """Compute the log-softmax of `linear(x)`, (T, d) -> (T, v), at one number a row: (T,), in full precision.
+    """Compute the log-softmax of `linear(x)`, (T, d) -> (T, v), at one index per row, (T,), in full precision.
 
-    On a CPU, torch's functions add half the time of the three products of T x d x v, because they pass over T x v
-    values in memory a dozen times. Here these passes take a tenth of that.
+    On a CPU, torch's functions add half the time of the three products of T x d x v, because they pass over T x
+    v values in memory a dozen times. Here these passes take a tenth of that.
     """
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return -F.cross_entropy(linear_in_full(linear, x), numbers, reduction="none")
@@ -240,8 +239,8 @@ def run_lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run an LSTM of one layer from zero states over (B, T, d): its states, (B, T, h), and the last h and c.
 
-    In full precision, whatever autocast says: neither every processor nor every cuDNN has an LSTM in bfloat16, and
-    where cuDNN has one, torch's autocast gives it float16 instead.
+    In full precision, whatever autocast says: neither every processor nor every cuDNN has an LSTM in bfloat16,
+    and where cuDNN has one, torch's autocast uses float16 instead.
     """
     x = in_full(x)
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
@@ -277,7 +276,8 @@ class BiLSTM(nn.Module):
         return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the LSTM with an extra input that marks padding: it closes the input gate and opens the forget gate."""
+        """Run the LSTM with an extra input that marks padding: it closes the input gate and opens the forget
+        gate."""
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)

@@ -1,13 +1,15 @@
-"""The memory-enhanced LSTM of the shared-memory paper: all steps of one text after another, with an explicit gradient.
+"""The memory-enhanced LSTM of the shared-memory paper: all steps of a text in sequence, with an explicit
+gradient.
 
-Equation numbers are those of Liu et al. 2016, "Deep Multi-Task Learning with Shared Memory". `MemoryRecurrence` unrolls
-texts of several tasks at once, each task with weights of its own; shared weights appear once for each task. Autograd
-would add to the gradients of the weights at every step; here the backward loop only carries the gradients of states and
-memories, and the weights get their gradients afterwards, in one product for all steps.
+Equation numbers are those of Liu et al. 2016, "Deep Multi-Task Learning with Shared Memory". `MemoryRecurrence`
+unrolls texts of several tasks at once, each task with weights of its own; shared weights appear once for each
+task. Autograd would add to the gradients of the weights at every step; here the backward loop only carries the
+gradients of states and memories, and the weights get their gradients afterwards, in one product for all steps.
 
-G tasks, B texts of each, N = G B rows, T tokens, d the width of the states, K segments of a memory, M their width, R
-the total width of the reads. Gates are in the order o, i, f, g; a memory's emitted vectors in the order key, add,
-erase. Words (G, B, T, m) are read from the first to the last; padding is at the end and changes no state of a token.
+G tasks, B texts of each, N = G B rows, T tokens, d the width of the states, K segments of a memory, M their
+width, R the total width of the reads. Gates are in the order o, i, f, g; a memory's emitted vectors in the
+order key, add, erase. Words (G, B, T, m) are read from first to last; padding is at the end and changes no
+token's state.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from torch import Tensor
 from decabench.models.layers import in_full
 
 MEMORY_READS = ("both", "global", "late")
-"""The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 and the global
-read of t; only the latter; or both of t - 1."""
+"""The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 with the
+global read of t; only the global read of t; or both reads of t - 1."""
 
 _TINY = 1e-8  # at least this for a norm: the cosine of a vector of zeros is 0
 
@@ -307,7 +309,7 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """The reads that enter h_t in ARC-II: the memory (0: local), and by how many steps its read is late."""
+    """The reads that enter h_t in ARC-II: the memory (0: local), and by how many steps its read lags."""
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
 

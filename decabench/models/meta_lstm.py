@@ -1,8 +1,8 @@
 """Meta-LSTM and the models that its paper compares it with (Chen et al. 2018, "Meta Multi-Task Learning").
 
-A family in one file; the recurrent networks themselves are in `recurrent_cells.py`. Equation numbers are the paper's.
-Every task has its own network (`heads.TASK`: recurrent network and output layer), the embeddings are shared, and
-MODELS lists everything else that is shared:
+A family in one file; the recurrent networks themselves are in `recurrent_cells.py`. Equation numbers are the
+paper's. Every task has its own network (`heads.TASK`: recurrent network and output layer), the embeddings are
+shared, and MODELS lists everything else that is shared:
 
 | model | shared | each task's own |
 |---|---|---|
@@ -14,8 +14,8 @@ MODELS lists everything else that is shared:
 | ssp-mtl | LSTM | LSTM on top of it |
 | asp-mtl | LSTM | LSTM next to it, with losses that keep the two apart |
 
-A text is represented by its last state, a token by its own; with `bidirectional` by those of both directions.
-B examples, T tokens, d the width of the words, h that of the states.
+A text is represented by its last state, and a token by its own state; with `bidirectional`, by the states of
+both directions. B examples, T tokens, d the width of the words, h that of the states.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ class Sharing:
     """The shared and the private networks of a model."""
 
     shared: Literal["lstm", "meta"] | None
-    """The shared network."""
+    """The network that all tasks share."""
     private: Literal["lstm", "hyper", "basic"] | None
-    """Each task's network."""
+    """Each task's own network."""
     stacked: bool = False
     """Whether a task's network reads the shared network's states, instead of running parallel to it."""
     adversarial: bool = False
-    """Whether additional losses keep shared states independent of the task and different from its private states."""
+    """Whether additional losses make shared states independent of the task and different from its private
+    states."""
 
     @property
     def is_parallel(self) -> bool:
@@ -117,13 +118,13 @@ class MetaLSTMConfig:
     crf: bool = True
     """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag independently."""
     l2: float = 1e-5
-    """L2 penalty on everything but the embeddings, added to the gradient (recalled; the choice of weights: guess). The
-    run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
+    """L2 penalty on everything but the embeddings, added to the gradient (recalled; the choice of weights:
+    guess). The run's `weight_decay` also covers the embeddings, and rules out `sparse_gradients`."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
-    with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
+    MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -132,8 +133,8 @@ class MetaLSTMConfig:
     """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: the weights are the same, and a
     step over a large vocabulary takes less time."""
     unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep the vectors of the files (guess: with a table over all words of the
-    data, those that only occur in test texts would); otherwise they are unknown words."""
+    """Whether words outside the vocabulary keep the vectors of the files (guess: in a table of all words in the
+    data, words that occur only in test texts would keep theirs); otherwise they are unknown words."""
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
@@ -152,14 +153,14 @@ class MetaLSTMConfig:
 
     @property
     def directions(self) -> int:
-        """1, or 2 if bidirectional."""
+        """1, or 2 if the network is bidirectional."""
         return 1 + self.bidirectional
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the words of the context, and after them those of the question if a task asks several.
+    """Encode the words of the context and, if a task has several questions, those of the question after them.
 
-    Where the question is the same for all examples, it adds nothing.
+    A question that is the same for all examples is left out.
     """
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
@@ -183,7 +184,8 @@ def reverse(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
-    """Read words with one network, or with two of which the second reads backwards: (B, T, d) -> (B, T, h or 2h)."""
+    """Read words with one network, or with two, the second of which reads backwards: (B, T, d) -> (B, T, h or
+    2h)."""
     states = networks[0](x)
     if len(networks) == 1:
         return states
@@ -271,7 +273,8 @@ class MetaLSTM(HeadedNetwork):
         return self._represent(self._read(batch), batch), batch.lengths["text"]
 
     def trace(self, batch: ColumnBatch) -> tuple[Tensor, None]:
-        """Represent every word of a batch like its texts, (B, T, width); there is no fusion gate."""
+        """Represent every word of a batch in the way that texts are represented, (B, T, width); there is no
+        fusion gate."""
         return torch.cat(self._read(batch), 2), None
 
     def losses(self, batch: ColumnBatch) -> Losses:
@@ -285,9 +288,9 @@ class MetaLSTM(HeadedNetwork):
     def _adversarial_losses(self, task: str, shared: Tensor, own: Tensor) -> Losses:
         """The losses of Liu et al. 2017, sections 4.2 and 4.3, from the last states, (B, h).
 
-        The discriminator learns to tell the task from the shared state, which gets the reverse of its gradient. The
-        penalty is the squared norm of S'H, for the matrices of a batch's shared and own states. In that paper both are
-        sums over the data, so they are divided by B here, like the loss of the task.
+        The discriminator learns to tell the task from the shared state, which gets the reverse of its gradient.
+        The penalty is the squared norm of S'H, for the matrices of a batch's shared and own states. In that
+        paper both are sums over the data. Here they are divided by B, like the task's loss.
         """
         guess = self.discriminator(reverse_gradient(shared))
         is_task = torch.full((len(shared),), self.tasks.index(task), device=shared.device)
@@ -300,7 +303,7 @@ class MetaLSTM(HeadedNetwork):
 
 
 def reverse_gradient(x: Tensor) -> Tensor:
-    """Return x, whose gradient is negated on its way back (Ganin and Lempitsky 2015)."""
+    """Return x unchanged; on the way back, its gradient is negated (Ganin and Lempitsky 2015)."""
     return 2 * x.detach() - x
 
 

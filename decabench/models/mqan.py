@@ -1,16 +1,18 @@
 """The multitask question answering network of the decathlon paper, and its ablations, equation by equation.
 
-Equations are those of "The Natural Language Decathlon" (McCann et al. 2018): 1-13 in section 3, 14-27 in Appendix E.
-Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, demb the length of a word vector,
-v words that can be generated, o words of the batch beyond them, U distinct words.
+Equations are those of "The Natural Language Decathlon" (McCann et al. 2018): 1-13 in section 3, 14-27 in
+Appendix E. Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, demb the
+length of a word vector, v words that can be generated, o words of the batch that are not among them, U distinct
+words.
 
-Read this file in order: `Encoder` and `Decoder`, and then `MQAN` with its `losses` and `answers`. Other files hold the
-configuration and how examples become batches (`mqan_batch.py`), the decoder's loop over time with its gradient
-(`recurrence.py`), greedy and beam search (`decoding.py`), and analyses of what the model points at
-(`analyses.py`).
+Read this file in order: `Encoder` and `Decoder`, and then `MQAN` with its `losses` and `answers`. Other files
+hold the configuration and how examples become batches (`mqan_batch.py`), the decoder's loop over time with its
+gradient (`recurrence.py`), greedy and beam search (`decoding.py`), and analyses of the model's pointers and
+attention (`analyses.py`).
 
-The ablations omit parts (Table 2): `catt` has no question pointer, so the question's side ends with coattention; `satt`
-reads context and question as one sequence, without coattention; `s2s` also lacks self-attention.
+The ablations omit parts (Table 2): `catt` has no question pointer, so nothing after coattention reads the
+question; `satt` reads context and question as one sequence, without coattention; `s2s` also lacks
+self-attention.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Encoding:
 
 
 class DecoderState(NamedTuple):
-    """The state that a step of the decoder's recurrence passes to the next."""
+    """The state that the decoder's recurrence passes from one step to the next."""
 
     h: Tensor
     """h_t, (B, d)"""
@@ -204,7 +206,7 @@ class Encoder(nn.Module):
         return Encoding(x, masks["context"], inputs.get("question"), masks["question"], h, c, memories)
 
     def _input(self, words: Tensor, projected: Tensor, contextual: Tensor | None) -> Tensor:
-        """Project a text's words, (B, l) rows of `projected`, each with its contextual vector if there is one."""
+        """Project a text's words, (B, l) rows of `projected`, each with its contextual vector, if any."""
         x = F.embedding(words, projected)
         if self.project_contextual is not None:
             x = x + self.project_contextual(contextual)
@@ -308,11 +310,12 @@ class Decoder(nn.Module):
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def keep(self, context: Tensor) -> Tensor:
-        """Drop values of the context state on its way to the next step, (n, B, d)."""
+        """Apply dropout to the context state that goes to the next step, (n, B, d)."""
         return cast(Tensor, self.dropout(context))
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """Compute what all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
+        """Compute the values that all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1),
+        the weights."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
@@ -366,7 +369,7 @@ class MQAN(MultitaskNetwork):
     def compile_step(self) -> None:
         """Fuse the small operations of a time step with torch.compile, for GPUs.
 
-        Only the step, because the whole model would be recompiled for each answer length.
+        Only the step is compiled, because the whole model would be recompiled for each answer length.
         """
         self.decoder.steps = self.decoder.steps.compiled()
 
@@ -375,7 +378,8 @@ class MQAN(MultitaskNetwork):
         self.decoder.steps = self.decoder.steps.recorded()
 
     def reset_parameters(self) -> None:
-        """Initialize matrices with Glorot's uniform distribution, biases with 0, LSTM forget gates' biases with 1."""
+        """Initialize matrices from Glorot's uniform distribution, biases to 0, and the biases of LSTM forget
+        gates to 1."""
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -385,7 +389,7 @@ class MQAN(MultitaskNetwork):
                     nn.init.ones_(parameter.data.chunk(4)[1])
 
     def losses(self, batch: MQANBatch) -> Losses:
-        """Compute the negative log-likelihood of the answers, counted per token."""
+        """Compute the negative log-likelihood of the answers, summed over tokens."""
         return {"loss": (-self.log_likelihood(batch).sum(), (batch.target != PAD).sum())}
 
     def log_likelihood(self, batch: MQANBatch) -> Tensor:

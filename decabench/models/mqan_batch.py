@@ -1,7 +1,7 @@
 """MQAN's configuration, and how examples become its batches: lengths, order, and the numbers of words.
 
-Shapes: B examples, l context tokens, m question tokens, n answer tokens, demb the length of a word vector, v words that
-can be generated, o words of the batch beyond them, U distinct words, T target tokens,
+Shapes: B examples, l context tokens, m question tokens, n answer tokens, demb the length of a word vector, v
+words that can be generated, o words of the batch that are not among them, U distinct words, T target tokens,
 dctx the length of a contextual vector.
 """
 
@@ -28,7 +28,8 @@ class Parts:
     self_attention: bool
     """Self-attentive encoder and decoder layers (+SAtt)."""
     coattention: bool
-    """Context and question as two inputs with coattention (+CAtt); otherwise they are read as one sequence."""
+    """Whether context and question are two inputs with coattention (+CAtt); otherwise they are read as one
+    sequence."""
     question_pointer: bool
     """A second pointer, over the question (+QPtr)."""
 
@@ -63,7 +64,8 @@ class MQANConfig:
     dropout: float = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0
-    """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for that of `dropout`. The authors' code has none."""
+    """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for the rate of `dropout`. The authors' code
+    has none."""
     vocabulary: int = 50_000
     """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
     max_answer_tokens: int = 100
@@ -72,7 +74,8 @@ class MQANConfig:
     """Whether the heads share the width d and nothing is projected after them, as in the authors' code, instead of
     having the full width each (Eq. 23)."""
     layer_by_layer: bool = False
-    """Whether layer l of the decoder reads layer l of the encoder, as in the authors' code, and not C_fin (Eq. 5)."""
+    """Whether layer l of the decoder reads layer l of the encoder, as in the authors' code, instead of C_fin
+    (Eq. 5)."""
     norm_sublayers: bool = False
     """Whether the decoder's attention over the answer also ends with layer normalization, as in the authors' code, so
     that each of a layer's three parts does (Eq. 4-6)."""
@@ -109,7 +112,7 @@ class MQANConfig:
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Return settings that are on, but whose part the model does not include."""
+        """Return settings that are on although the model lacks the part that they concern."""
         of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
         absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
         absent += () if self.parts.coattention else ("tanh_coattention",)
@@ -117,7 +120,7 @@ class MQANConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Number the words of context, question and answer, each between <init> and <eos>."""
+    """Convert the words of context, question and answer to numbers, each text between <init> and <eos>."""
     item = {"context": reader.context(question.context), "question": reader.text(question.question)}
     if answer is not None:
         item["answer"] = reader.text(answer)
@@ -130,31 +133,32 @@ def batch_size(lengths: Mapping[str, Integers]) -> Integers:
 
 
 def padded_length(lengths: Mapping[str, Integers]) -> Integers:
-    """Return the length that the authors' code counts for each example of a padded batch."""
+    """Return each example's length as counted by the authors' code for padded batches."""
     return np.maximum(lengths["context"], 5 * lengths["answer"])
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for batching: the context's length in eights, the question's, and that of long answers.
-
-    Answers of up to 16 words count as equal. When they were sorted by length, nearly all answers in a batch were of one
-    kind: 71 % of WOZ's batches had no `none`, which is a third of the answers. Longer answers are sorted in powers of
-    two, because the decoder's loop runs for the longest answer of a batch.
+    """Return the sort keys for batching: the context's length in steps of eight, the question's, and that of
+    long answers. Answers of up to 16 words count as equal. Sorting by their length would fill nearly every
+    batch with one kind of answer: 71 % of WOZ's batches had no `none`, which is a third of the answers. Longer
+    answers are sorted in powers of two, because the decoder's loop runs as long as the batch's longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 
 
 def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the others.
+    """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the
+    others.
 
-    Each key except the first alternates between ascending and descending, so that neighbours stay similar where a key
-    changes: on SQuAD, 11 % of a batch of 10,000 tokens is padding; sorting by answer // 4 and context gave 19 %.
+    Each key except the first alternates between ascending and descending, so that neighbours stay similar where
+    a key changes. On SQuAD, 11 % of a batch of 10,000 tokens is padding; sorting by answer // 4 and context
+    gave 19 %.
     """
     return _sort_keys(lengths, shortest=1)
 
 
 def _sort_keys(lengths: Mapping[str, Integers], shortest: int) -> Sequence[Integers]:
-    """Return the sort keys, given the length up to which answers count as equal."""
+    """Return the sort keys; answers of up to the given length count as equal."""
     answer = np.ceil(np.log2(np.maximum(lengths["answer"], shortest))).astype(np.int64)
     context = lengths["context"] // 8
     return _swing(lengths["question"], context), _swing(context, answer), answer
@@ -167,10 +171,13 @@ def _swing(key: Integers, above: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class MQANBatch:
-    """Padded examples of one task. The model can output the words of its vocabulary and o others.
+    """Padded examples of one task.
 
-    Each batch numbers its distinct words, so that each vector is looked up, projected and moved to the device once.
-    The others are words of the batch outside the vocabulary, which can only be pointed at (Eq. 10-13).
+    The model can output the words of its vocabulary and o others.
+
+    Each batch numbers its distinct words, so that each vector is looked up, projected and moved to the device
+    only once. The others are words of the batch outside the vocabulary, which can only be pointed at (Eq.
+    10-13).
     """
 
     vectors: Tensor
@@ -188,7 +195,8 @@ class MQANBatch:
     target: Tensor
     """(B, n) numbers below v + o: the decoder's target output, up to <eos>; 0 is padding."""
     target_at: Tensor
-    """(2, T) example and step of each target token; made here, because a GPU would wait for their number."""
+    """(2, T) example and step of each target token; computed here, because a GPU would have to wait for their
+    number."""
     others: Tensor
     """(o,) rows of `vectors`: the words outside the vocabulary."""
     other_words: Tensor
@@ -198,7 +206,7 @@ class MQANBatch:
     question_lengths: Tensor
     """(B,) Stays on the CPU."""
     context_vectors: Tensor | None = None
-    """(B, l, dctx) contextual vectors, if the model reads some."""
+    """(B, l, dctx) contextual vectors, if the model reads any."""
     question_vectors: Tensor | None = None
     """(B, m, dctx)"""
 

@@ -1,7 +1,8 @@
-"""Recurrent encoders for several tasks, with different kinds of sharing, and two ways to send messages between tasks.
+"""Recurrent encoders for several tasks, with different kinds of sharing, and two ways to send messages between
+tasks.
 
-An encoder reads words (B, T, d) for one task and returns that task's states (B, T, h). Every task has its own LSTMs;
-the encoder gets the LSTMs of all tasks, in order, and holds the shared parts:
+An encoder reads words (B, T, d) for one task and returns that task's states (B, T, h). Every task has its own
+LSTMs. The encoder receives the LSTMs of all tasks, in order, and holds the shared parts:
 
 - `SeparateLSTMs`: nothing is shared (NS-MTL of Xu et al. 2021).
 - `CrossStitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
@@ -9,11 +10,11 @@ the encoder gets the LSTMs of all tasks, in order, and holds the shared parts:
 - `GIRNet`: the primary task has no LSTM; it steps through those of the auxiliary tasks, interleaved by gates that read
   the words (Gupta et al. 2019).
 
-`DirectMessages` and `SharedMessages` let the tasks of any encoder communicate (DC-MTL and IC-MTL, after Liu et al.
-2019, recalled from memory: the weighting of messages is a guess).
+`DirectMessages` and `SharedMessages` let the tasks of any encoder communicate (DC-MTL and IC-MTL, after Liu et
+al. 2019, recalled from memory: the weighting of messages is a guess).
 
-All read from the first word to the last, and padding is at the end, so padding changes no state of a token.
-B examples, T tokens, d the width of the words, h that of the states, K tasks, A auxiliary tasks.
+All read from first word to last, and padding is at the end, so it changes no token's state. B examples, T
+tokens, d the width of the words, h that of the states, K tasks, A auxiliary tasks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class TaskEncoder(nn.Module):
         raise NotImplementedError
 
     def penalty(self, networks: TaskLSTMs) -> Tensor | None:
-        """Compute a term that is added to the loss, if the encoder has one."""
+        """Compute a term to add to the loss, if the encoder has such a term."""
         return None
 
 
@@ -51,7 +52,7 @@ class SeparateLSTMs(TaskEncoder):
 
 
 def _mixture(size: int, own: float) -> Tensor:
-    """Weights (size, size): each row keeps a share for itself and divides the rest evenly."""
+    """Weights (size, size): each row gives a share to itself and divides the rest evenly."""
     rest = (1 - own) / max(1, size - 1)
     return torch.full((size, size), rest).fill_diagonal_(own if size > 1 else 1.0)
 
@@ -59,7 +60,7 @@ def _mixture(size: int, own: float) -> Tensor:
 class CrossStitch(TaskEncoder):
     """Cross-stitch units (Misra et al. 2016, Eq. 1) after each layer of LSTMs.
 
-    The LSTMs of every task read the words of the current task; each layer reads the mixture of the layer below.
+    Every task's LSTMs read the words of the current task; each layer reads the mixture from the layer below.
     """
 
     def __init__(self, tasks: int, layers: int, own: float) -> None:
@@ -111,9 +112,9 @@ class Sluice(TaskEncoder):
 class GIRNet(TaskEncoder):
     """A gated interleaved network (Gupta et al. 2019), with the gates of its authors' code.
 
-    An auxiliary task reads with its own LSTM. The primary task keeps one composite state: at each word all auxiliary
-    cells step from it, and its next h and c are the mean of the old state and these steps, weighted by a softmax over
-    keeping the state and the A cells.
+    An auxiliary task reads with its own LSTM. The primary task keeps one composite state: at each word all
+    auxiliary cells take a step from it, and its next h and c are the mean of the old state and the results,
+    weighted by a softmax over keeping the state and the A cells.
     """
 
     def __init__(self, d: int, auxiliaries: int, gate_size: int) -> None:

@@ -1,4 +1,4 @@
-"""Portable copies of checkpoints: with their word vectors, in half precision if wanted."""
+"""Portable copies of checkpoints, with their word vectors, optionally in half precision."""
 
 from __future__ import annotations
 
@@ -61,16 +61,19 @@ def export_checkpoint(
     half: bool = True,
     copy_vectors: bool = True,
 ) -> ExportedCheckpoint:
-    """Write a self-contained copy of a checkpoint to the folder `output`. Raises DecabenchError, StorageError.
+    """Write a self-contained copy of a checkpoint to the folder `output`.
 
-    The folder is new, empty, or left by an export that was interrupted, whose files are removed.
+    Raises DecabenchError, StorageError.
 
-    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
-    frequent; all others get zeros, like unknown words. It includes the character n-grams of the same words. Values
-    that only training reads are left out. `half` stores weights and vectors in half precision; loading converts them
-    back. A network that learned its own table of vectors needs no others. Without `copy_vectors`, which works only for
-    vectors from packages, the copy names the packages and needs them installed; it then uses single precision, as in
-    training. The encoders of contextual vectors are named too, never copied.
+    The folder is new, empty, or left by an interrupted export, whose files are removed.
+
+    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are
+    the most frequent. All other words get zeros, like unknown words. It includes the character n-grams of the
+    same words. Values that only training reads are left out. `half` stores weights and vectors in half
+    precision; loading converts them back. A network that learned its own table of vectors needs no vector
+    files. Without `copy_vectors`, which works only for vectors from packages, the copy names the packages,
+    which must be installed, and uses single precision, as in training. Encoders of contextual vectors are also
+    named, never copied.
     """
     has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # or a table of its own
     if (
@@ -126,10 +129,10 @@ def write_portable(
     vectors: PortableVectors,
     half: bool,
 ) -> None:
-    """Write weights, then the record, to a folder that has vectors and vocabulary.
+    """Write weights, then the record, to a folder that already has vectors and vocabulary.
 
-    A tensor with a number too large for half precision (above 65,504) stays as it is. Without a state to resume from,
-    values that only training reads are left out.
+    A tensor with a number too large for half precision (above 65,504) is stored unchanged. Without a state to
+    resume from, values that only training reads are left out.
     """
     if record.state is None:
         left_out = find_family(record.config["model"]["name"]).training_only
@@ -156,18 +159,18 @@ def _first_words(vectors: Vectors, limit: int) -> list[str]:
 
 @dataclass(frozen=True)
 class PortableVectors:
-    """Word vectors in a folder of their own."""
+    """Word vectors in their own folder."""
 
     names: tuple[str, ...]
     """The names of the files, to concatenate in this order; `none:DIMENSION` needs no file."""
     digest: str
-    """Their digest, as `JoinedVectors` gives it."""
+    """The digest that `JoinedVectors` computes for them."""
     words: int
     """The number of words with a vector."""
 
 
 def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True) -> PortableVectors:
-    """Write the vectors of words, and the character n-grams of these words, to a folder. Raises DecabenchError."""
+    """Write the vectors of words, and the words' character n-grams, to a folder. Raises DecabenchError."""
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32
     parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
@@ -217,7 +220,7 @@ def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind:
 
 
 def _as_kind(values: npt.NDArray[np.floating[Any]], kind: type[Any]) -> npt.NDArray[np.floating[Any]]:
-    """Convert numbers to half precision if they fit, as `_halve` does with weights."""
+    """Convert numbers to half precision if they fit, as `_halve` does for weights."""
     with np.errstate(over="ignore"):
         made = values.astype(kind)
     return made if np.isfinite(made).all() else values

@@ -18,23 +18,23 @@ from torch import Tensor
 # faster but allows tests of the padding anywhere.
 
 Loop = Callable[..., tuple[Tensor, ...]]
-"""A function of tensors alone: the same kernels for the same shapes, and no value read from the device."""
+"""A function of tensors only: the same shapes run the same kernels, and no value is read from the device."""
 
 MOST_GRAPHS = 512
 """The maximum number of graphs; other sizes run without one. Each graph holds its inputs and outputs."""
 
 
 def round_up(size: int, least: int = 4) -> int:
-    """Return the next of the sizes to pad to: multiples of `least`, and above 4 x `least` four for each power of two.
+    """Return the next size to pad to: a multiple of `least` up to 4 x `least`, then four sizes for each power of two.
 
-    There, less than a quarter of `size` is added.
+    There, padding adds less than a quarter of `size`.
     """
     step = max(least, 1 << max(0, (size - 1).bit_length() - 3))
     return -(-size // step) * step
 
 
 def pad_axes(tensor: Tensor, sizes: Mapping[int, int], value: float = 0.0) -> Tensor:
-    """Return a tensor with some axes (axis to size) padded at their ends, contiguous in any case."""
+    """Return a contiguous tensor with some axes (axis to size) padded at their ends."""
     shape = [sizes.get(axis, size) for axis, size in enumerate(tensor.shape)]
     if shape == list(tensor.shape):
         return tensor.contiguous()  # so that the computation does not depend on which batch came first
@@ -201,7 +201,7 @@ class StepFunctions(NamedTuple):
         return self._replace(graphs=LoopGraphs())
 
     def run_forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Run all steps on the tensors that `Recurrence` is given.
+        """Run all steps on the tensors that `Recurrence` receives.
 
         Returns cells (n + 1, B, d), states (n, B, 2d), and the values of DecoderStep for all steps (n, ...).
         """

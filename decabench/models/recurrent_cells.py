@@ -1,10 +1,11 @@
-"""The recurrent networks of Meta-LSTM's paper: LSTM, HyperLSTM, and an LSTM whose parameters another one generates.
+"""The recurrent networks of Meta-LSTM's paper: LSTM, HyperLSTM, and an LSTM whose parameters another LSTM
+generates.
 
-Equation numbers are those of Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network reads
-words (B, T, d) from the first to the last and returns its states (B, T, h); as all of them start at zero and padding
-is at the end, padding changes no state of a token. B examples, T tokens, d the width of the words, h that of the
-states, m that of the meta-network, z the rank of the generated matrices. Gates are in the order o, i, f, g, so that
-the three sigmoids are neighbours, and so are the three gates that the cell's gradient reaches.
+Equation numbers are those of Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network
+reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero and padding
+is at the end, so it changes no token's state. B examples, T tokens, d the width of the words, h that of the
+states, m that of the meta-network, z the rank of the generated matrices. Gates are in the order o, i, f, g,
+which keeps the three sigmoids together, and also the three gates that the cell's gradient reaches.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MetaNetwork(nn.Module):
-    """The parameters of the meta-network (Eq. 30), which tasks share: 4m (d + h + m + 1) + mz."""
+    """The parameters of the meta-network (Eq. 30), shared by tasks: 4m (d + h + m + 1) + mz."""
 
     def __init__(self, d: int, h: int, m: int, z: int) -> None:
         super().__init__()
@@ -131,8 +132,8 @@ class MetaNetwork(nn.Module):
 class BasicLSTM(nn.Module):
     """The LSTM of a task, whose parameters the meta-network generates at each token (Eq. 27 and 28).
 
-    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors' code.
-    Hence 12hz + 4dz parameters, and not 8hz + 4dz.
+    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors'
+    code. Hence there are 12hz + 4dz parameters, not 8hz + 4dz.
     """
 
     def __init__(self, d: int, h: int, z: int, forget_bias: float = 0.0) -> None:
@@ -149,7 +150,8 @@ class BasicLSTM(nn.Module):
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
         """(B, T, d) -> (B, T, h), as Eq. 31 and 33.
 
-        W(z) is never built: W(z) [x; h] is P (z * Q [x; h]), where Q x, as W_m x, is one product for all tokens.
+        W(z) is never built: W(z) [x; h] is P (z * Q [x; h]), where Q x, like W_m x, is one product for all
+        tokens.
         """
         d, h, m = meta.sizes
         meta_x, meta_h, meta_own = torch.split(meta.weight, [d, h, m], 1)
@@ -263,9 +265,9 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 
 
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h by c; f.
-
-    `gates`, after their activations, has the four along an axis; `cells` begins with the initial c.
+    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h
+    by c; f. `gates` (after their activations) has the four gates along an axis; `cells` begins with the initial
+    c.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = cells[1:].tanh()

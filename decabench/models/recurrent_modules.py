@@ -1,19 +1,20 @@
-"""Multi-task recurrent modular networks (Xu et al. 2021) for four multi-task encoders, each with and without them.
+"""Multi-task recurrent modular networks (Xu et al. 2021) for four multi-task encoders, each with and without
+the extension.
 
-A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the paper's. The
-model's name chooses the encoder (ENCODERS), and `extension` an addition to it (EXTENSIONS):
+A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the
+paper's. The model's name chooses the encoder (ENCODERS), and `extension` an addition to it (EXTENSIONS):
 
 - `rmn`: the paper's network. A shared encoder of independent LSTMs and layers of small networks (sub-encoders), and a
   decoder for each task. Policy networks decide at each word which of them are connected.
-- `rrn`: the same with one layer of sub-encoders, applied again and again (the paper's rrn-RMN).
+- `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
 - `direct`, `shared`: tasks send each other messages (DC-MTL, IC-MTL).
 
-A text is represented by its last state and a token by its own, as the encoder returns them, plus the extension's part.
-Labels are computed only where they are read: tags at each token, labels at the last token.
+A text is represented by its last state and a token by its own state, as the encoder returns them, plus the
+extension's part. Outputs are computed only where they are needed: tags at each token, labels at the last token.
 The paper trains a new task with a frozen encoder of other tasks (RMN_tr): `--init RUN --freeze shared`.
 
-B examples, T tokens, N tokens that are read, d the width of the words, h that of the states, n the sub-networks of a
-layer, r their width, p that of a policy network.
+B examples, T tokens, N tokens that are read, d the width of the words, h that of the states, n the sub-networks
+of a layer, r their width, p that of a policy network.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
 
 ENCODERS = ("ns-mtl", "cross-stitch", "sluice", "girnet")
-"""The models that are extended."""
+"""The encoders, by the model's name."""
 EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")
-"""The additions to them."""
+"""The extensions of an encoder."""
 READS = ("concat", "product", "output")
-"""The input of a decoder's policy: [u; W h] or u * W h (Eq. 6, whose operator is lost), or u (Eq. 7)."""
+"""The input of a decoder's policy: [u; W h] or u * W h (Eq. 6, whose operator is missing in print), or u (Eq.
+7)."""
 GATES = ("learned", "open", "random", "noise")
-"""How connections are decided: by policies, or, as controls, all open, at random once, or at random at every word."""
+"""How connections are decided: by policies or, as controls, all open, drawn once, or drawn at every word."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,16 @@ class RecurrentModulesConfig:
     extension: str = "none"
     """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
-    """The primary task, which `girnet` needs; all others are auxiliary. For runs that are counted in steps, its passes
-    are the epochs of the temperature (without a primary task, those of the first task)."""
+    """The primary task, which `girnet` needs; all others are auxiliary. In runs counted in steps, each of its
+    passes counts as an epoch for the temperature (without a primary task, those of the first task)."""
     hidden: int = 100
     """h: the width of the states (code); an even number for `sluice`."""
     layers: int = 1
     """The number of layers of `cross-stitch` and `sluice` (code: 1 or 2)."""
     stitch: float = 0.9
-    """The share of itself that a state begins with in a cross-stitch unit (code of Ruder et al. 2019)."""
+    """The share of itself with which a state begins in a cross-stitch unit (code of Ruder et al. 2019)."""
     orthogonality: float = 0.0
-    """Weight of `sluice`'s penalty on what its two subspaces have in common (code of Ruder et al. 2019: 0)."""
+    """Weight of `sluice`'s penalty on the overlap of its two subspaces (code of Ruder et al. 2019: 0)."""
     gate_size: int = 32
     """The width of the states, in each direction, of the BiLSTM that `girnet`'s gates read (code)."""
     cells: int = 3
@@ -84,7 +86,7 @@ class RecurrentModulesConfig:
     modules: int = 3
     """n: the number of sub-encoders in a layer (paper, for its figures)."""
     depth: int = 3
-    """m: the number of the encoder's layers, with that of the cells (paper, for its figures)."""
+    """m: the number of the encoder's layers, including the layer of cells (paper, for its figures)."""
     module_size: int = 100
     """r: the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
     policy_size: int = 32
@@ -93,9 +95,9 @@ class RecurrentModulesConfig:
     """The input of a decoder's policy: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
     `product`, or u alone (`output`, Eq. 7)."""
     gates: str = "learned"
-    """How connections are decided: `learned`, or, as controls, all `open`, or each open with the probability of
-    `encoder_open` or `decoder_open`, drawn at `random` once for all (but so that each reader has something to read), or
-    as `noise` at every word in training; answers then take the likelier decision."""
+    """How connections are decided: `learned` or, as controls, all `open`, or each open with the probability
+    `encoder_open` or `decoder_open`. `random` draws once for the whole run (each reader keeps something to
+    read); `noise` draws at every word in training, and answers take the likelier decision."""
     encoder_sparsity: float = 1.0
     """lambda_1: weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: float = 1.0
@@ -105,11 +107,12 @@ class RecurrentModulesConfig:
     decoder_open: float = 0.75
     """gamma_2: the share of connections to a decoder without a penalty (paper)."""
     mean_penalty: bool = True
-    """Whether penalties are divided by the number of possible connections (guess: with sums, all are soon closed)."""
+    """Whether penalties are divided by the number of possible connections (guess: with sums, all connections
+    soon close)."""
     temperature: float = 100.0
-    """tau in the first epoch; it is halved at each of the next (paper)."""
+    """tau in the first epoch; it is halved in every later epoch (paper)."""
     least_temperature: float = 0.5
-    """tau does not fall below this (guess: the paper names no end)."""
+    """The smallest tau (guess: the paper states no limit)."""
     open_bias: float = 1.0
     """The initial score of opening a connection over leaving it closed (guess; 0 for none)."""
     l2: float = 0.0
@@ -117,8 +120,8 @@ class RecurrentModulesConfig:
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: neither paper nor code mentions any)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
-    with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
+    MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -128,8 +131,8 @@ class RecurrentModulesConfig:
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files; otherwise they are unknown words."""
     word_range: float = 0.0
-    """The vectors of all words, and of unknown ones, are drawn from [-word_range, word_range], in place of those of the
-    files (code: 0.05, Keras' default); 0 for those of the files."""
+    """The range [-word_range, word_range] from which all word vectors, also that of unknown words, are drawn
+    instead of being read from files (code: 0.05, Keras' default); 0 to read them."""
 
     def __post_init__(self) -> None:
         require_name(self.name, ENCODERS, "model")
@@ -174,7 +177,7 @@ def straight_through(soft: Tensor) -> Tensor:
 
 
 class Router(nn.Module):
-    """Turns scores of leaving a connection closed and of opening it, (..., 2), into 0 or 1, (...)."""
+    """Turns scores for leaving a connection closed and for opening it, (..., 2), into 0 or 1, (...)."""
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -195,7 +198,8 @@ class Router(nn.Module):
         return (torch.bernoulli(shares.expand_as(likely)) if self.training else likely), likely
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Choose the higher score: in training after adding Gumbel noise, with the gradient of a softmax (Eq. 9)."""
+        """Choose the higher score; in training, after adding Gumbel noise, and with the gradient of a softmax
+        (Eq. 9)."""
         if not self.training:
             return (scores[..., 1] > scores[..., 0]).to(scores)
         tiny = torch.finfo(scores.dtype).tiny
@@ -213,7 +217,8 @@ def _glorot(*shape: int) -> nn.Parameter:
 
 
 class Networks(nn.Module):
-    """Several networks of one hidden layer and the same sizes, W2 relu(W1 x + b1) + b2, each with its own input."""
+    """Several networks of the same sizes with one hidden layer, W2 relu(W1 x + b1) + b2, each with its own
+    input."""
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__()
@@ -228,7 +233,8 @@ class Networks(nn.Module):
 
 
 class Policies(nn.Module):
-    """Policy networks of one hidden layer: a network for each of several readers, over all that they may read."""
+    """Policy networks with one hidden layer: a network for each of several readers, covering all its possible
+    inputs."""
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()
@@ -239,7 +245,7 @@ class Policies(nn.Module):
         self.second_bias = nn.Parameter(torch.tensor([0.0, open_bias]).repeat(readers, 1))
 
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
-        """Score the connections from what is read, (N, n, r), to each reader, (N, n, readers, 2).
+        """Score the connections from the inputs, (N, n, r), to each reader, (N, n, readers, 2).
 
         `more`, (N, q), is appended to each u: [u; more].
         """
@@ -259,7 +265,7 @@ class Routes:
     chosen: Tensor
     """(N, connections): the decisions used."""
     likely: Tensor
-    """(N, connections): without noise."""
+    """(N, connections): the decisions without noise."""
 
 
 def _decide(
@@ -274,7 +280,8 @@ def _decide(
 
 
 def _average(taken: Tensor, u: Tensor) -> Tensor:
-    """Average the connected inputs (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is."""
+    """Average the connected inputs (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is
+    connected."""
     shares = taken / taken.sum(1, keepdim=True).clamp_min(1)
     return shares.transpose(1, 2) @ u
 
@@ -418,7 +425,7 @@ class TaskPart(LayeredHead):
 
 @dataclass(frozen=True)
 class Represented:
-    """The representation of a batch, and its routing."""
+    """The representation of a batch, with its routing."""
 
     x: Tensor
     """(B, width) for labels, (B, T, width) for tags."""

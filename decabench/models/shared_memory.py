@@ -55,10 +55,10 @@ class SharedMemoryConfig:
     """
 
     name: str = "arc-ii"
-    """`arc-ii`, `arc-i` or `me-lstm`, or a model that the paper compares with: `mt-cnn`, `mt-dnn`, `nbow`. Its LSTM is
-    the model `lstm`, with `model.initial = 0.1`."""
+    """`arc-ii`, `arc-i` or `me-lstm`, or a model that the paper compares with: `mt-cnn`, `mt-dnn`, `nbow`. The
+    paper's LSTM is the model `lstm` with `model.initial = 0.1`."""
     hidden: int = 100
-    """d: the width of the states (paper); for mt-cnn the number of filters (guess)."""
+    """d: the width of the states (paper); for mt-cnn, the number of filters (guess)."""
     segments: int = 50
     """K: the number of segments of a memory (paper)."""
     segment_width: int = 20
@@ -66,14 +66,14 @@ class SharedMemoryConfig:
     bidirectional: bool = False
     """Whether a second network with memories of its own reads the text backwards (paper: for its case study only)."""
     reads: str = "both"
-    """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the word before and the global
-    read of this one (guess); `global`, only the latter; `late`, both reads of the word before."""
+    """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
+    global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
     fusion: str = "own"
-    """Whether W_f, W_r and W_c are each task's own or shared (the paper can be read either way)."""
+    """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
     shared_layer: int = 300
     """The width of mt-dnn's shared layer (Liu et al. 2015)."""
     own_layer: int = 128
-    """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
+    """The width of each task's own layer in mt-dnn (Liu et al. 2015)."""
     window: int = 3
     """The number of words that a filter of mt-cnn spans (guess)."""
     bag: str = ""
@@ -87,8 +87,8 @@ class SharedMemoryConfig:
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     split: str = "spaces"
-    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like MQAN's,
-    with punctuation apart. Tags are always those of words between spaces."""
+    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
+    MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -110,17 +110,17 @@ class SharedMemoryConfig:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the vectors of a text are averaged, not added."""
+        """Whether a text's vectors are averaged instead of added."""
         return self.bag == "mean" or (not self.bag and self.name == "mt-dnn")
 
     @property
     def directions(self) -> int:
-        """1, or 2 if bidirectional."""
+        """1, or 2 if the network is bidirectional."""
         return 1 + self.bidirectional
 
 
 class TaskLayers(LayeredHead):
-    """A task's own layers: its model's layers and the output layer (Eq. 20)."""
+    """A task's own layers, including the output layer (Eq. 20)."""
 
     def __init__(self, width: int, output: Label, **layers: nn.Module) -> None:
         super().__init__()
@@ -156,7 +156,8 @@ class TextClassifier(HeadedNetwork):
         return self.dropout(x), batch.lengths["text"]
 
     def forward(self, *batches: ColumnBatch) -> list[Losses]:
-        """Compute the losses of batches of different tasks, read in one go (Eq. 21 for those that train together)."""
+        """Compute the losses of batches of different tasks, read together (Eq. 21 for tasks that train
+        together)."""
         return [
             self.heads[batch.task].losses(self.dropout(x), batch.columns, batch.lengths["text"])
             for x, batch in zip(self.represent(batches), batches, strict=True)
@@ -180,7 +181,7 @@ class MemoryCell(nn.Module):
 
 
 class DeepFusion(nn.Module):
-    """Deep fusion (Eq. 11 and 12): 2dR + d^2 parameters, for reads of width R in all."""
+    """Deep fusion (Eq. 11 and 12): 2dR + d^2 parameters, for reads of total width R."""
 
     def __init__(self, d: int, reads: int) -> None:
         super().__init__()
@@ -192,8 +193,8 @@ class ExternalMemory(nn.Module):
     """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
     parameters.
 
-    A text begins with learned content. Its segments start at different random values: equal segments would stay equal,
-    and for zeros the cosine of Eq. 8 has no value.
+    A text begins with learned content. Its segments start at different random values: equal segments would stay
+    equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
     def __init__(self, segments: int, width: int, n: int) -> None:
@@ -204,7 +205,7 @@ class ExternalMemory(nn.Module):
 
 
 class MemoryNetwork(TextClassifier):
-    """ME-LSTM, ARC-I and ARC-II: a recurrent network for each task, with its own or a shared memory, or with both."""
+    """ME-LSTM, ARC-I and ARC-II: a recurrent network for each task, with its own memory, a shared one, or both."""
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
@@ -280,7 +281,7 @@ class MemoryNetwork(TextClassifier):
         return states, gates
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by its last state, of both directions if there are two."""
+        """Represent each text by its last state, or by those of both directions."""
         return [
             last_states(states, batch.lengths["text"], self.config.directions)
             for (states, _), batch in zip(self.read(batches), batches, strict=True)
@@ -288,7 +289,7 @@ class MemoryNetwork(TextClassifier):
 
 
 class BagNetwork(TextClassifier):
-    """NBOW, the sum of the vectors, and MT-DNN, two hidden layers on it, of which the first is shared."""
+    """NBOW, the sum of the vectors, and MT-DNN, which adds two hidden layers, the first of which is shared."""
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
@@ -304,7 +305,7 @@ class BagNetwork(TextClassifier):
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by the non-linearity of its bag (NBOW) or by the upper hidden layer (MT-DNN)."""
+        """Represent each text by the activation of its bag (NBOW) or by the upper hidden layer (MT-DNN)."""
         found = []
         for batch in batches:
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
@@ -321,7 +322,7 @@ class BagNetwork(TextClassifier):
 
 
 class ConvolutionNetwork(TextClassifier):
-    """MT-CNN: word vectors with a half that tasks share, a convolution, the maximum over the text, and tanh."""
+    """MT-CNN: word vectors of which tasks share one half, a convolution, the maximum over the text, and tanh."""
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         m = words.dimension

@@ -1,4 +1,4 @@
-"""Weights from untrusted files: complete, finite, and with the shapes that their record implies.
+"""Weights from untrusted files: complete, finite, and with the shapes that the checkpoint's record implies.
 
 A record can imply a network of any size, so the shapes are compared before anything is allocated.
 """
@@ -36,7 +36,7 @@ _FAULTS = (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeErr
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Load the tensors of a safetensors file; lower precisions become single precision.
 
-    Raises DataError for NaN and infinity too.
+    Raises DataError, also for NaN and infinity.
     """
     try:
         found = {
@@ -105,7 +105,7 @@ def _compare(name: str, implied: tuple[int, ...], stored: tuple[int, ...] | None
 
 @contextmanager
 def limited(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
-    """Stop building a network as soon as it registers far more tensors or values than are stored."""
+    """Stop building a network as soon as it registers far more tensors or values than the file stores."""
 
     def refuse(size: str) -> DataError:
         return DataError(f"{place} describes a network far larger than the weights next to it: {_ADVICE}.")
@@ -139,7 +139,7 @@ def _counted(most_values: int, most_tensors: int, refuse: Callable[[str], Decabe
 
 
 _MOST_TENSORS = 20_000
-"""A limit above the number of parameters of any network: MQAN has 40 per layer."""
+"""A limit that no network's number of parameters reaches: MQAN has 40 per layer."""
 
 
 class _TooLargeError(DecabenchError):

@@ -1,4 +1,4 @@
-"""Baselines, the floor and ceiling of a leaderboard: trivial predictors, and an oracle that knows the answers."""
+"""Baselines: trivial predictors as a leaderboard's floor, and an oracle that knows the answers as its ceiling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 @dataclass(frozen=True)
 class _EachAlone:
-    """A predictor made from a function of a single question; batches do not affect it."""
+    """A predictor made from a function that answers one question, so batches don't affect it."""
 
     answer: Callable[[Question], str]
 
@@ -41,9 +41,9 @@ class _EachAlone:
 def majority(setting: Setting) -> Predictor:
     """Answer with the most common training answer, or with the mean of numbers.
 
-    Every word gets the most common tag. In a tree, every word gets the most common relation and depends on the word
-    before it, or on the word after it if that is more often the head in the training data; the first or last word is
-    the root. Ties go to the first in training order.
+    Every word gets the most common tag. In a tree, every word gets the most common relation. Its head is the
+    previous word, or the next word if that is more often the head in the training data; the first or last word
+    is the root. Ties go to the first in training order.
     """
     match setting.task.output:
         case Tags():
@@ -65,10 +65,10 @@ def majority(setting: Setting) -> Predictor:
 
 
 def most_frequent_tag(setting: Setting) -> Predictor:
-    """Answer with each word's most frequent training tag, or the most common tag of all for a word never seen.
+    """Answer with each word's most frequent training tag; an unseen word gets the most common tag of all.
 
-    Words are compared in lower case. In a tree, each word gets its most frequent relation, on the heads of `majority`.
-    Ties go to the first in training order.
+    Words are compared in lower case. In a tree, each word gets its most frequent relation, and the same head as
+    in `majority`. Ties go to the first in training order.
     """
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
@@ -96,10 +96,10 @@ def most_frequent_tag(setting: Setting) -> Predictor:
 
 @dataclass(frozen=True)
 class _Chain:
-    """Trees in which every word depends on its neighbour."""
+    """Trees in which every word depends on the word before or after it."""
 
     step: int
-    """-1 if heads are the words before, 1 if they are the words after."""
+    """-1 if each word's head is the word before it, 1 if it is the word after it."""
     root: str
     """The most common relation of roots."""
     relation: str
@@ -140,7 +140,8 @@ def _no_training_data(name: str, setting: Setting) -> MissingDataError:
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """Answer with a training answer, drawn separately for each id, so that order and batches do not matter."""
+    """Answer with a random training answer, drawn separately for each id, so that order and batches do not
+    matter."""
     answers = list(setting.training_answers())
     if not answers:
         raise _no_training_data("random", setting)
@@ -188,7 +189,8 @@ class OracleSetting(Setting):
 
 
 def oracle(setting: Setting) -> Predictor:
-    """Answer with the first reference, which shows the score of a perfect system, including the metric's quirks."""
+    """Answer with the first reference, which shows the score of a perfect system, including the metric's
+    quirks."""
     if not isinstance(setting, OracleSetting):
         raise DecabenchError("The baseline oracle only runs under its own name: use --predictor oracle.")
     gold = setting.gold_answers()

@@ -1,7 +1,7 @@
-"""`inspect:PROVIDER/MODEL`: a model behind any API that Inspect's model layer speaks, such as Anthropic's or Gemini's.
+"""`inspect:PROVIDER/MODEL`: a model behind any API that Inspect supports, such as Anthropic's or Gemini's.
 
-Inspect knows the providers, their keys (`ANTHROPIC_API_KEY`, …) and their retries; prompts, journal, extraction and
-costs are decabench's.
+Inspect handles providers, keys (`ANTHROPIC_API_KEY`, …) and retries. decabench handles prompts, journal,
+extraction and costs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FINISHES: dict[str, Finish] = {
     "model_length": "length",
     "content_filter": "refused",
 }
-"""Inspect's reasons for the end of an answer; all others end it normally."""
+"""Inspect's reasons why an answer ended; all other reasons count as a normal end."""
 
 
 def backend(target: str, options: ModelOptions) -> InspectBackend:
@@ -137,7 +137,7 @@ class InspectPredictor:
     model: Any
     """Inspect's model."""
     loop: LoopThread
-    """Where requests run."""
+    """The event loop that runs requests."""
     prompting: Prompting
     """How a question becomes a prompt."""
     options: ModelOptions

@@ -77,7 +77,8 @@ class CommandBackend:
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """Record the command line, the revision, and the sha256 of the program and of every file or folder named."""
+        """Record the command line, the revision, and the sha256 of the program and of each file or folder that
+        it names."""
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
         for argument in others:
@@ -161,11 +162,11 @@ class CommandPredictor:
     split: str
     """The split's name."""
     seed: int = 0
-    """Random seed, for programs that sample."""
+    """The random seed, for programs that sample."""
     timeout: float | None = None
-    """Seconds within which it must read a question or answer one; None for no limit."""
+    """Seconds that it may take to read a question or to answer one; None for no limit."""
     env: tuple[str, ...] = ()
-    """Environment variables that the program needs although their names sound like secrets."""
+    """Environment variables that the program needs even though their names sound like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it ends the program and its children."""
@@ -219,7 +220,7 @@ _SECRET = re.compile(
 )
 """Names that sound like secrets, and decabench's own variables, which lead to the answers or may hold a header."""
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""An address with a password in it."""
+"""An address that contains a password."""
 
 
 def _secret_names() -> list[str]:
@@ -234,9 +235,9 @@ class _Replies:
 
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
-        """Ids of the questions without an answer yet, each with the length of its context."""
+        """Ids of the questions not answered yet, each with the length of its context."""
         self.answered: set[str] = set()
-        """Ids of the questions with an answer."""
+        """Ids of the answered questions."""
 
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
         """Read the id and outcome from a line; an invalid field becomes a Failure of that question.
@@ -322,7 +323,7 @@ def _signal_name(number: int) -> str:
 
 
 def _last_words(process: Process) -> str:
-    """Return the end of the program's messages, as the end of a sentence."""
+    """Return the end of the program's messages, phrased as the end of a sentence."""
     lines = [line for line in process.messages.splitlines() if line.strip()]
     return f" Its last messages: {excerpt(' / '.join(lines[-3:]), 400)}" if lines else ""
 
@@ -332,7 +333,7 @@ LONGEST_LINE = 64 << 20
 """The longest line accepted from a program, in bytes."""
 
 STDERR_KEPT = 2048
-"""Bytes kept of a program's last messages, for the error message about its end."""
+"""The number of bytes to keep of a program's last messages, for the error message about its end."""
 
 GRACE = 5.0
 """Seconds that a program gets to exit after its last answer or after SIGTERM."""
@@ -342,11 +343,11 @@ TICK = 0.2
 
 
 class StalledError(Exception):
-    """A program neither read nor wrote anything within its time limit."""
+    """A program neither read nor wrote anything within the time limit."""
 
 
 class Process:
-    """A program that ends, with its children, when the block or this process ends, however that happens.
+    """A program that ends, with its children, when the block or this process ends, for whatever reason.
 
     It is the child of a supervisor, in its own process group.
     """
@@ -401,8 +402,8 @@ class Process:
     ) -> Iterator[bytes]:
         """Yield the lines that it writes, while feeding it lines from `next_line` until that returns None.
 
-        Stops at the end of the program's output, or some seconds after everything is answered. Raises StalledError,
-        and DecabenchError for a line that is too long.
+        Stops at the end of the program's output, or some seconds after all questions are answered. Raises
+        StalledError, and DecabenchError for a line that is too long.
         """
         rest = b""
         moved = time.monotonic()
@@ -446,7 +447,7 @@ class Process:
         return [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe and not pipe.closed]
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
-        """Whether to stop waiting, after `idle` seconds without any progress. Raises StalledError."""
+        """Whether to stop waiting after `idle` seconds without progress. Raises StalledError."""
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
         if had_ended:  # before the last check, so that all its output is read
             return True
@@ -458,8 +459,8 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write the part of a line that the pipe accepts; close the pipe after the last line or if the program closed
-        it."""
+        """Write as much of a line as the pipe accepts; close the pipe after the last line or if the program
+        closed it."""
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin

@@ -1,4 +1,4 @@
-"""The interface between runs and predictors: options and questions one way, answers and failures the other.
+"""The interface between runs and predictors: options and questions go in, answers and failures come out.
 
 A predictor gets only questions, never the answers of the split that it predicts. Python code can still read the
 prepared data on disk, so run untrusted predictors on a machine without the answers.
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 Finish = Literal["stop", "length", "refused"]
-"""Why an answer ended: normally, at the limit of new tokens, or because the model or its server declined."""
+"""Why an answer ended: normally, at the limit of new tokens, or because the model or its server refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Choice:
     total: float
     """The log-likelihood of its tokens after the prompt."""
     tokens: int
-    """The number of its tokens."""
+    """The number of tokens in the label."""
     alone: float | None = None
-    """Its log-likelihood without the prompt; None if it is not known."""
+    """Its log-likelihood without the prompt; None if unknown."""
 
     def score(self, by: str = "sum") -> float:
-        """Return the sum, or the sum per character, per token, or beyond that of the label alone."""
+        """Return the sum, the sum per character or per token, or the gain over the label's own likelihood."""
         match by:
             case "characters":
                 return self.total / max(1, len(self.label))
@@ -88,7 +88,7 @@ CHOICES_BY = ("sum", "characters", "tokens", "unconditional")
 
 
 def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
-    """Return the label with the highest score, the first of several."""
+    """Return the label with the highest score; of equal scores, the first."""
     return max(choices, key=lambda choice: choice.score(by)).label
 
 
@@ -99,7 +99,7 @@ class Answer:
     text: str
     """The raw text: nothing stripped, nothing added."""
     finish: Finish = "stop"
-    """Why it ended."""
+    """Why the answer ended."""
     context_kept: tuple[int, int] | None = None
     """The characters of the context that the model was shown, [start, end); None for all of them."""
     prompt_tokens: int | None = None
@@ -107,13 +107,13 @@ class Answer:
     completion_tokens: int | None = None
     """Tokens generated; None if they were not counted."""
     reasoning: str | None = None
-    """The model's reasoning, if it arrived separately from the text; shortened when it is stored."""
+    """The model's reasoning, if it arrived separately from the text; shortened for storage."""
     served_by: str | None = None
     """The model that answered, according to the server, and its system fingerprint."""
     choices: tuple[Choice, ...] = ()
     """The labels with their likelihoods, of which the text is the likeliest; empty if the text was generated."""
     reasoning_tokens: int | None = None
-    """Those of the generated tokens that were reasoning; None if they were not counted."""
+    """How many of the generated tokens were reasoning; None if they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +149,12 @@ def _no_examples() -> Iterator[tuple[Question, str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting of a predictor: one task and split, and the training answers that it may learn from."""
+    """A predictor's setting: one task and split, and the training answers that it may learn from."""
 
     task: Task
     """The task."""
     split: str
-    """The split whose questions it will be given."""
+    """The split whose questions it will receive."""
     training_answers: Callable[[], Iterator[str]]
     """Streams the first answer of every training example; raises MissingDataError if none is prepared, or if the
     training split is the one that is predicted."""
@@ -167,7 +167,7 @@ class Setting:
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
-"""Makes a predictor for one task. A plain object with `predict` serves all tasks."""
+"""Makes a predictor for one task. A plain object with `predict` is used for all tasks."""
 
 
 @runtime_checkable
@@ -182,10 +182,10 @@ class Backend(Protocol):
 
     @property
     def prompted(self) -> bool:
-        """Whether the predictor is a language model: it gets prompts, and its answers are extracted."""
+        """Whether the predictor is a language model, which gets prompts and whose answers are extracted."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return everything that decides its answers (model, revision, decoding), as JSON without secrets."""
+        """Return everything that affects its answers (model, revision, decoding), as JSON without secrets."""
 
     def open(self) -> AbstractContextManager[PredictorFactory]:
         """Load the weights, start the program or open the connection, once for all tasks."""
@@ -199,12 +199,13 @@ bytes, because JSON writes a control character with six.
 """
 
 LONGEST_REASONING = 8_000
-"""In characters. Only the beginning and the end of longer reasoning are kept, because it is only for readers."""
+"""The maximum length of reasoning, in characters. Only the beginning and the end of longer reasoning are kept,
+because it is there only for people to read."""
 
 _SERVED_LENGTH = 120
 
 _ERROR_LENGTH = 500
-"""The longest message of a failure, in characters; the limit of submission.toml is the same."""
+"""The maximum length of a failure's message, in characters; submission.toml has the same limit."""
 
 
 def storable_outcome(outcome: object) -> Outcome:
@@ -237,8 +238,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Make an answer from a text and the other fields of a record; missing fields become None.
 
-    Reasoning and the model's name are only informative, so they are dropped if they are not texts. Raises ValueError
-    for the first other invalid field.
+    Reasoning and the model's name are only informative, so they are dropped if they are not texts. Raises
+    ValueError for the first invalid field other than these.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -264,7 +265,10 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
 
 
 def _read_choices(value: Any) -> tuple[Choice, ...]:
-    """Read the choices of an answer or, as a journal has them, lists of a choice's fields. Raises ValueError."""
+    """Read an answer's choices, also in the form that a journal stores: lists of a choice's fields.
+
+    Raises ValueError.
+    """
     found = []
     for each in value:
         choice = each if isinstance(each, Choice) else Choice(*each)
@@ -276,7 +280,7 @@ def _read_choices(value: Any) -> tuple[Choice, ...]:
 
 
 def _middle_cut(text: str) -> str:
-    """Return a text of at most LONGEST_REASONING characters, leaving out the middle of a longer one."""
+    """Return a text of at most LONGEST_REASONING characters, with the middle left out if it is longer."""
     if len(text) <= LONGEST_REASONING:
         return text
     half = LONGEST_REASONING // 2 - 2
@@ -288,9 +292,9 @@ def _shown(value: object) -> str:
 
 
 def before_stops(text: str, stops: Iterable[str]) -> str:
-    """Return an answer up to the first of the texts that end it.
+    """Return an answer up to the first stop text.
 
-    Empty lines before the first word do not end an answer, because some models begin with one.
+    Empty lines before the first word do not end an answer, because some models begin with an empty line.
     """
     begin = len(text) - len(text.lstrip())
     places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]
@@ -302,7 +306,7 @@ class OptionInfo:
     """A field's command-line option, in addition to the field's name, type and default."""
 
     help: str
-    """One sentence for both the help page and the reader of the class."""
+    """One sentence, used for both the help page and the class's reference."""
     section: str = ""
     """The heading under which the help page lists it."""
     flag: str = ""
@@ -338,7 +342,7 @@ class OptionInfo:
 def option(default: Any, help: str, **info: Any) -> Any:
     """Declare a dataclass field that a command offers as an option.
 
-    The other arguments are the fields of `OptionInfo`.
+    The arguments are fields of `OptionInfo`.
     """
     return field(default=default, metadata={"option": OptionInfo(help, **info)})
 
@@ -369,7 +373,7 @@ MODEL = "Model"
 SERVER = "Servers and programs"
 
 REASONING_TOKENS = 4_096
-"""Tokens for reasoning, besides those of an answer, if an effort is given."""
+"""The number of tokens for reasoning, in addition to those of the answer, if an effort is given."""
 
 OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
 """The parameters that `--omit` can leave out: all except the prompt and the model."""
@@ -386,7 +390,7 @@ def parse_batch_size(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Header:
-    """A header of every request. Its value may be a secret, so that no error, log or record shows it."""
+    """A header of every request. Its value may be a secret, so no error, log or record shows it."""
 
     name: str
     """Its name: `api-key`."""
@@ -398,7 +402,7 @@ _HEADER = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\x21-\x7e](?:[\x
 
 
 def parse_header(text: str) -> Header:
-    """Parse `NAME: VALUE`. Raises ValueError, without showing what may be a secret."""
+    """Parse `NAME: VALUE`. Raises ValueError whose message never shows a secret."""
     found = _HEADER.fullmatch(text)
     if found is None:
         raise ValueError("a header must have the form 'NAME: VALUE', in ASCII and on one line.")
@@ -406,7 +410,7 @@ def parse_header(text: str) -> Header:
 
 
 def parse_body(text: str) -> str:
-    """Parse a JSON object and return it in its canonical spelling. Raises ValueError."""
+    """Parse a JSON object, and return it in canonical form. Raises ValueError."""
     example = """such as '{"top_k": 1}'"""
     try:
         value = parse_json(text)
@@ -562,7 +566,7 @@ class ModelOptions:
     )
 
     def new_tokens(self, usual: int) -> int:
-        """Return the maximum length of an answer in tokens, given that of the template."""
+        """Return the maximum length of an answer in tokens; `template` is the template's own limit."""
         reasons = self.reasoning_effort not in (None, "none")
         return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
 
@@ -577,7 +581,7 @@ def require_sampling(options: ModelOptions) -> None:
 
 
 def chosen_device(options: ModelOptions) -> str:
-    """Return the device that the options name, or else the first that this machine has."""
+    """Return the device given in the options, or else the first one that this machine has."""
     if options.device not in (None, "auto"):
         return options.device
     from decabench.models import first_device
@@ -586,12 +590,12 @@ def chosen_device(options: ModelOptions) -> str:
 
 
 def gpus_for(device: str) -> float:
-    """Return how many GPUs one copy of a model on this device needs, as `Backend.gpus` says."""
+    """Return how many GPUs a copy of a model needs on this device; see `Backend.gpus`."""
     return 1.0 if device.startswith("cuda") else 0.0
 
 
 def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, hint: str) -> None:
-    """Raise DecabenchError for the first option that was given and that the predictor does not use."""
+    """Raise DecabenchError for the first option that was given but that the predictor does not use."""
     for declared in fields(options):
         given = getattr(options, declared.name)
         if declared.name not in used and given != declared.default:

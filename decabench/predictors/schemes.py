@@ -58,7 +58,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
-"""The floor and ceiling of every leaderboard: trivial baselines, and the oracle."""
+"""The baselines: a floor and a ceiling for every leaderboard."""
 
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
@@ -67,7 +67,7 @@ SCHEMES: dict[str, str] = {
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
 }
-"""`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
+"""The module for each `SCHEME:TARGET`, imported on use; each has `backend(target, options)`."""
 
 GROUP = "decabench.predictors"
 """The entry-point group of packages that provide predictors."""
@@ -115,7 +115,7 @@ _ADDRESS = re.compile("https?://")
 
 
 def _likely_form(name: str) -> str:
-    """Suggest the right form for an invalid name: a module, a folder, a model of a hub."""
+    """Suggest the correct form of an invalid name: a module, a folder, a model on a hub."""
     path = Path(name)
     if path.suffix == ".py" and not path.exists():
         return f" There is no file {name}."
@@ -144,13 +144,14 @@ def _likely_form(name: str) -> str:
 
 
 def predictor_names() -> list[str]:
-    """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
+    """Return the names of predictors, and the prefixes of those with a target, such as `hf:`."""
     return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES)]
 
 
 @dataclass(frozen=True)
 class PythonBackend:
-    """An object with `predict` or `stream`, or a class or function that makes one, from a Setting if it takes one."""
+    """An object with `predict` or `stream`, or a class or function that makes one, from a Setting if it accepts
+    one."""
 
     reference: str
     """Its name on the command line."""
@@ -219,7 +220,10 @@ class PythonBackend:
         yield make
 
     def _takes_setting(self, factory: Callable[..., Any]) -> bool:
-        """Return whether a class or function takes a Setting, or nothing. Raises DecabenchError if it needs more."""
+        """Return whether a class or function accepts a Setting.
+
+        Raises DecabenchError if it needs more arguments.
+        """
         try:
             signature = inspect.signature(factory)
         except (TypeError, ValueError):  # C code, or a wrong signature: the call will show it
@@ -274,6 +278,6 @@ def _source_of(reference: str, found: Any) -> dict[str, Any]:
 
 
 def _file_of(module: ModuleType | None) -> Path | None:
-    """The file of a module; None for a module from a console or in C."""
+    """The file of a module; None for a module in a console or in C."""
     name = getattr(module, "__file__", None)
     return Path(name) if isinstance(name, str) and Path(name).is_file() else None

@@ -1,12 +1,14 @@
-"""Run one program, and end it together with everything it started. A script with no decabench imports.
+"""Run one program, and end it together with everything it started.
+
+A standalone script without decabench imports.
 
     python -I -S supervisor.py LIFE REPORT GRACE PROGRAM ARGUMENT …
 
-LIFE is the end of a pipe that decabench never writes to. When it closes, decabench is finished or has
-ended, even by SIGKILL. The program then gets SIGTERM, and SIGKILL after GRACE seconds. On Linux, orphaned children of
-the program become children of this process, which ends them in any group or session; elsewhere, only processes in the
-program's group are found. If this process is killed itself, Linux ends the program. If the program cannot be
-started, the number of the error goes to REPORT.
+LIFE is the end of a pipe that decabench never writes to. When it closes, decabench is finished or has been
+killed. The program then gets SIGTERM, and SIGKILL after GRACE seconds. On Linux, orphaned children of the
+program become children of this process, which ends them in any group or session; elsewhere, only processes in
+the program's group are found. If this process itself is killed, Linux ends the program. If the program cannot
+be started, the error number goes to REPORT.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Constants of Linux's prctl."""
 
 _PATIENCE = 10.0
-"""Seconds within which killed processes are gone, unless the system keeps them."""
+"""How many seconds to wait for killed processes to disappear."""
 
 
 def main() -> None:
@@ -71,7 +73,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _start(arguments: list[str], report: int) -> int:
-    """Start the program in a process group of its own, which ends with this process. Returns its id."""
+    """Start the program in its own process group, which ends with this process. Returns its id."""
     own = os.getpid()
     child = os.fork()
     if child:
@@ -110,7 +112,7 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill all children of this process, then their children, until none is left."""
+    """Kill all children of this process, then theirs, until none are left."""
     ends_at = time.monotonic() + _PATIENCE
     while (children := _children()) and time.monotonic() < ends_at:
         for child in children:
@@ -134,7 +136,7 @@ def _children() -> list[int]:
 
 
 def _end_as(status: int) -> None:
-    """End with the exit code, or by the signal, of the program."""
+    """End with the program's exit code or signal."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         import resource

@@ -1,4 +1,4 @@
-"""`trained:CHECKPOINT`: a model that `decabench train` made."""
+"""`trained:CHECKPOINT`: a model trained with `decabench train`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class TrainedBackend:
 
     @property
     def label(self) -> str:
-        """Its name in a submission, without parent folders. MQAN keeps its own prefix, which older journals contain."""
+        """Its name in a submission, without parent folders.
+
+        MQAN keeps its own prefix, because older journals contain it.
+        """
         from decabench.models import Checkpoint, find_family
 
         is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
@@ -97,7 +100,7 @@ class TrainedBackend:
         Checkpoint.open(self.target).check_tasks(tasks)
 
     def describe(self) -> Mapping[str, Any]:
-        """The weights' digest, their training configuration, and the decoding settings. Raises DecabenchError."""
+        """The weights' digest, the training configuration and the decoding settings. Raises DecabenchError."""
         from decabench.models import Checkpoint
         from decabench.vectors import short_name
 

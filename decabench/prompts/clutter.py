@@ -36,13 +36,13 @@ _REMARK = re.compile(
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines that hold more than a code fence."""
+    """Return the lines that are more than a code fence."""
     lines = map(bare, text.splitlines())
     return [line for line in lines if line and not _FENCE.fullmatch(line)]
 
 
 def unwrapped(line: str, quotes: bool) -> str:
-    """Remove the marks of bold, code or (with `quotes`) quotation that are around the whole line."""
+    """Remove the marks of bold, code or (with `quotes`) quotation around a whole line."""
     pairs = [(mark, mark) for mark in _MARKS] + (list(_QUOTES) if quotes else [])
     for start, end in pairs:
         inner = line[len(start) : len(line) - len(end)].strip()
@@ -53,7 +53,7 @@ def unwrapped(line: str, quotes: bool) -> str:
 
 
 def is_remark(line: str) -> bool:
-    """Return whether a line is about the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
+    """Return whether a line is a comment on the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
     return bool(_REMARK.match(line))
 
 
@@ -61,14 +61,14 @@ def is_remark(line: str) -> bool:
 
 _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
 _TRIES = 8
-"""The maximum number of stop strings to try, because each try reads the text before it."""
+"""The maximum number of stop strings to try; each try reads the text before it."""
 
 
 def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: Callable[[str], bool]) -> str:
     """Return the text up to the first stop string at the start of a line, if `reads` finds an answer before it.
 
-    A text that begins with a stop string repeats its prompt: that part is skipped, and the answer is sought after a
-    marker.
+    A text that begins with a stop string repeats its prompt: that part is skipped, and the answer is searched
+    for after a marker.
     """
     names = [re.escape(stop.strip()) for stop in (*stops, *_ROLES) if stop.strip()]
     pattern = re.compile(rf"^[ \t>*_]*(?:{'|'.join(names)})", re.MULTILINE)
@@ -104,10 +104,10 @@ _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
-    """Match a marker at the start of a line, in bold or not, so that a colon in the answer's own words is not one.
+    """Match a marker at the start of a line, in bold or not, so that a colon within an answer does not count.
 
-    A heading needs no colon: `### Answer`. Words that are common in answers too, such as `Output:`, count only at the
-    start.
+    A heading needs no colon: `### Answer`. Words that are also common in answers, such as `Output:`, count only
+    at the start.
     """
     names = "|".join(
         [_ANSWER, *(re.escape(marker.strip(_COLONS)) for marker in markers if marker.strip(_COLONS))]
@@ -121,9 +121,9 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
 
 
 def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
-    """Return the text after the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
+    r"""Return the text after the last `Answer:`, or after the last of `markers`, that is followed by text.
 
-    With `in_sentences`, `the answer is` and \\boxed{} count as well.
+    Without such a marker, return the whole text. With `in_sentences`, `the answer is` and \boxed{} count too.
     """
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
@@ -136,7 +136,7 @@ def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Remove the end of a bold passage that began before the marker: `**Answer: x**` leaves `x`."""
+    """Remove the end of bold text that began before the marker: `**Answer: x**` leaves `x`."""
     line, _, rest = text.partition("\n")
     if line.count("**") == 1 and line.rstrip().endswith("**"):
         line = line.rstrip().removesuffix("**").rstrip()
@@ -157,12 +157,12 @@ _HERE_IS = re.compile(
     r"(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?[:\uff1a]\s*)?",
     re.IGNORECASE,
 )
-"""An introduction on the answer's own line: `Sure! Here is the answer:`."""
+"""An introduction on the same line as the answer: `Sure! Here is the answer:`."""
 _HEADING = re.compile(r"#{1,6}\s+\S")
 
 
 def without_lead_in(lines: Sequence[str]) -> list[str]:
-    """Drop what introduces an answer: `Sure!`, `Here is the translation:`, and, on lines of their own, headings."""
+    """Remove introductions: `Sure!`, `Here is the translation:` and, on their own lines, headings."""
     kept = list(lines)
     while len(kept) > 1 and _leads_in(kept[0]):
         kept.pop(0)
@@ -193,7 +193,8 @@ _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 
 
 def without_tags(text: str) -> str:
-    """Return the content of the last `<answer>…</answer>`, and of GLM's last box inside it; else the whole text."""
+    """Return the content of the last `<answer>…</answer>`, and of GLM's last box inside it; otherwise the whole
+    text."""
     for tags, tagged in ((_TAGS, _TAGGED), (_BOX, _IN_BOX)):
         if tags.search(text):
             found = [inner for match in tagged.finditer(text) if (inner := match["inner"].strip())]
@@ -206,9 +207,9 @@ _BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that a text, or one of its lines or code blocks, consists of; else None.
+    """Return the object or list that makes up a text, or one of its lines or code blocks; else None.
 
-    JSON, or a Python literal with single quotes.
+    It may be JSON or a Python literal with single quotes.
     """
     doubled = ""
     for count, match in enumerate(_BEFORE_JSON.finditer(text)):
@@ -254,6 +255,7 @@ _LOOSE = re.compile(
 
 
 def is_refusal(text: str, loosely: bool = False) -> bool:
-    """Return whether a text begins like a refusal; `loosely` if it is not in the form of an answer."""
+    """Return whether a text begins like a refusal; with `loosely`, whether it may be a refusal because it is
+    not in the form of an answer."""
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

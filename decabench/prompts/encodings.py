@@ -1,4 +1,5 @@
-"""Formats that answers are in by mistake, and how each is decoded: pieces of words, HTML, JSON, another encoding, …."""
+"""Formats that answers may be in by mistake, and how to decode each: pieces of words, HTML, JSON, another
+encoding, …."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ class Format(NamedTuple):
     phrase: str
     """A description of such answers: `are JSON`."""
     advice: str
-    """How to get rid of it."""
+    """How to avoid the format."""
     decode: Callable[[str], str]
     """Decodes a text, or removes the format's marks; other texts stay unchanged."""
     marks: str = ""
-    """Characters of which every such text has one; empty for a style, which may be intended: only the score decides."""
+    """Characters that occur in every such text; empty for a style that may be intended, so that only the score
+    decides."""
     looks: Callable[[str], bool] | None = None
-    """Whether a text is in the format; None if exactly these texts are changed by `decode`."""
+    """Whether a text is in the format; None if that is the case exactly when `decode` changes it."""
 
     def is_seen(self, text: str) -> bool:
         """Return whether a text is in the format."""
@@ -56,7 +58,7 @@ def _in_fence(text: str) -> str:
 
 
 def _from_json(text: str) -> str:
-    """Return the text in a JSON or Python value; nothing if it holds none."""
+    """Return the text in a JSON or Python value; empty if there is none."""
     line = text.strip()
     if re.fullmatch(r"b(['\"]).+\1", line):
         return _unescaped(line[2:-1])
@@ -101,7 +103,7 @@ def _first_line(text: str) -> str:
 
 
 def _as_wikisql(text: str) -> str:
-    """Write a query without quotation marks, parentheses, a semicolon and the name of its table."""
+    """Rewrite a query in WikiSQL's form, without quotation marks, parentheses, semicolon and table name."""
     if not re.match(r"\s*select\b", text, re.IGNORECASE):
         return text
     text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
@@ -135,7 +137,7 @@ def _from_sentencepiece(text: str) -> str:
 
 
 def _from_joints(text: str) -> str:
-    """Join pieces at subword-nmt's `@@`, OpenNMT's joiner and Moses' `@-@`."""
+    """Join pieces marked with subword-nmt's `@@`, OpenNMT's joiner or Moses' `@-@`."""
     text = re.sub(r"\s*@([-/,.:])@\s*", r"\1", text)
     return re.sub(r"@@(?:\s+|$)|\s+@@(?=\S)|\s*\uffed\s*", "", text)
 
@@ -203,7 +205,7 @@ def _without_entities(text: str) -> str:
 
 
 def _reread(text: str) -> str:
-    """Read a text as UTF-8 that was read in another encoding, once or twice."""
+    """Read a text as UTF-8 after it was read, once or twice, in another encoding."""
     return _by_word(_reread_word, _by_word(_reread_word, text))
 
 
@@ -245,14 +247,14 @@ def _is_tokenized(text: str) -> bool:
 
 
 def _tokenized(text: str) -> str:
-    """Put spaces around all marks, as tokenizers do."""
+    """Put spaces around all punctuation, as tokenizers do."""
     text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text))
     text = re.sub(r"\s+(?=n't\b)", "", text).replace("``", '"').replace("''", '"')
     return " ".join(re.findall(r"\w+|[^\w\s]", text))
 
 
 def _detokenized(text: str) -> str:
-    """Remove the spaces that tokenizers put around marks."""
+    """Remove the spaces that tokenizers put around punctuation."""
     pattern = r"\s+([-/':])\s+|\s+([,.;:!?%)\]])|([(\[])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
     return re.sub(pattern, lambda found: found[1] or found[2] or found[3] or "", text)
 
@@ -322,4 +324,4 @@ FORMATS: tuple[Format, ...] = (
     Format("have typographic quotes or dashes", "write straight ones", lambda text: text.translate(_STRAIGHT)),
     Format("have accents", "write letters as they are", _plain_letters),
 )  # fmt: skip
-"""All formats, in decoding order."""
+"""All formats, in the order in which they are decoded."""

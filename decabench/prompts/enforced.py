@@ -25,7 +25,7 @@ def json_request(kind: Kind) -> str:
 
 
 def answer_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
-    """Return the JSON schema of an answer to one question, whose labels are given."""
+    """Return the JSON schema of an answer to a question with these labels."""
     return _object({"answer": _value_schema(form, labels, len(context.split()))}, ["answer"])
 
 
@@ -61,7 +61,7 @@ def _value_schema(form: AnswerForm, labels: Sequence[str], words: int) -> dict[s
 
 
 def write_json(answer: str, kind: Kind) -> str:
-    """Return an answer of a worked example as the model is to write it."""
+    """Return the answer of a worked example as the model should write it."""
     value: Any = answer
     if kind in ("tags", "tree"):
         value = answer.split()
@@ -78,7 +78,7 @@ def write_json(answer: str, kind: Kind) -> str:
 
 
 def read_json(text: str, kind: Kind) -> str | None:
-    """Return the answer in JSON of the task's schema as a task writes it; None for any other text."""
+    """Return the answer from JSON in the task's schema, in the task's own form; None for any other text."""
     try:
         value = json.loads(text)["answer"]
         if kind in ("tags", "tree"):

@@ -1,4 +1,4 @@
-"""Find the answer in a language model's text, by the rules for the form of the answer."""
+"""Find the answer in a language model's text, by rules for the answer's form."""
 
 from __future__ import annotations
 
@@ -32,27 +32,25 @@ __all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_for
 EXTRACTION_VERSION = 7
 """Incremented whenever the same raw text would give a different answer.
 
-2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
-label that a sentence asserts next to a denial of something else is unparseable.
-3: labels that differ only by marks or signs are distinguished, and those that a task declares are not looked for in its
-questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in JSON is replaced.
-4: reasoning, role headers, tokens of templates and calls of tools are left out in today's forms, the first three from
-raw texts too.
-`1e-05` and `.5` are numbers; `5:nummod` is the head and relation of the word 5, too.
-5: an invented example begins as those of the template; articles, repeated options and `-1` are not labels; numbers keep
-their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable.
-7: prose has fewer rules: states only in their canonical form or as JSON; sentences that deny another label, headings
-such as `Deutsche \u00dcbersetzung:` and role headers without their tokens are not read.
-6: tags between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
+2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; a state that can't
+be read completely is rejected; a label that a sentence asserts next to a denial of something else is
+unparseable. 3: labels that differ only by marks or signs are distinguished, and a task's declared labels are
+not looked for in its questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in
+JSON is replaced. 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's
+forms, the first three from raw texts too. `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of
+the word 5, too. 5: an invented example begins like those of the template; articles, repeated options and `-1`
+are not labels; numbers keep their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable. 7:
+fewer rules for prose: states only in their canonical form or as JSON; sentences that deny another label,
+headings such as `Deutsche \u00dcbersetzung:` and role headers without their tokens are not read. 6: tags
+between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
 that has numbers, and labels after `but` or `thus` are unparseable.
 """
 
 
 Protocol = Literal["tag", "choices", "json", "prose"]
-"""How a language model is asked for an answer, and how its text is read.
-
-tag: the prompt asks for `<answer>…</answer>`. choices: the label with the highest likelihood. json: the server enforces
-a schema. prose: the answer is searched for in the text.
+"""How a language model is asked for an answer, and how its reply is read. tag: the prompt asks for
+`<answer>…</answer>`. choices: the label with the highest likelihood. json: the server enforces a schema. prose:
+the answer is found in the text.
 """
 
 
@@ -61,15 +59,14 @@ class Extracted:
     """An answer, and the rules that produced it."""
 
     answer: str
-    """The answer; a best effort if the form was not found."""
+    """The answer; a best guess if the form was not found."""
     rule: str
     """Rules in the order applied, joined with `+`; the last may be `empty`, `unparseable` or `refused`."""
 
 
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
-    """Return the form with the labels and scale that a task's output declares, so that no labels come from questions.
-
-    `words` maps labels to a variant's words. Labels from a template are kept.
+    """Return the form with the labels and scale that a task's output declares, so that labels aren't taken from
+    questions. `words` maps labels to a variant's words. Labels from a template are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -90,11 +87,13 @@ def extract(
     protocol: Protocol = "prose",
     is_opened: bool = False,
 ) -> Extracted:
-    """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
+    """Return the answer in a raw text and the rules that made it.
 
-    `finish` says how the answer ended. A `refused` answer is empty, because a filter may stop a text after a word that
-    would be right. Tags and heads are aligned with the words of the context. `is_opened` says that the prompt ended in
-    the opening tag of the protocol `tag`.
+    Never raises; equal input gives an equal answer.
+
+    `finish` says how the answer ended. A `refused` answer becomes empty, because a filter may stop a text just
+    after a word that would count as right. Tags and heads are aligned with the words of the context.
+    `is_opened` says that the prompt ended in the opening tag of the protocol `tag`.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -148,11 +147,11 @@ class _Reading:
     context: str
 
     def before_stop(self, text: str) -> str:
-        """Return the text without an example that the model invented after its answer."""
+        """Return the text before any example that the model invented after its answer."""
         return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
 
     def _says(self, part: str) -> bool:
-        """Return whether a text holds an answer, so that any following text is not part of it."""
+        """Return whether a text contains an answer, so that any text after it is not part of the answer."""
         if self.form.kind in _BY_KIND:
             return len(without_lead_in([*lines_of(part), ""])) > 1
         return self.find(part)[1][-1:] not in (["unparseable"], ["refused"])
@@ -179,7 +178,7 @@ class _Reading:
         return found[0], [*rules, *own, *found[1], *refused]
 
     def _read(self, text: str) -> _Found | None:
-        """Read the answer by the rule for its kind; None if the text does not have that form."""
+        """Read the answer by the rule for its kind; None if the text has another form."""
         if self.form.kind in _BY_KIND:
             return _BY_KIND[self.form.kind](text, self.form)
         if self.form.kind in ("tags", "tree"):
@@ -194,7 +193,7 @@ class _Reading:
 
 
 _OWN_JSON = ("state", "tags", "tree")
-"""Forms that read JSON themselves."""
+"""Forms whose rules read JSON."""
 _NAMES: Mapping[Kind, Sequence[str]] = {
     "span": ("Span", "The span is", "Shortest span"),
     "line": ("Translation", "The translation is"),
@@ -202,7 +201,7 @@ _NAMES: Mapping[Kind, Sequence[str]] = {
     "tree": ("Parse",),
     "number": ("Score", "Rating", "The score is"),
 }
-"""Other words that models introduce such an answer with, besides `Answer:`."""
+"""Words besides `Answer:` with which models introduce such an answer."""
 _VALUE_KEYS = (
     *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
     *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
@@ -235,7 +234,7 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 
 
 def _tidied(lines: list[str], form: AnswerForm) -> str:
-    """Return the line of an answer: without the mark of a list, bold and quotation marks."""
+    """Return a line's answer, without list marks, bold and quotation marks."""
     if len(lines) == 1:
         return unwrapped(lines[0], form.unquote)  # a span may begin with a dash or a number
     return unwrapped(BULLET.sub("", lines[0]), form.unquote)
@@ -308,7 +307,7 @@ _NAMES_NONE = re.compile(
 )
 """Sentences that mean `None` in answers about entities."""
 _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
-"""The sentence goes on, perhaps to an answer."""
+"""A word after which the sentence may continue with an answer."""
 
 
 def _all_lines(text: str, form: AnswerForm) -> _Found:

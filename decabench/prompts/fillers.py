@@ -25,7 +25,7 @@ _MISSING = re.compile(
     r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
     re.IGNORECASE,
 )
-"""How tables and programs write a missing value: `<NA>` of pandas, `#N/A` of Excel, `[object Object]` of JavaScript."""
+"""How tables and programs write a missing value: pandas `<NA>`, Excel `#N/A`, JavaScript `[object Object]`."""
 _NO_ANSWER = re.compile(
     r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
     r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
@@ -72,12 +72,12 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 
 def _may_be_unanswerable(given: GivenAnswers) -> bool:
-    """Return whether `unanswerable` is the right answer to some questions of the task."""
+    """Return whether `unanswerable` is the right answer to some of the task's questions."""
     return given.metric.name in ("squad2", "corpus_f1")
 
 
 def _own_words(given: GivenAnswers, longest: int) -> set[str]:
-    """Return the labels and the short gold answers of the task, as far as they are known."""
+    """Return the task's labels and short gold answers, as far as they are known."""
     form = given.read_form()
     own = {*getattr(given.output, "names", ()), *form.labels}
     if form.kind == "state":
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
 
 
 def _broken(given: GivenAnswers) -> Iterator[str]:
-    """Find replacement characters, which show undecodable bytes."""
+    """Find replacement characters, a sign of undecodable bytes."""
     seen = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if not seen or any("\ufffd" in text for item in given.references or () for text in item.answers):
         return

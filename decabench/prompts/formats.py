@@ -1,8 +1,9 @@
 """Mistakes in a whole file of answers: a different format, order or language.
 
-A score near 0 then says little about the model. Nothing here changes a score; a sentence explains why it is low. One
-rule finds a format: many answers are in it, the gold answers are not, and the metric scores the answers higher once
-both are decoded. Without gold answers, most answers must be in a format that is never intended.
+A score near 0 then says little about the model. Nothing here changes a score; these checks explain why it is
+low. One rule finds a format: many answers are in it, the gold answers are not, and the metric scores the
+answers higher once both are decoded. Without gold answers, most answers must be in a format that is never
+intended.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ __all__ = ["describe_format"]
 _SAMPLE = 100
 """The sample size; all answers are read only to count those in a format."""
 _FEWEST = 5
-"""The minimum number of answers to judge."""
+"""The minimum number of answers needed to judge."""
 _LONGEST = 20_000
-"""The number of characters to read of each answer."""
+"""How many characters of each answer to read."""
 _MOST = 0.5
-"""The share of answers that must look alike if the score does not prove a format."""
+"""The minimum share of similar answers when the score does not prove a format."""
 _GAIN = 1.0
-"""The score points that decoding must gain to prove a format."""
+"""How many score points decoding must gain to prove a format."""
 _RIGHT = 95.0
-"""The score above which answers are neither mixed up nor cut."""
+"""The score above which answers count as neither mixed up nor truncated."""
 _UNKNOWN = -1e9
-"""The score if a metric fails."""
+"""The score to assume if a metric fails."""
 
 
 def describe_format(given: GivenAnswers) -> str:
-    """Describe a format of the answers, their number, a remedy and the possible score; empty if they are fine."""
+    """Describe the answers' format, their number, a remedy and the possible score; empty if they are fine."""
     found = _describe_most(given)
     are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
     fillers = [] if are_labels else list(describe_fillers(given))
@@ -54,7 +55,7 @@ def describe_format(given: GivenAnswers) -> str:
 
 
 def _describe_most(given: GivenAnswers) -> str:
-    """Describe most answers."""
+    """Describe the format of most answers."""
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""
@@ -72,25 +73,25 @@ def _describe_most(given: GivenAnswers) -> str:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A fixed sample of answers from the whole file, decoded from formats."""
+    """A fixed sample of the file's answers, decoded from formats."""
 
     given: GivenAnswers
     """All answers of the file."""
     places: Sequence[int]
-    """Which ones."""
+    """The positions of the sampled answers."""
     found: tuple[Format, ...] = ()
-    """The formats that answers, and gold answers in the same format, are decoded from."""
+    """The formats to decode from; gold answers in the same format are decoded too."""
 
     @classmethod
     def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        """Draw a sample from the answers in these places."""
+        """Draw a sample from the answers at these positions."""
         if len(places) > _SAMPLE:  # not at regular intervals, because neighbours may be pairs
             steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
             places = sorted({places[int(len(places) * step)] for step in steps})
         return cls(given, places, found)
 
     def decode(self, text: str) -> str:
-        """Decode a text from the formats."""
+        """Decode a text from the sample's formats."""
         return reduce(lambda text, format: format.decode(text), self.found, text[:_LONGEST])
 
     @cached_property
@@ -143,7 +144,7 @@ class _Sample:
         return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
 
     def resemble(self, golds: Sequence[str]) -> list[float]:
-        """Return how much each answer resembles a text, 0-1."""
+        """Return how closely each answer resembles a text, 0-1."""
         pairs = zip(map(self.read, self.texts), map(self.read, golds), strict=True)
         return [2 * len(words & others) / ((len(words) + len(others)) or 1) for words, others in pairs]
 
@@ -168,13 +169,13 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 def _are_labels(sample: _Sample) -> bool:
-    """Return whether all answers are labels of the task, and so in no other format."""
+    """Return whether all answers are labels of the task, and therefore in no other format."""
     names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
     return set(map(fold_label, sample.texts)) <= set(names)
 
 
 def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
-    """Return the formats of the answers; each one shows once earlier formats are decoded."""
+    """Return the formats of the answers; each is recognised after decoding the earlier ones."""
     find, fewest = _finder(sample.given.texts, written), max(_FEWEST, 0.005 * len(written))
     texts = sample.given.texts
     for format in FORMATS:
@@ -193,7 +194,7 @@ def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]
 
 
 def _finder(texts: Sequence[str], written: Sequence[int]) -> Callable[[str], list[int]]:
-    """Return a function that returns the places of the texts with a mark."""
+    """Return a function that finds the texts with a mark, and returns their positions."""
     joined = "".join(texts)
 
     @cache
@@ -254,7 +255,7 @@ _LEAD_IN = (
 
 
 def _affixes(sample: _Sample) -> Format | None:
-    """Return the format of answers that begin or end alike; None if they do not."""
+    """Return the format of answers with a shared beginning or end; None if they have neither."""
     start = _affix(sample.texts, sample.golds)
     end = _affix([text[::-1] for text in sample.texts], [gold[::-1] for gold in sample.golds])[::-1]
     ends = ((verb, affix) for verb, affix in (("begin", start), ("end", end)) if affix)
@@ -272,7 +273,7 @@ def _affixes(sample: _Sample) -> Format | None:
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
-    """Return the whole words that answers, but not gold answers, begin with."""
+    """Return the whole words with which answers, but not gold answers, begin."""
     start, of_gold = _shared_start(texts), _shared_start(golds)
     start = next((start[:end] for end in range(len(start)) if of_gold.startswith(start[end:])), start)
     start = re.sub(r"[^\W_]+$", "", start)
@@ -280,7 +281,7 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the common beginning of nearly all, or else most, of the texts."""
+    """Return the common beginning of nearly all texts, or else of most."""
     if not texts:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # sorted texts with the same beginning are neighbours
@@ -358,7 +359,7 @@ def _order(sample: _Sample) -> str:
 
 
 def _swapped(sample: _Sample) -> str:
-    """Find swapped labels: each is mostly the answer where one other label is right."""
+    """Find swapped labels: each is given mostly where one other label is right."""
     if not isinstance(sample.given.output, Label):
         return ""
     texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
@@ -392,7 +393,7 @@ def _numbers(sample: _Sample) -> str:
 
 
 def _language(sample: _Sample) -> str:
-    """Find answers in a different script from gold answers, or without the commonest words of gold answers."""
+    """Find answers in a different script from gold answers, or lacking the most common words of gold answers."""
     if not sample.is_worded or sample.score > 50:
         return ""
     everywhere = [True] * len(sample.texts)
@@ -434,7 +435,7 @@ def _script(texts: Sequence[str]) -> str:
 
 
 def _cut(sample: _Sample) -> str:
-    """Find answers that were cut: many have the maximum length, and gold answers are longer."""
+    """Find truncated answers: many have the maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]

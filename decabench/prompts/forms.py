@@ -1,7 +1,7 @@
-"""Answers that score as wrong because of their form although a reader understands them: `Positive.`, `DET, NOUN`.
+"""Answers that score as wrong because of their form although a person understands them: `Positive.`, `DET, NOUN`.
 
-Extracted answers of language models rarely have such a form, but files from other programs do. Nothing here changes a
-score: it explains low scores.
+Extracted answers of language models rarely have such a form, but files from other programs do. Nothing here
+changes a score; it explains low scores.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "
 
 @dataclass
 class FormCounts:
-    """Counts answers in a form that their metric does not read."""
+    """Counts answers in forms that the metric does not read."""
 
     kind: str
     """The kind of the answers: `number`, `list`."""
     advice: str
-    """The advice: how to write the answers instead."""
+    """Advice on how to write the answers."""
     fault: str = "in another form, which counts as wrong"
-    """The fault of the answers that are counted."""
+    """The fault that is counted."""
     between: str = " for "
     """The words that connect an example with its meaning."""
     answers: int = 0
@@ -49,7 +49,7 @@ class FormCounts:
     forms: Counter[str] = field(default_factory=Counter)
     """How often each form occurs."""
     example: tuple[str, str, str] = ("", "", "")
-    """The first such answer: its place, its text, and the meaning."""
+    """The first such answer: its position, its text, and its meaning."""
     _others: Counter[str] = field(default_factory=Counter)
     _first: dict[str, str] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class FormCounts:
         return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
 
     def describe_forms(self) -> str:
-        """Describe answers in another form: their number, the forms and an example; empty if there are none."""
+        """Describe answers in other forms: their number, the forms and an example; empty if there are none."""
         return ". ".join(filter(None, (self._describe_counted(), self._describe_others())))
 
     def _describe_counted(self) -> str:
@@ -91,7 +91,7 @@ class AnswerForms(FormCounts):
     """Counts answers that are numbers, lists or dialogue states."""
 
     def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer; `gold` is its reference, if that is known."""
+        """Count an answer; `gold` is its reference, if known."""
         raise NotImplementedError
 
 
@@ -116,7 +116,7 @@ def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
 
 
 def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
-    """Return the schemes in which tags may spell chunks; empty if the tags aren't chunks."""
+    """Return the schemes in which the tags may spell chunks; empty if they aren't chunks."""
     if scheme != "plain":
         return (scheme,)
     return SCHEMES[1:] if metric.name == "sequence_f1" else ()
@@ -136,7 +136,7 @@ _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 class NumberForms(AnswerForms):
-    """Counts answers whose number the metric can't read (`three`), is missing, or is off the scale."""
+    """Counts answers whose number is unreadable for the metric (`three`), missing, or off the scale."""
 
     def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
         super().__init__("number", "write the number alone")
@@ -186,8 +186,8 @@ class NumberForms(AnswerForms):
     def _is_read(self, text: str, number: str) -> bool:
         """Return whether the metric gives a text the statistics of the number, or fails.
 
-        Metrics reject numbers with hundreds of digits, and a custom metric may need more of an example than its answer.
-        Its errors do not matter, because the gold answers are invented here.
+        Metrics reject numbers with hundreds of digits, and a custom metric may need more of an example than its
+        answer. Such errors do not matter, because the gold answers here are made up.
         """
         references = [
             Item((number,)),
@@ -201,7 +201,7 @@ class NumberForms(AnswerForms):
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
-    """Return a text's number and how its form differs; None if it has no number, or several."""
+    """Return a text's number and how its form differs; None if it has no number or several."""
     rest = text.strip()
     if re.search(r"\d", rest):
         number = find_number(rest, scale)
@@ -222,7 +222,7 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
 
 
 class ListForms(AnswerForms):
-    """Counts answers that are lists of tags or heads with other marks between them: commas, JSON, one a line.
+    """Counts answers that are lists of tags or heads in another notation: with commas, as JSON, one per line.
 
     Chunks in another scheme and invalid trees are counted too, and reported if most answers have them.
     """
@@ -247,7 +247,7 @@ class ListForms(AnswerForms):
             self._count(place, text, meant, _list_form(text))
 
     def _look(self, place: str, items: Sequence[str]) -> None:
-        """Count an answer that spells chunks in another scheme, or whose heads lead to no root."""
+        """Count an answer whose chunks are in another scheme, or whose heads lead to no root."""
         if self._kind == "tree":
             self._looked += 1
             name = _OTHER_TREES if _has_no_root(items) else ""
@@ -306,11 +306,11 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""Conversions of other tags to the tags of `SCHEMES`."""
+"""How to convert other tags to the tags of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of chunk tags that are in none of the schemes: `BILOU`; empty if it is unclear."""
+    """Return the name of a chunk tag scheme that is not in `SCHEMES`, such as `BILOU`; empty if it is unclear."""
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
     if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
@@ -330,7 +330,7 @@ def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
 
 
 class StateForms(AnswerForms):
-    """Counts states that are read only partly or not at all: `time: 3:30;`."""
+    """Counts states that can be read only partly or not at all: `time: 3:30;`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -373,13 +373,14 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
 
 
 _find_form = lru_cache(1 << 15)(find_label_form)
-"""The cache size: answers repeat, and both rows and report need them."""
+"""The cache size: answers repeat, and both the rows and the report need their forms."""
 
 
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
     """Return a function that checks whether a metric accepts a text for a reference label.
 
-    The check also succeeds if the metric needs more of an example than its answer, because then it is undecidable.
+    The check also succeeds if the metric needs more of an example than its answer, because it can't be decided
+    then.
     """
 
     @cache
@@ -395,17 +396,17 @@ def takes_for(metric: Metric) -> Callable[[str, str], bool]:
 
 
 class LabelForms(FormCounts):
-    """Counts a file's answers that are labels in a form that the metric rejects, or no labels."""
+    """Counts answers that are labels in a form that the metric rejects, or not labels at all."""
 
     def __init__(self, takes: Callable[[str, str], bool]) -> None:
         super().__init__("label", "write the label alone")
         self._takes = takes
         self.others = 0
-        """Answers that give none of the labels."""
+        """Answers that match none of the labels."""
         self._other_example = ""
 
     def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
-        """Count an answer, and return `label_form`, `other_label` or nothing if it is a label."""
+        """Count an answer, and return `label_form`, `other_label`, or an empty text if it is a label."""
         self.answers += 1
         found = _find_form(text, labels, question if text.startswith(question) else "")
         if found is None:
@@ -420,7 +421,7 @@ class LabelForms(FormCounts):
         return "label_form"
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Describe answers without a label, with an example; empty if all have one."""
+        """Describe answers without a label, with an example; empty if all have labels."""
         if not self.others:
             return ""
         verb = "gives" if self.others == 1 else "give"

@@ -24,8 +24,9 @@ class GivenAnswers:
     texts: Sequence[str]
     """The answers, in the order of the data."""
     references: Sequence[Item] | None = None
-    """The example of each, with its gold answers, which no message shows; None if they are unknown or hidden."""
+    """The example of each answer, with its gold answers, which no message shows; None if they are unknown or
+    hidden."""
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
-    """Reads the question and the context of each example, by id; called only if answers may be copies of them."""
+    """Reads the question and the context of each example, by id; called only if answers may be copies of these."""
     read_form: Callable[[], AnswerForm] = AnswerForm
-    """Reads the form of the task's answers, which may have special words such as `None`."""
+    """Reads the form of the task's answers, which may include special words such as `None`."""

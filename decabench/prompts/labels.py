@@ -1,4 +1,4 @@
-"""Labels: the options of a question, a text's label, and the forms of labels in texts."""
+"""Labels: the options of a question, the label in a text, and the forms that labels take in texts."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 def is_other_label(text: str, output: Output, question: str) -> bool:
     """Return whether an answer in the dataset's own words is not a possible label, ignoring case and spaces.
 
-    An output without labels of its own takes those that the question names. False for outputs that are not labels.
+    If an output declares no labels, the question's options are used. False for outputs that are not labels.
     """
     labels = possible_labels(output, question)
     return bool(labels) and fold_label(text) not in map(fold_label, labels)
 
 
 def possible_labels(output: Output, question: str) -> tuple[str, ...]:
-    """Return the labels of an output, or those that the question names; none for outputs that are not labels."""
+    """Return the labels of an output, or else those that the question names; empty for outputs that are not
+    labels."""
     return tuple(output.names or options(question)) if isinstance(output, Label) else ()
 
 
@@ -67,7 +68,8 @@ def options(question: str) -> tuple[str, ...]:
 
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a text consists of, ignoring case, punctuation and an article; None if it is another."""
+    """Return the label that makes up a text, ignoring case, punctuation and an article; None for any other
+    text."""
     keys = _Keys.of(tuple(labels))
     return keys.find(keys.read(text)) if text.strip() else None
 
@@ -105,12 +107,13 @@ _ARTICLE = re.compile(r"^(?:(?:an?|the)\s+)+")
 
 @dataclass(frozen=True)
 class _Keys:
-    """Labels by their normalized spelling, which keeps signs and marks that distinguish labels: `-1` and `1`, `C++`."""
+    """Labels by their normalized spelling, which keeps the signs and marks that distinguish labels: `-1` and
+    `1`, `C++`."""
 
     labels: Mapping[str, str]
-    """The labels by their keys; words of one may be joined, as in `very-positive` and `VERY_POSITIVE`."""
+    """The labels by their keys; the words of a label may be joined, as in `very-positive` and `VERY_POSITIVE`."""
     exact: frozenset[str]
-    """All labels, letter by letter."""
+    """All labels, exactly as written."""
     marks: str
     """Marks at the ends of labels that distinguish some of them."""
 
@@ -145,7 +148,8 @@ class _Keys:
         return self.find(line) or (self.find(rest) if rest.strip() else None)
 
     def opening(self, line: str) -> str | None:
-        """Return the label that opens a line, before punctuation; others may follow only in an explanation."""
+        """Return the label at the start of a line, followed by punctuation; other labels may follow only in an
+        explanation."""
         first = line.lstrip(_AROUND)
         mentions = self._mentions(first[:_LONGEST])
         if not mentions or mentions[0].start():
@@ -156,13 +160,13 @@ class _Keys:
         return self.labels[keys[0]] if is_alone and _ENDS.match(rest) and not _SCORED.match(rest) else None
 
     def corrections(self, line: str) -> set[str]:
-        """Return the labels in a line with which a model changes its mind."""
+        """Return the labels in a line in which a model changes its mind."""
         if len(line) > _LONGEST or not _CORRECTS.search(line):
             return set()
         return {self.labels[_key(each.group(), self.marks)] for each in self._mentions(line)}
 
     def named(self, line: str) -> str | None:
-        """Return the only label that a sentence names, if nothing in it is denied or supposed."""
+        """Return the only label that a sentence names, provided that nothing in it is denied or hypothetical."""
         if len(line) > _LONGEST or _DENIES.search(line):
             return None
         keys = {_key(each.group(), self.marks) for each in self._mentions(line, r"(?![\w-])")}
@@ -172,7 +176,7 @@ class _Keys:
         return None if key in _WEAK else self.labels[key]
 
     def read(self, text: str) -> str:
-        """Return a text with an ASCII minus sign if the sign distinguishes labels."""
+        """Return a text with an ASCII minus sign, if labels are distinguished by the sign."""
         return text.replace("\u2212", "-") if "-" in self.marks else text
 
     def find(self, text: str) -> str | None:
@@ -184,19 +188,19 @@ class _Keys:
 
 
 _NEGATIVE = re.compile(r"[*_`\"'(]*[-\u2212]\d")
-"""`-1`, which is not the label 1."""
+"""`-1`, as opposed to the label 1."""
 _ENDS_OF_LABEL = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 @lru_cache(256)
 def _words(marks: str) -> re.Pattern[str]:
-    """Return the pattern of a text inside surrounding marks, where `marks` belong to the text."""
+    """Return the pattern of a text within surrounding marks; `marks` are part of the text itself."""
     word = rf"(?:[^\W_]|[{re.escape(marks)}])" if marks else r"[^\W_]"
     return re.compile(rf"{word}(?:.*{word})?", re.DOTALL)
 
 
 def _key(text: str, marks: str = "") -> str:
-    """Normalize a label: no case, no surrounding marks except the given ones, no article."""
+    """Normalize a label: ignore case, articles and surrounding marks other than the given ones."""
     if marks:
         text = _BULLET.sub("", text)
     words = _words(marks).search(text)
@@ -207,7 +211,7 @@ _BULLET = re.compile(r"^\s*[-*+•]\s+")
 
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""After a label that is a number: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
+"""What follows a number that is a label: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
 
 
 @lru_cache(256)
@@ -218,7 +222,7 @@ def _pattern(keys: tuple[str, ...], ending: str = r"(?![\w-]|['\u2019]\w)") -> r
 
 
 _LONGEST = 10_000
-"""Longer lines name no label, because reading all their mentions of labels would take minutes."""
+"""Longer lines are skipped, because reading all their mentions of labels would take minutes."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _DENIES = re.compile(
     r"\b(?:not|no|never|neither|nor|without|nothing|none|cannot|hardly|rather|instead|unless|if|whether|while|although"
@@ -226,7 +230,7 @@ _DENIES = re.compile(
     r"|seems?|initially|hard|difficult|want\w*|hop\w+|expect\w*|suppos\w+|less|anything|ruled?)\b|n['\u2019]t\b|\?",
     re.IGNORECASE,
 )
-"""Words after which a sentence may say the opposite of the label that it names."""
+"""Words after which a sentence may mean the opposite of the label that it names."""
 _ENDS = re.compile(r"\s*(?:[!;)\]\n]|[.:](?!\d)|\.0+(?![.,]?\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
 _EXPLAINS = re.compile(
     r"\s*(?:[.!;:)\n]|[–—-]\s|,\s(?:because|since|as|given|so|not|rather)\b)", re.IGNORECASE
@@ -237,7 +241,7 @@ _CORRECTS = re.compile(
 _SCORED = re.compile(r"\s*[:=–—-]\s*(?:no\b|not\b|false\b|yes\b|true\b|[\d.]+)", re.IGNORECASE)
 _HEAD = re.compile(r"\W*[^\W\d_]+(?:[ _][^\W\d_]+){0,3}(?:[ ]\([^()]*\))?[*_\"'`]*\s{0,3}[:=\uff1a]\s*")
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
-"""A box of a list that is not ticked."""
+"""An unticked box of a list."""
 _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
-"""Labels that are everyday words, which no sentence names as its label."""
+"""Labels that are everyday words, so that no sentence can be taken to name them."""

@@ -1,4 +1,4 @@
-"""Build the prompt for a language model: the turns of a chat, or one text, cut to fit its window."""
+"""Build the prompt for a language model: the turns of a chat, or one text, shortened to fit the model's window."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Message:
 
 @dataclass(frozen=True)
 class Prompting:
-    """Makes the prompts of one task; small, and can be pickled."""
+    """Makes the prompts of one task; it is small and can be pickled."""
 
     task: str
     """The task's name."""
     template: PromptTemplate
-    """The text around an example."""
+    """The text that surrounds an example."""
     template_name: str
     """The name of the template set."""
     system: str = ""
     """The system message; if empty, none is sent."""
     shots: tuple[Shot, ...] = ()
-    """Worked examples of the training split, in the order in which they are shown."""
+    """Worked examples from the training split, in the order in which they are shown."""
     protocol: Protocol = "prose"
     """How the prompt asks for the answer."""
 
@@ -88,13 +88,13 @@ class Prompting:
 
     @property
     def _instruction(self) -> str:
-        """The text before the first example, with the request for the tag."""
+        """The text before the first example, including the request for the tag."""
         request = TAG_REQUEST if self._is_tagged else json_request(self.form.kind) if self._is_json else ""
         return " ".join(filter(None, (self.template.instruction, request)))
 
     @property
     def gap(self) -> str:
-        """The space between a prompt as plain text and its answer."""
+        """The space between a plain-text prompt and its answer."""
         return " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
 
     def labels(self, question: Question) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Prompting:
         return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:
-        """Return the answer of a worked example as a model is to write it."""
+        """Return a worked example's answer as the model should write it."""
         if self._is_json:
             return write_json(shot.answer, self.form.kind)
         shown = self.template.shown(shot.context, shot.answer)
@@ -110,9 +110,10 @@ class Prompting:
 
     @property
     def chat_stop(self) -> tuple[str, ...]:
-        """Texts that end an answer in a chat: those that begin another example.
+        """Texts that end an answer in a chat, namely beginnings of another example.
 
-        An empty line is not one of them, because a chat may put it between `Here is the answer:` and the answer.
+        An empty line is not among them, because a chat may put one between `Here is the answer:` and the
+        answer.
         """
         return tuple(stop for stop in self.template.stop if stop.strip())
 
@@ -120,19 +121,19 @@ class Prompting:
     def form(self) -> AnswerForm:
         """The form of the answer, with the prompt's text before an answer and before an example.
 
-        A model may repeat the first before its answer, and the second after it.
+        A model may repeat the former before its answer, and the latter after it.
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
         return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
 
     def _headings(self) -> list[str]:
-        """Return other beginnings of an example in the prompt: `Country:` of `Country: {question}`."""
+        """Return other texts with which an example in the prompt begins: `Country:` for `Country: {question}`."""
         known = {text.strip() for text in (*self.template.stop, self.template.answer)}
         return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
-        """Return the turns of a chat; `context` replaces the question's own if it was cut."""
+        """Return the turns of a chat; `context` replaces the question's own if that was shortened."""
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self._instruction}\n\n" if self._instruction else ""
         for shot in self.shots:
@@ -145,7 +146,8 @@ class Prompting:
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
-        """Return one plain text, for models without a chat template; the answer continues it, in an open tag."""
+        """Return one plain text, for models without a chat template; the answer continues it, within an open
+        tag."""
         space = self.gap
         shots = [
             self.template.layout(shot.question, shot.context) + space + self._shown(shot)
@@ -172,7 +174,7 @@ class Prompting:
 
 
 _TAG_TOKENS = 16
-"""Tokens that the tags around an answer may take."""
+"""How many tokens the tags around an answer may take."""
 _HEADING = re.compile(
     r"^[ \t]*([^\W\d_][^{}\n:]{0,40}:)[ \t]*\n?[ \t]*\{(?:question|context)\}", re.MULTILINE
 )
@@ -205,7 +207,7 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting a context into a model's window
 
 NEAR = 64
-"""A word longer than this many characters may be cut in the middle; shorter ones are kept whole or dropped."""
+"""Words longer than this many characters may be cut in the middle; shorter words are kept whole or dropped."""
 
 _WORD = re.compile(r"\S+")
 
@@ -215,10 +217,11 @@ class PromptTooLongError(DecabenchError):
 
 
 def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
-    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None if all of it fits.
+    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None if all of it
+    fits.
 
-    `count` returns the tokens of the whole prompt for a given context; it is called about ten times. The context is cut
-    at the end, after a word. Raises PromptTooLongError.
+    `count` returns the tokens of the whole prompt for a given context; it is called about ten times. The
+    context is cut after a word, at its end. Raises PromptTooLongError.
     """
     context = question.context
     whole = count(context)
@@ -245,10 +248,8 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
 
 
 def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number in [low, high) for which `holds` is true: it is true for `low`, and false from some number
-    on.
-
-    Steps away from the guess grow, then halve: few calls if the guess is close.
+    """Return the last number in [low, high) for which `holds` is true: it is true for `low`, and false from
+    some number on. Steps away from the guess first grow, then halve, so a close guess takes few calls.
     """
     step = 2
     probe = guess

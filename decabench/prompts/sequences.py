@@ -11,18 +11,19 @@ from decabench.prompts.clutter import find_json, lines_of
 __all__ = ["MISSING", "find_items", "find_number"]
 
 MISSING = "_"
-"""The item for a word that has none in the text."""
+"""The item for a word that has no item in the text."""
 
 _MOST_EXTRA = 100
-"""The number of items beyond the last word to keep for the metric, because a text may continue endlessly."""
+"""How many items beyond the last word to keep for the metric, because a text may go on endlessly."""
 
 
 def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] = ()) -> str | None:
-    """Return the tags (or the heads and relations, for `tree`) that a text gives to words: one for each, in order.
+    """Return the tags (or the heads and relations, for `tree`) that a text gives to words: one for each, in
+    order.
 
-    Items are placed by the number or the word in front of them, or else by their order if there is one for each word. A
-    word without an item gets `_`. Items beyond the last word and items outside `names` are kept for the metric to
-    count. None if the text is not a sequence of items, or if the alignment is ambiguous.
+    Items are placed by the number or the word in front of them, or else by their order if there are as many
+    items as words. A word without an item gets `_`. Items beyond the last word and items outside `names` are
+    kept for the metric to count. None if the text is not a sequence of items, or if the alignment is ambiguous.
     """
     reading = _Reading(kind, names, words)
     value = find_json(text)
@@ -46,9 +47,9 @@ _NUMBERED = re.compile(r"[\s|*_`(\[-]*(\d{1,6})[.):\]*_`]{0,3}(?:\s*\|\s*|\s+)(\
 """A line that begins with a number: `1 From ADP`, `1. From: ADP`, `| 1 | From | ADP |`."""
 _HEAD = re.compile(r"(\d{1,6})\s*[:,|\s]\s*([A-Za-z_][\w:.-]*)")
 _PARSED = re.compile(r"\d{1,6}:[A-Za-z_][\w:.-]*(?<!:)")
-"""A head and its relation, well written."""
+"""A well-formed head and relation."""
 _MOST_CELLS = 4
-"""The cells of a line about one word: the word, a mark, its head and its relation."""
+"""The maximum number of cells in a line about one word: the word, a mark, its head and its relation."""
 _AROUND = "*`\"'()[]|"
 _OPENS = " -*•`\"'()[]|_"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
@@ -83,7 +84,8 @@ class _Reading:
         }
 
     def _word_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the items of the last lines, one for each word and each after its word; none otherwise."""
+        """Return the items of the last lines, if each word has a line with its item after the word; otherwise
+        nothing."""
         found = []
         last = lines[-len(self.words) :] if self.words else ()
         for word, line in zip(self.words, last, strict=False):
@@ -98,7 +100,7 @@ class _Reading:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def one_line(self, text: str) -> _Items | None:
-        """Return the items of a line, or an item a line, without numbers, if there is one for each word.
+        """Return the items of one line, or of one line each, without numbers, if there is one for each word.
 
         A single line may have too few or too many items; with several lines the alignment would be ambiguous.
         """
@@ -123,7 +125,7 @@ class _Reading:
         return {int(key): item for key, held in pairs if (item := self.item(held, int(key)))} or None
 
     def item(self, rest: str, number: int) -> str | None:
-        """Return a line's item for a word; the word may be repeated before it."""
+        """Return the item that a line gives to a word; the word may be repeated before it."""
         word = self._word(number)
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
@@ -190,7 +192,7 @@ _SCALE = re.compile(
 _END_OF_SCALE = re.compile(rf"{_OF}(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})", re.IGNORECASE)
 _MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
 _DASH = re.compile(rf"(?:^|[=:(]|\s)[-\u2212\u2013]\s+{_NUMBER}")
-"""A minus sign or a list marker: on a scale with negative numbers, it is ambiguous."""
+"""A minus sign or a list marker, which look the same on a scale with negative numbers."""
 _SIZED = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 _PERCENT = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:%|per ?cent\b)", re.IGNORECASE)
 _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
@@ -198,9 +200,9 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the number in a text: the only one of its first, or of its last, line with a number.
+    """Return the number in a text: the only number in its first or last line with a number.
 
-    The ends of scales do not count. `1,500` is 1500, or 1.500 if the scale has only that.
+    The ends of scales do not count. `1,500` is 1500, or 1.500 if only that is on the scale.
     """
     lines = [line for line in lines_of(text) if _numbers(line)]
     found = set()
@@ -214,7 +216,7 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
 
 
 def _is_on_another_scale(line: str, scale: tuple[float, float] | None) -> bool:
-    """Return whether the number of a line means a different number: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
+    """Return whether a line's number means something else: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
     if _SIZED.search(line):
         return True
     if scale is None:
@@ -233,7 +235,7 @@ def _signed(number: str) -> str:
 
 
 def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
-    """Return a number with a point before its decimals and no other marks."""
+    """Return a number written with a decimal point and no other marks."""
     decimal = number.replace(",", ".")
     if not _THOUSANDS.fullmatch(number):
         return decimal

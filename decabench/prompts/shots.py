@@ -1,4 +1,4 @@
-"""Worked examples for a prompt: drawn from the training split, never from the evaluated split."""
+"""Worked examples for a prompt, drawn from the training split, never from the evaluated split."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from decabench.tasks import Example, Task
 __all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "Shot", "select_shots"]
 
 LONGEST = 2_000
-"""Characters of a shot (some 500 tokens); longer ones are used only if there are too few shorter ones."""
+"""The length of a shot in characters (some 500 tokens); longer ones are used only if too few are shorter."""
 
 SHARED_CONTEXT = 40
-"""Minimum bytes of a context for which a training example is barred because the evaluated split shares it."""
+"""The minimum length of a context, in bytes, for excluding training examples because the evaluated split shares
+it."""
 
 FEW_LABELS = 10
-"""With at most this many different answers, they are treated as labels, and the shots show each in turn."""
+"""Up to this many different answers are treated as labels, and the shots show each in turn."""
 
 _Key = tuple[int, int]
-"""(characters over the limit, digest): the smallest are drawn."""
+"""(characters over the limit, digest): examples with the smallest keys are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Shot:
     """One worked example."""
 
     id: str
-    """The training example's id."""
+    """The id of the training example."""
     question: str
     """The question."""
     context: str
@@ -60,14 +61,15 @@ class _Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Return whether the split has this example or, if it has many contexts, the example's context."""
+        """Return whether the split contains this example or, if the split has many contexts, this example's
+        context."""
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True
         return _digest(digest + _normal(question)) in self._pairs
 
     def _context(self, context: str) -> tuple[bytes, int]:
-        """Return digest and length; the last is cached, since questions about one context come together."""
+        """Return digest and length; the last is cached, because questions about a context follow one another."""
         if self._latest is None or self._latest[0] != context:
             normal = _normal(context)
             self._latest = (context, _digest(normal), len(normal))
@@ -101,12 +103,13 @@ def select_shots(
     n: int,
     seed: int = 0,
 ) -> tuple[Shot, ...]:
-    """Draw n worked examples from the training split, in the order to show them; none is in the evaluated split.
+    """Draw n worked examples from the training split, in the order to show them; none is in the evaluated
+    split.
 
     `evaluated` are pairs of question and context. The draw depends on the sha256 of seed, task and id, so it is
-    the same everywhere, whatever the order of the data. If there are few different answers, each is shown in turn.
-    `training` is read once, with n examples in memory (ten times n for labels). Raises MissingDataError if there
-    are too few.
+    the same everywhere, whatever the order of the data. If there are only a few different answers, each is
+    shown in turn. `training` is read once, with n examples in memory (ten times n for labels). Raises
+    MissingDataError if there are too few.
     """
     if n <= 0:
         return ()
@@ -138,7 +141,7 @@ def _drawn(seed: int, task: str, id: str) -> int:
 
 
 def _in_turn(labels: list[list[tuple[_Key, Shot]]], n: int) -> list[tuple[_Key, Shot]]:
-    """Take the best of each label, then the second of each, until there are n."""
+    """Take the best example of each label, then the second best, until there are n."""
     rounds: list[tuple[int, _Key, Shot]] = [
         (place, key, shot) for drawn in labels for place, (key, shot) in enumerate(drawn)
     ]

@@ -63,12 +63,12 @@ def _find_statement(text: str, in_block: bool) -> str | None:
 
 
 _TICKS = 40
-"""The maximum number of ticks to try."""
+"""The maximum number of backticks to try."""
 
 
 def _within_ticks(statement: str) -> str:
-    """Return the text before the tick that closes a statement, which may contain pairs of ticks: `SELECT `a` FROM
-    t`."""
+    """Return the text before the backtick that closes a statement, which may itself contain pairs: `SELECT `a`
+    FROM t`."""
     parts = statement.split("`", _TICKS)
     kept = next(
         (part for count in range(1, len(parts), 2) if _HAS_TABLE.search(part := "`".join(parts[:count]))),

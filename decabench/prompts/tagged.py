@@ -1,6 +1,6 @@
-"""Read an answer that stands in the tag that the prompt asked for, or a text that is itself an answer.
+"""Read an answer inside the tag that the prompt asked for, or a text that is nothing but an answer.
 
-Nothing is searched for in prose: a text that follows neither way is unparseable, and its answer is empty.
+Prose is not searched: any other text is unparseable, and its answer is empty.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def read_tagged(
 ) -> tuple[str, str]:
     """Return the answer in a text without reasoning, and the rule that found it.
 
-    JSON in the task's schema counts as such. The last complete tag counts. A tag that a finished text leaves open ends
-    with the text. If the prompt ended in an opening tag (`is_opened`), the text continues it.
+    JSON in the task's schema counts as an answer too. The last complete tag counts. A tag that a finished text
+    leaves open ends with the text. If the prompt ended in an opening tag (`is_opened`), the text continues it.
     """
     if (value := read_json(text, form.kind)) is not None:
         is_list = form.kind in ("tags", "tree", "state")
@@ -64,15 +64,15 @@ def read_tagged(
 
 
 def _introduced(text: str, markers: Sequence[str]) -> str:
-    """Return a text without the `Answer:` that the prompt ended in, which a model may repeat."""
+    """Return a text without a repeated `Answer:`, with which the prompt already ended."""
     names = "|".join(re.escape(name.strip(" :")) for name in ("answer", *markers) if name.strip(" :"))
     return bare(re.sub(rf"\A[*_#\s]*(?:{names})[*_]*:[*_]*", "", text, flags=re.IGNORECASE))
 
 
 def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagged: bool) -> str | None:
-    """Return the answer that a whole text is; None if it is not one.
+    """Return the answer if a whole text is one, else None.
 
-    Free text is an answer only in its tag, because any introduction could be a part of it.
+    Free text is an answer only in its tag, because any introduction could be part of it.
     """
     lines = [unwrapped(line, form.kind != "span" or not is_tagged or form.unquote) for line in lines_of(text)]
     line = " ".join(lines)
@@ -100,7 +100,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 
 def is_in_context(answer: str, context: str) -> bool:
-    """Return whether an answer, or each part of a list with commas, stands in the context as whole words.
+    """Return whether an answer, or each part of a comma-separated list, is in the context as whole words.
 
     Case and spaces are ignored.
     """
@@ -110,7 +110,7 @@ def is_in_context(answer: str, context: str) -> bool:
 
 
 def _has(words: str, part: str) -> bool:
-    """Return whether a part occurs in a text, and not inside a word."""
+    """Return whether a part occurs in a text as a whole word."""
     start = words.find(part) if part else -1
     while start >= 0:
         end = start + len(part)
@@ -125,7 +125,7 @@ _NUMBER = re.compile(r"[-+\u2212]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 def _number(text: str, scale: tuple[float, float] | None) -> str | None:
-    """Return the number that a text is, if it is on the scale."""
+    """Return a text as a number, if it is one on the scale."""
     number = text.rstrip(".").replace("\u2212", "-").lstrip("+")
     if not _NUMBER.fullmatch(number) or (scale and not scale[0] <= float(number) <= scale[1]):
         return None
@@ -137,9 +137,9 @@ _GOES_ON = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
 
 
 def _query(text: str) -> str | None:
-    """Return the one query that a text is, on one line or in one code block.
+    """Return the only query in a text, on one line or in one code block.
 
-    A second sentence, a comment or a remark in parentheses would read as a part of the last value.
+    A second sentence, a comment or a remark in parentheses would be read as part of the last value.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     is_block = len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```"
@@ -155,9 +155,10 @@ _NO_VALUE = frozenset("yes no true false none null unknown any unchanged request
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return a change of state in its canonical form, `slot: value, slot: value; slot`; None for any other text.
+    """Return a change of state in its canonical form, `slot: value, slot: value; slot`; None for any other
+    text.
 
-    Without `slots`, any name is one. Words such as `yes` or `unknown` are not values.
+    Without `slots`, any name is a slot. Words such as `yes` or `unknown` are not values.
     """
     if match_label(text, (NO_CHANGE,)):
         return NO_CHANGE
@@ -181,7 +182,8 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
 
 
 def find_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the change that a text gives in prose: on its only readable line, on all of its lines, or as JSON."""
+    """Return the change that a text describes in prose: on its only readable line, on all of its lines, or as
+    JSON."""
     value = find_json(text)
     if isinstance(value, dict):
         return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)

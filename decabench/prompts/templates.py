@@ -1,4 +1,4 @@
-"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files of the same form."""
+"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files in the same format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BUILT_IN = ("default", "plain")
 """The sets that come with decabench."""
 
 _AUTO = "auto"
-"""The form that follows from a task's metric; only for [default]."""
+"""The form that is derived from a task's metric; only for [default]."""
 
 
 class TemplateError(DecabenchError, ValueError):
@@ -60,11 +60,11 @@ class TemplateSet:
     name: str
     """`default`, or the stem of the file it was read from."""
     tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
-    """The template of a task by its name."""
+    """Each task's template, by name."""
     default: PromptTemplate | None = None
-    """The template for all other tasks; None refuses them."""
+    """The template for all other tasks; None rejects them."""
     auto_form: bool = False
-    """Whether the form of all other tasks follows from their metric."""
+    """Whether the form of all other tasks is derived from their metric."""
     prefers_own: bool = False
     """Whether a task's own prompt takes precedence over the templates of the set."""
     description: str = ""
@@ -72,7 +72,7 @@ class TemplateSet:
 
     @property
     def sha256(self) -> str:
-        """A digest of all templates of the set, wherever it was read from."""
+        """A digest of all the set's templates, regardless of where it was read from."""
         default = None if self.default is None else _plain(self.default)
         tasks = {name: _plain(template) for name, template in self.tasks.items()}
         return sha256_of({"tasks": tasks, "default": default, "auto_form": self.auto_form})
@@ -104,7 +104,7 @@ class TemplateSet:
         return replace(self, tasks={**self.tasks, **own})
 
     def _general(self, task: Task) -> PromptTemplate:
-        """Return [default] for a task when only its metric is known."""
+        """Return [default] for a task of which only the metric is known."""
         default = self.default or PromptTemplate()
         if not self.auto_form:
             return default
@@ -127,7 +127,7 @@ def _plain(template: PromptTemplate) -> dict[str, Any]:
 
 
 def sha256_of(value: Any) -> str:
-    """Return the sha256 of a JSON value in its canonical spelling."""
+    """Return the sha256 of a JSON value in canonical form."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -226,7 +226,7 @@ def _escaped(text: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Break long lines of a multi-line TOML string with a backslash, which drops the line's end."""
+    """Break long lines of a multi-line TOML string with a backslash, which removes the line break."""
     return "\n".join(
         " \\\n".join(textwrap.wrap(line, 117, break_long_words=False, break_on_hyphens=False))
         for line in text.split("\n")

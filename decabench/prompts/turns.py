@@ -1,4 +1,4 @@
-"""A model's turn: its text without reasoning and leftovers of a chat template."""
+"""A model's turn: its text without reasoning and without leftovers of a chat template."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TAGS: ReasoningTags = (
     ("Thinking...", "...done thinking."),  # ollama run
     ('<details type="reasoning"', "</details>"),  # Open WebUI
 )
-"""Reasoning tags whose names don't say so; `_NAMED` matches the others."""
+"""Reasoning tags whose names don't say that they are; `_NAMED` matches the others."""
 
 _NAMED = (
     r"(?:<|&lt;)[|\s]{0,3}(?P<slash>/?)\s{0,3}"
@@ -55,14 +55,14 @@ _NAMED = (
     r"|(?:reason|reflection|rationale|analysis|scratchpad|(?:inner[_-]?)?monologue)(?=[\s>|&]))"
     r"(?:\s[^<>&]{0,300})?[|\s]{0,3}(?:>|&gt;)"
 )
-"""`<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`: the name of most tags says what they mark."""
+"""Tags whose name says what they mark: `<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""The beginning of closing tags that only count after reasoning, because ordinary texts contain them too."""
+"""How closing tags begin that count only after reasoning, because ordinary texts contain them too."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
-"""An opening tag of gpt-oss, Gemma 4 or HyperCLOVA X without its special tokens."""
+"""An opening tag of gpt-oss, Gemma 4 or HyperCLOVA X without special tokens."""
 _BARE_CLOSING = r"\A\s*(?-i:final)(?!(?:s|e\w*|ly|i[stz]\w*)\b)(?=\w)"
-"""`finalDenver`, of gpt-oss, but not `finals` or `finally`."""
+"""A closing tag of gpt-oss as in `finalDenver`, but not `finals` or `finally`."""
 
 
 def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
@@ -81,7 +81,7 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
 
 @lru_cache(16)
 def _marks(tags: ReasoningTags) -> re.Pattern[str]:
-    """Match any tag of reasoning."""
+    """Match any reasoning tag."""
     openings = "|".join(dict.fromkeys(_literal(start, is_opening=True) for start, _ in tags))
     closings = "|".join(dict.fromkeys(_literal(end) for _, end in tags))
     return re.compile(
@@ -93,7 +93,7 @@ def _marks(tags: ReasoningTags) -> re.Pattern[str]:
 def _literal(tag: str, is_opening: bool = False) -> str:
     """Match a tag in any case and with spaces between its parts; `<name>` may have attributes.
 
-    Plain words open reasoning only at the beginning of a text.
+    Plain words start reasoning only at the beginning of a text.
     """
     space = r"\s{0,3}"
     if re.fullmatch(r"<[\w:.-]+>", tag):
@@ -120,7 +120,10 @@ _CLOSING_QUOTES = "`'\"\u2019\u201d"
 
 
 def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark]:
-    """Return the tags in a text. Those in quotation or code marks are only mentions, unless a pair begins the text."""
+    """Return the tags in a text.
+
+    Tags inside quotation or code marks are only mentions, unless a pair begins the text.
+    """
     marks, mentions, has_begun = [], [], False
     for match in _marks((*_TAGS, *tags)).finditer(text):
         opens = match["opens"] is not None or (
@@ -145,10 +148,9 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
-    """Return the parts of a text outside reasoning, the last first.
+    """Return the parts of a text outside reasoning, the last first; empty if the text ends inside reasoning.
 
-    The list is empty if the text ends inside reasoning. Text before a closing tag is reasoning that the prompt opened,
-    or that quotes another tag.
+    Text before a closing tag is reasoning that the prompt opened, or reasoning that quotes another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -188,7 +190,7 @@ _MODEL = frozenset({"assistant", "model", "bot", "ai", "gpt", "chatbot_token", "
 
 
 def _own_turn(text: str) -> str:
-    """Return the model's first turn that is not empty: the text may repeat the prompt, or invent more turns."""
+    """Return the model's first turn that is not empty; the text may repeat the prompt, or invent more turns."""
     start, is_own = 0, True
     for match in _TURN.finditer(text):
         if is_own and (turn := text[start : match.start()]).strip():
@@ -212,7 +214,7 @@ _MESSAGE = re.compile(
 _END_OF_ANSWER = re.compile(
     r"<\|(?:END_RESPONSE|END_TEXT|end_of_solution|end_message)\|>|\[END FINAL RESPONSE\]", re.IGNORECASE
 )
-"""The end of an answer that a tag of `_TAGS` began."""
+"""The end of an answer that began with a tag of `_TAGS`."""
 _TOKEN = re.compile(
     r"<\|[^\s<>|][^<>|\n]{0,40}\|>|<\uff5c[^\s<>\uff5c][^<>\uff5c\n]{0,40}\uff5c>|<(?:pad|unk|mask|SPECIAL_\d+)>"
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|gMASK|sop)\]|<</?SYS>>"
@@ -226,11 +228,11 @@ _BOXED = re.compile(r"\A<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>)?\Z"
 
 
 _HEADER = re.compile(r"\A(?:assistant[ \t]*\n\s*|ASSISTANT: \s*)+(?=\S)")
-"""The word for the model's role, whose tokens were left out."""
+"""The word for the model's role, without its tokens."""
 
 
 def _without_tokens(text: str) -> str:
-    """Return the first message of a text that is not empty, without tokens around it."""
+    """Return a text's first message that is not empty, without the tokens around it."""
     message = next((part for piece in _MESSAGE.split(text) if (part := bare(piece))), "")
     start, end = 0, len(message)
     tokens = [match.span() for match in _TOKEN.finditer(message) if not _BOX.match(match.group())]
@@ -260,8 +262,8 @@ class Turn:
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unwraps: bool = True) -> Turn:
     """Return a model's first turn, or the text after its last block of reasoning.
 
-    Reasoning that never ends leaves no text. `tags` are pairs besides the known ones; an unfinished text was cut off.
-    With `unwraps`, tags around everything after the reasoning are removed.
+    Reasoning that never ends leaves no text. `tags` are additional pairs; an unfinished text was cut off. With
+    `unwraps`, tags around everything after the reasoning are removed.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)

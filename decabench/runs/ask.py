@@ -1,6 +1,6 @@
 """Ask a predictor the questions of a task that the journal lacks, and record every outcome as it arrives.
 
-`answer_task` handles one task. `LocalEngine` runs the predictor in this process; `ray_engine` on a cluster.
+`answer_task` handles one task. `LocalEngine` runs the predictor in this process, `ray_engine` on a cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tally:
     """The progress of a run on one task."""
 
     task: str
-    """The task's name, and the variant unless it is the dataset's own wording."""
+    """The task's name, plus the variant if it is not the dataset's own wording."""
     total: int
     """Examples to answer."""
     resumed: int = 0
@@ -51,11 +51,11 @@ class Tally:
     completion_tokens: int = 0
     """Tokens generated, if counted."""
     cut: int = 0
-    """Answers with a context that was cut to fit, including those from the journal."""
+    """Answers whose context was cut to fit, including those from the journal."""
     truncated: int = 0
     """Answers that reached the limit of new tokens, including those from the journal."""
     unparseable: int = 0
-    """Answers in which the extraction found no answer of the task's form."""
+    """Answers in which extraction found nothing of the task's form."""
     refused: int = 0
     """Answers that the model, or a filter of its server, declined to give; they are scored as wrong."""
     empty: int = 0
@@ -65,23 +65,23 @@ class Tally:
     only_reasoning: int = 0
     """Answers that consist only of reasoning."""
     not_in_context: int = 0
-    """Answers of an extractive task that are not a part of the context."""
+    """Answers of an extractive task that do not occur in the context."""
     served_by: list[str] = field(default_factory=list)
     """The models that answered, according to the server, in order of appearance."""
     other_label: int = 0
-    """Answers that are none of the labels that the question offers."""
+    """Answers that are not among the labels that the question offers."""
     other_label_example: str = ""
-    """A sentence about the first such answer: the text, the labels, and a remedy."""
+    """A sentence about the first such answer, with the text, the labels and a remedy."""
     answer_format: str = ""
     """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
     template: int = 0
     """Answers from which role headers or chat-template tokens were removed."""
     tool_calls: int = 0
-    """Answers that call a tool, and are therefore unparseable."""
+    """Answers that call a tool and are therefore unparseable."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""
-    """The most common error among the failures."""
+    """The most common error."""
 
     @property
     def done(self) -> int:
@@ -89,7 +89,7 @@ class Tally:
         return self.resumed + self.answered + self.failed
 
     def count(self, outcome: Outcome) -> None:
-        """Count one outcome."""
+        """Count an outcome."""
         if isinstance(outcome, Failure):
             self.failed += 1
             return
@@ -99,16 +99,16 @@ class Tally:
         self.count_cuts(outcome)
 
     def count_cuts(self, answer: Answer) -> None:
-        """Count a context that was cut, and an answer that was cut off."""
+        """Count a truncated context, and a truncated answer."""
         self.cut += answer.context_kept is not None
         self.truncated += answer.finish == "length"
 
 
 class Progress(Protocol):
-    """Shows the progress of a run."""
+    """Displays the progress of a run."""
 
     def show(self, predictor: str) -> AbstractContextManager[None]:
-        """Return a context in which a predictor answers. Leaving it clears the screen."""
+        """Return a context to answer in. Leaving it clears the display."""
         return nullcontext()
 
     def begin(self, tally: Tally) -> None:
@@ -129,7 +129,7 @@ class Silent(Progress):
 
 
 BATCH = 64
-"""Questions per call of `predict` by default."""
+"""The default number of questions per call of `predict`."""
 
 
 @dataclass(frozen=True)
@@ -141,18 +141,18 @@ class EngineOptions:
     batch_size: int = BATCH
     """Questions per call, for predictors that do not stream."""
     workers: int | None = None
-    """Copies of the model, for `ray`; None for one per GPU, or per machine on CPU."""
+    """The number of copies of the model, for `ray`; None for one per GPU or, on CPU, per machine."""
     address: str | None = None
     """The cluster's address, for `ray`; None starts one here."""
 
 
 class Engine(AbstractContextManager["Engine"], Protocol):
-    """Runs one backend for several tasks, one after the other. Nothing is loaded before the first question."""
+    """Runs one backend for several tasks in turn. Nothing is loaded before the first question."""
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs as they arrive, in any order.
 
-        An error on one example is a Failure; an error that would affect all examples is raised as a DecabenchError.
+        An error on one example is a Failure; an error that would affect all examples raises DecabenchError.
         """
 
 
@@ -169,20 +169,20 @@ class TaskRun:
     questions: Callable[[], Iterator[Question]]
     """Streams the questions in the order of the data; may be called repeatedly."""
     journal: Journal
-    """The open journal: questions it has an answer to are not asked again."""
+    """The open journal; questions that it has an answer to are not asked again."""
     progress: Progress = field(default_factory=Silent)
     """Shows the progress of the run."""
     give_up_after: int = 25
-    """Failures in a row that stop the run; 0 means never."""
+    """How many failures in a row stop the run; 0 means never."""
     budget: Budget | None = None
-    """The most that the run may cost."""
+    """The maximum cost of the run."""
 
 
 def answer_task(run: TaskRun) -> Tally:
     """Ask every question that the journal has no answer to; earlier failures come last.
 
-    Raises ModelError after too many failures in a row, not counting questions that failed before, and at the end of
-    the budget.
+    Raises ModelError after too many failures in a row, not counting questions that failed before, and when the
+    budget is spent.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -290,13 +290,13 @@ class LocalEngine:
 _THEIRS = (Exception, GeneratorExit)
 """Errors of a predictor's code that concern one question.
 
-SystemExit concerns all questions, and KeyboardInterrupt is the user's.
+SystemExit concerns all questions; KeyboardInterrupt comes from the user.
 """
 
 
 @dataclass
 class _Guard:
-    """Turns errors in a predictor's code into messages that name it."""
+    """Turns errors in a predictor's code into messages that name the predictor."""
 
     task: str
     answers: int = 0
@@ -385,7 +385,10 @@ _END = object()
 def _stream(
     predictor: StreamingPredictor, guard: _Guard, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Check and yield a predictor's stream. Only its own code is guarded: the consumer may close this generator."""
+    """Check and yield a predictor's stream.
+
+    Only errors from the predictor's code are caught: the consumer may close this generator.
+    """
     with guard():
         pairs = iter(predictor.stream(questions))
     try:

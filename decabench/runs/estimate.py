@@ -1,4 +1,4 @@
-"""Estimate the examples, tokens and time of a run before anything is asked."""
+"""Estimate a run's examples, tokens and time before any question is asked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from decabench.tasks import Question
 from decabench.untrusted import read_json
 
 CHARACTERS_A_TOKEN = 4
-"""A rough value for English, used for models without a tokenizer."""
+"""A rough value for English text, used for models without a tokenizer."""
 
 _SAMPLE = 500
-"""Examples of each task whose tokens are counted."""
+"""The number of examples of each task whose tokens are counted."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Estimate:
     """The estimate for one task."""
 
     task: str
-    """The task's name, with its variant."""
+    """The task's name, and its variant."""
     examples: int
     """Selected examples."""
     answered: int
     """Examples already answered in the journal."""
     prompt_tokens: int | None
-    """Tokens in the prompts of the rest; None if there are no prompts."""
+    """Tokens in the prompts not answered yet; None if there are no prompts."""
     completion_tokens: int | None
     """The maximum number of generated tokens: the sum of the limits of all answers."""
     is_counted: bool
@@ -81,7 +81,7 @@ def _estimate_task(
 
 
 def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
-    """Return the time for `todo` examples at the speed of the last run of the same predictor and task."""
+    """Return the time for `todo` examples, from the last run of the same predictor and task."""
     try:
         record = read_json(plan.run.output / RUN_FILE)
         if record["fingerprint"] != plan.predictor["fingerprint"]:

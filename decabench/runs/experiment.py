@@ -50,10 +50,10 @@ from decabench.tasks import (
 from decabench.text import with_full_stop
 
 RUN_TOML = "run.toml"
-"""The file in a submission's folder with the settings of its run."""
+"""The file in a submission's folder that holds the settings of its run."""
 
 HIDDEN = "(not kept)"
-"""Replaces a header's value in it."""
+"""The replacement for a header's value in that file."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class PrepareSettings:
     mirror: str | None = None
     """A folder or URL that has the data."""
     sample: bool = False
-    """The bundled sample instead of the data."""
+    """Use the bundled sample instead of the data."""
     force: bool = False
-    """Prepare even data that is up to date."""
+    """Prepare even up-to-date data."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class CompareSettings:
     """The options of `decabench compare` that change a number."""
 
     seed: int = 0
-    """The seed of the resamples."""
+    """The seed for resampling."""
     flips: int = 3
-    """The number of worst regressions a task."""
+    """The number of worst regressions to show for each task."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class Experiment:
     output: Path
     """The submission's folder."""
     tasks: tuple[str, ...] = ()
-    """Names of tasks; by default all of the suite that have the split."""
+    """Names of tasks; by default, all tasks of the suite that have the split."""
     suite: str | None = None
-    """The suite that results are reported on; by default the decathlon."""
+    """The suite to report results on; by default the decathlon."""
     split: str = "validation"
     """The split to answer and score."""
     baselines: tuple[str, ...] = ()
-    """Submissions to compare with, or names of baselines such as `majority`, which are run too."""
+    """Submissions to compare with, or names of baselines such as `majority`, which are run as well."""
     home: Path | None = None
     """The folder of prepared data."""
     include: tuple[Path, ...] = ()
@@ -111,33 +111,33 @@ class Experiment:
     force: bool = False
     """Replace another predictor's submission in the folder."""
     board: Path | None = None
-    """A folder for a page of the submission and its neighbours; the command writes it, this function does not."""
+    """A folder for the submission's page with its board; only the command writes it, not this function."""
     log: tuple[str, ...] = ()
-    """Trackers to send the scores to, such as `wandb` or `mlflow`."""
+    """Trackers that receive the scores, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
-    """The source of the data."""
+    """Where the data comes from."""
     predict: Mapping[str, Any] = field(default_factory=dict)
-    """Field of Run, Selection, Prompts or ModelOptions to its value."""
+    """Values for fields of Run, Selection, Prompts or ModelOptions."""
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     """How answers are scored."""
     compare: CompareSettings = field(default_factory=CompareSettings)
     """How answers are compared with the baselines'."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """The settings as they were given, which the submission keeps."""
+    """The settings as given, which are stored with the submission."""
 
 
 class _Setting(NamedTuple):
-    """A key of an experiment."""
+    """A setting of an experiment."""
 
     field: str
-    """The field that it fills."""
+    """The field that it sets."""
     hint: Any
     """Its type."""
     parse: Callable[[str], Any] | None = None
-    """Reads its text, if it is an option that does so."""
+    """Parses its text, for options with a parser of their own."""
 
     def read(self, value: Any, name: str) -> Any:
-        """Check a value. Raises DecabenchError."""
+        """Check and convert a value. Raises DecabenchError."""
         try:
             if self.parse is None or value is None:
                 return msgspec.convert(value, self.hint)
@@ -168,7 +168,7 @@ _PLAIN = {
     "board": str | None,
     "log": tuple[str, ...] | str,
 }
-"""The keys above the tables, with the types of their values."""
+"""The settings outside tables, with their types."""
 _NEEDED = {
     "predictor": "name the model that answers, such as hf:NAME or majority",
     "output": "name the folder of the submission",
@@ -179,7 +179,7 @@ _NEEDED = {
 def _known() -> Mapping[str, _Setting]:
     """Return all settings by their full names: `split`, `prepare.mirror`, `predict.limit`.
 
-    Those of `[predict]` are the options of `decabench predict`, under their names there.
+    Settings in `[predict]` are the options of `decabench predict`, by the same names.
     """
     found = {name: _Setting(name, hint) for name, hint in _PLAIN.items()}
     for owner in (Run, Selection, Prompts, ModelOptions):
@@ -202,7 +202,10 @@ def find_setting(name: str) -> str:
 
 
 def _find(name: str) -> _Setting:
-    """Return a setting by its full name. Raises DecabenchError with its right place, or the known names."""
+    """Return a setting by its full name.
+
+    Raises DecabenchError with the right place for it, or with the known names.
+    """
     if name in _known():
         return _known()[name]
     table, _, last = name.rpartition(".")
@@ -220,9 +223,9 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment from a TOML file or a mapping, and change it by settings.
 
-    A setting is `predict.limit=20`, whose value is read as TOML, or kept as a string if it is not valid TOML; or an
-    item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
-    Raises DecabenchError.
+    A setting is `predict.limit=20`, with a value in TOML (or any other text, which is kept as a string), or an
+    item of such a mapping. All faults are reported at once. Paths are relative to the working directory. Raises
+    DecabenchError.
     """
     content: dict[str, Any]
     if isinstance(source, str | Path):
@@ -274,10 +277,10 @@ def read_experiment(
 def read_experiments(
     source: str | Path | Mapping[str, Any] | None = None, settings: Mapping[str, Any] | Sequence[str] = ()
 ) -> list[Experiment]:
-    """Read a file of one experiment, or of one for each table of `[[models]]`, which has what it has of its own.
+    """Read a file of one experiment, or of one for each `[[models]]` table, which overrides the file's settings.
 
-    `seeds` in such a table makes a run for each. A run's folder is the file's `output`, with a folder in it for the
-    name of the model. Raises DecabenchError.
+    `seeds` in such a table makes a run for each seed. A run's folder is the file's `output`, followed by the
+    model's name. Raises DecabenchError.
     """
     content = (
         read_toml(Path(source), DecabenchError) if isinstance(source, str | Path) else dict(source or {})
@@ -308,7 +311,7 @@ def read_experiments(
 
 
 def _flat(content: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the full name of each setting, the name as it was given, and its value."""
+    """Yield each setting's full name, the name as given, and its value."""
     for key, value in content.items():
         name = _field_name(key)
         if name not in (*_TABLES, "predict"):
@@ -326,8 +329,10 @@ def _field_name(key: str) -> str:
 
 
 def _change(content: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path such as `predict.limit`. Raises DecabenchError if a value stands where a table
-    belongs."""
+    """Set the value at a path such as `predict.limit`.
+
+    Raises DecabenchError if there is a value in place of a table.
+    """
     *above, name = path.split(".")
     table = content
     for at, each in enumerate(above, start=1):
@@ -353,10 +358,10 @@ def _plain(value: Any) -> Any:
 
 
 def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
-    """Return the settings that a submission keeps.
+    """Return the settings to store with a submission.
 
-    Values of headers are left out unless they name a variable. Raises DecabenchError for a value that TOML cannot
-    hold.
+    Values of headers are left out unless they name a variable. Raises DecabenchError for a value that TOML
+    cannot represent.
     """
     import tomli_w
 
@@ -381,7 +386,7 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
 
 @contextmanager
 def _collected(faults: list[str]) -> Iterator[None]:
-    """Turn an error into a line of a list."""
+    """Collect an error as a line of a list."""
     try:
         yield
     except DecabenchError as error:
@@ -389,7 +394,7 @@ def _collected(faults: list[str]) -> Iterator[None]:
 
 
 _EXPECTED = re.compile("Expected `([^`]+)`(?:, got `([^`]+)`)?")
-"""How msgspec describes a value of another type."""
+"""How msgspec describes a value of the wrong type."""
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -398,7 +403,7 @@ _KINDS = {
     "array": "a list",
     "object": "a table",
 }
-"""The types of msgspec, in the words of a file's author."""
+"""msgspec's types, in words that the author of a file understands."""
 
 
 def _in_words(found: re.Match[str]) -> str:
@@ -418,7 +423,7 @@ class Outcome:
     check: CheckReport
     """The faults of the submission."""
     results: Results
-    """The scores."""
+    """Comparisons by baseline; the model is B."""
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     """Baseline to the comparison with it; the model is B."""
     not_compared: Mapping[str, str] = field(default_factory=dict)
@@ -434,12 +439,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The steps that an experiment would take."""
+    """The steps of an experiment, before it runs."""
 
     missing: Mapping[str, tuple[str, ...]]
-    """Task to its splits that have to be prepared."""
+    """Task to the splits that must be prepared."""
     estimates: Sequence[Estimate]
-    """The questions that would be asked; empty while data is missing."""
+    """Estimates of the questions to ask; empty if data is missing."""
 
 
 def run(
@@ -450,9 +455,10 @@ def run(
 ) -> Outcome:
     """Prepare data, ask a model, check, score and compare its answers: `decabench run` in Python.
 
-    `experiment` is a TOML file, or left out; settings are its keys, tables as mappings: `run(predictor="majority",
-    tasks=["sst"], output="runs/majority", predict={"limit": 20}, baselines=["random"])`.
-    Raises DecabenchError and its subclasses; earlier answers stay in the folder's journal.
+    `experiment` is a TOML file, or omitted. Settings are its keys, with tables as mappings:
+    `run(predictor="majority", tasks=["sst"], output="runs/majority", predict={"limit": 20},
+    baselines=["random"])`. Raises DecabenchError and its subclasses; earlier answers stay in the folder's
+    journal.
     """
     if isinstance(experiment, Experiment):
         if settings:
@@ -471,8 +477,8 @@ def run_experiment(
 ) -> Outcome:
     """Run an experiment, skipping completed steps.
 
-    Raises DecabenchError. `say` gets the name of each step, and `record` is called after the model has answered,
-    before its answers are scored.
+    Raises DecabenchError. `say` is called with the name of each step, and `record` is called after the model
+    has answered, before its answers are scored.
     """
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
@@ -527,7 +533,7 @@ def _jobs(experiment: Experiment) -> int:
 
 
 def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
-    """Return the suite and the tasks to ask. Raises UnknownNameError, DecabenchError."""
+    """Return the suite and the tasks to run. Raises UnknownNameError, DecabenchError."""
     suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
     if not experiment.tasks:
         with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
@@ -572,7 +578,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
 
 
 def _request(experiment: Experiment) -> Request:
-    """Return the request for missing data. Raises DecabenchError for settings that cannot be met."""
+    """Return the request for missing data. Raises DecabenchError if the settings cannot be met."""
     settings = experiment.prepare
     home = home_folder(experiment.home)
     return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)

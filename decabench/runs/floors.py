@@ -1,7 +1,8 @@
-"""Baselines for a board: answered when the board is built, and cached in the home folder with prepared data.
+"""Baselines for a board: they answer when the board is built, and their answers are cached in the home folder
+with the prepared data.
 
-Baselines copy texts of the datasets, so their answers are never published. A cached folder counts only if its files
-have their recorded digests and none of its inputs has changed.
+Baselines copy texts of the datasets, so their answers are never published. A cached folder counts only if its
+files have their recorded digests and none of its inputs has changed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MADE_FOR: Mapping[str, tuple[type, ...]] = {
     "random": (object,),
     "oracle": (object,),
 }
-"""Baseline to the outputs that it supports. Suites without such a task are left out."""
+"""The outputs that a baseline supports. The baseline is left out of suites without such a task."""
 
 
 def make_baselines(
@@ -46,7 +47,7 @@ def make_baselines(
 ) -> Iterator[Path]:
     """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared.
 
-    `report` gets a line for each baseline that must be run.
+    `report` is called with a line for each baseline that must be run.
     """
     store, known = Store(home), known_tasks(include)
     usable = [
@@ -66,7 +67,7 @@ def make_baselines(
 
 
 def _is_usable(task: Task, split: str, store: Store, report: Callable[[str], object]) -> bool:
-    """Whether a task has data for baselines; a line says so if the data is damaged or out of date."""
+    """Whether a task has data for baselines; damaged or outdated data is reported."""
     try:
         if split not in store.records(task.name):
             return False

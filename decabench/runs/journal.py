@@ -1,10 +1,12 @@
-"""The journal of a run: every outcome is appended as soon as it is known, so a kill loses only requests in flight.
+"""The journal of a run.
+
+Every outcome is appended as soon as it is known, so if the run is killed, only requests in flight are lost.
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
 The first line names the task, split, variant and the predictor's full fingerprint, a digest of everything that
-decides an answer; only a run with the same fingerprint reads the file. Every other line is an outcome; the last one of
-an example counts. A line that a kill cut short is removed before the run continues.
+affects an answer. Only a run with the same fingerprint reads the file. Every other line is an outcome; if an
+example has several, the last one counts. A line that was cut short is removed before the run continues.
 """
 
 from __future__ import annotations
@@ -26,18 +28,18 @@ from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
 FOLDER = "journal"
-"""The folder for journals in a submission's folder."""
+"""The folder for journals inside a submission."""
 
 FORMAT = "decabench.journal/1"
 
 FRESH = ".fresh"
-"""Suffix for the journal of a run that asks everything again, until it is complete."""
+"""Suffix for the journal of a run that asks everything again, until that run is complete."""
 
 DAMAGED = ".damaged"
-"""Suffix for a journal that could not be read, once a run with --fresh has replaced it."""
+"""Suffix for an unreadable journal that a run with --fresh has replaced."""
 
 _SYNC_SECONDS = 1.0
-"""Seconds between syncs: killing the process loses no written lines, but a power cut may lose this much."""
+"""Seconds between syncs. Killing the process loses no written lines; a power cut may lose this many seconds."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class JournalKey:
     variant: int
     """Number of the variant; 0 is the dataset's own wording."""
     fingerprint: str
-    """`sha256:` over everything that decides an answer."""
+    """`sha256:` over everything that affects an answer."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Everything that the fingerprint covers, in readable form."""
 
@@ -70,9 +72,9 @@ class Journal:
         self.path = folder / FOLDER / f"{key.file_name}{suffix}"
         self.key = key
         self.begun = datetime.date.today().isoformat()
-        """The day on which the first run of this fingerprint began."""
+        """The day on which the first run with this fingerprint began."""
         self.outcomes: dict[str, Outcome] = {}
-        """Id to the last outcome."""
+        """The last outcome for each id."""
         self._file = -1
         self._synced = 0.0
 
@@ -98,7 +100,7 @@ class Journal:
             self.path.unlink(missing_ok=True)  # as if the run had never started
 
     def append(self, id_: str, outcome: Outcome) -> None:
-        """Write one more outcome before returning."""
+        """Write an outcome before returning."""
         self.outcomes[id_] = outcome
         data = _encode(_record(id_, outcome))
         with storage_errors(self.path):
@@ -147,7 +149,7 @@ class Journal:
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is our header, with any date, cut short by a kill; other files are never overwritten."""
+        """Whether a line is the beginning of our header, with any date; other files are never overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]
@@ -212,7 +214,10 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def _parse(record: Mapping[str, Any]) -> tuple[str, Outcome]:
-    """Read the id and the outcome that `_record` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    """Parse the id and the outcome that `_record` wrote.
+
+    Raises KeyError, TypeError or ValueError for anything else.
+    """
     id_ = record["id"]
     if not isinstance(id_, str):
         raise ValueError("its id is not a text")

@@ -138,7 +138,7 @@ class Selection:
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
-        """Stream the selected questions in the order of the data, rewritten if a function is given."""
+        """Stream the selected questions in the order of the data, rewritten by `rewrite` if given."""
         rows = store.read(task, split, ("id", "question", "context"))
         ids = self.ids if self.sample is None else self._draw(store, task, split, self.sample)
         selected = (row for row in rows if ids is None or row["id"] in ids)
@@ -232,7 +232,7 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""Means every variant, instead of a number."""
+"""Stands for every variant, in place of a number."""
 
 
 def parse_variant(text: str) -> int:
@@ -364,7 +364,7 @@ class Run:
 
     @cached_property
     def tariff(self) -> Prices:
-        """The prices of the model's tokens. Raises DecabenchError for a file without the model."""
+        """The prices of the model's tokens. Raises DecabenchError if the file doesn't list the model."""
         if self.prices is None:
             return Prices(self.price_in, self.price_out)
         return read_prices(
@@ -422,13 +422,13 @@ class PlannedTask:
     variant: int
     """Number of the variant; 0 is the dataset's own wording."""
     wording: Variant | None
-    """The wording; None for the dataset's."""
+    """The wording; None for the dataset's own."""
     prompting: Prompting | None
     """How a question becomes a prompt, for language models."""
     form: AnswerForm | None
     """The form of an answer, if answers are extracted from texts."""
     protocol: Protocol
-    """How the answer is asked for and read."""
+    """How the answer is requested and read."""
     is_chat: bool
     """Whether the prompt is the turns of a chat; otherwise it is a text that the answer continues."""
     key: JournalKey
@@ -439,11 +439,11 @@ class PlannedTask:
     """Streams the questions to answer, in its wording, in the order of the data."""
 
     sample: int = 0
-    """Number of the sample, if each question is answered several times."""
+    """The number of the sample, if each question is answered several times."""
 
     @property
     def name(self) -> str:
-        """`sst`, `sst (variant 2)` or `sst (sample 2)`, which is the third."""
+        """`sst`, `sst (variant 2)`, or `sst (sample 2)` for the third sample."""
         if self.sample:
             return f"{self.task.name} (sample {self.sample})"
         return f"{self.task.name} (variant {self.variant})" if self.variant else self.task.name
@@ -458,12 +458,12 @@ class Plan:
     backend: Backend
     """Runs the model."""
     predictor: Mapping[str, Any]
-    """Everything that decides the answers of all tasks, as the submission records it."""
+    """Everything that affects the answers to all tasks, as the submission records it."""
     tasks: Sequence[PlannedTask]
     """The tasks to answer, in order."""
 
     def submission_info(self) -> SubmissionInfo:
-        """Return what is known about the submission before the run begins."""
+        """Return the facts about the submission that are known before the run begins."""
         run = self.run
         return SubmissionInfo(
             name=run.name or str(self.predictor["name"]),
@@ -482,7 +482,10 @@ class Plan:
 
 
 def plan_run(run: Run) -> Plan:
-    """Resolve a run; load no model and write nothing. Raises DecabenchError if something cannot be done."""
+    """Resolve a run without loading a model or writing anything.
+
+    Raises DecabenchError if the run is impossible.
+    """
     backend = make_backend(run.predictor, run.options)
     _check(run, backend)
     run = replace(run, tasks=run.selection.tasks(run.store, run.tasks, run.split))
@@ -544,7 +547,8 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """Return the wordings for `all`: without retired ones, unless the folder already has answers to them."""
+    """Return the wordings that `all` stands for, leaving out retired ones unless the folder already has answers
+    to them."""
     if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
         return True
     return (run.output / JOURNAL / planned.key.file_name).exists()
@@ -598,7 +602,7 @@ def _extracts(run: Run, backend: Backend) -> bool:
 def _plan_task(
     run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int, sample: int
 ) -> PlannedTask:
-    """Plan a task in one wording, and one of its samples, which is a run with a later seed."""
+    """Plan a task in one wording. Each sample is a plan of its own, with a later seed."""
     seed = run.options.seed + sample
     if sample:
         described = identity["backend"]
@@ -682,7 +686,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by its question and labels, because its text may change under the same name."""
+    """Identify a variant by its question and labels, because its text may change while its name stays the same."""
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")

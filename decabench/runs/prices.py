@@ -1,4 +1,4 @@
-"""Prices of tokens, from options or a table of the user, and the most that a run may cost."""
+"""Token prices, from options or a table of yours, and the maximum cost of a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from decabench.tables import TomlTable, read_toml
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per million tokens, in any currency; None for a price that was not given."""
+    """Prices per million tokens, in any currency; None if a price was not given."""
 
     prompt: float | None = None
-    """Of prompt tokens."""
+    """The price of prompt tokens."""
     completion: float | None = None
-    """Of generated tokens."""
+    """The price of generated tokens."""
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Return the cost of these tokens, or None if no price was given."""
@@ -30,7 +30,7 @@ class Prices:
 def read_prices(path: str | Path, model: str) -> Prices:
     """Read the prices of a model from a TOML file with a table for each: `["gpt-x"]`, `in = 2.5`, `out = 10`.
 
-    Raises DecabenchError if the file has no such model, or something else.
+    Raises DecabenchError if the file lacks the model, or has other content.
     """
     content = read_toml(Path(path), DecabenchError)
     require_name(model, content, f"price in {path} of the model")
@@ -44,22 +44,22 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost of a submission until now, and its limit."""
+    """A submission's cost until now, and its limit."""
 
     prices: Prices
     """The prices."""
     most: float
-    """The most that it may cost."""
+    """The maximum cost."""
     spent: float = 0.0
-    """The cost of the answers until now, in this run and before."""
+    """The cost of all answers until now, in this run and earlier ones."""
 
     @property
     def is_spent(self) -> bool:
-        """Whether to ask no more questions."""
+        """Whether to stop asking questions."""
         return self.spent >= self.most
 
     def count(self, outcome: Outcome) -> None:
-        """Count an outcome. Raises DecabenchError for an answer whose tokens are not known."""
+        """Count an outcome. Raises DecabenchError for an answer whose number of tokens is unknown."""
         if not isinstance(outcome, Answer):
             return
         if outcome.prompt_tokens is None and outcome.completion_tokens is None:

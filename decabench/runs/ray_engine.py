@@ -42,22 +42,22 @@ from decabench.runs.ask import EngineOptions, ask_predictor
 from decabench.tasks import Question
 
 TRIES = 3
-"""The number of workers that may die on an example before it is considered the cause."""
+"""How many workers must die on an example before it counts as the cause."""
 
 _WHOLE_TRIES = 2
 """The number of tries for a whole batch, because the first worker may have died with its machine."""
 
 _POLL_SECONDS = 0.5
-"""Seconds between two checks of a worker that is being restarted."""
+"""Seconds between two checks on a worker that is restarting."""
 
 _GPU_BATCH = 256
-"""The minimum number of questions that a worker with a GPU gets at once; it makes its own batches."""
+"""The minimum number of questions to give a worker with a GPU, which makes its own batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
-"""Seconds that workers get to close the model: at the end of a run, and after an error or Ctrl-C."""
+"""How many seconds workers get to close the model: at the end of a run, and after an error or Ctrl-C."""
 
 _BY_VALUE = "decabench_include_"
-"""Prefix of modules that no worker can import, because they come from --include files."""
+"""The prefix of modules that workers cannot import because they come from --include files."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 """Size of a local cluster's object store, which holds the batches in flight. Ray requires at least 75 MB."""
@@ -65,7 +65,7 @@ _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """The paths where a worker finds the same code and files as the driver."""
+    """The paths at which a worker finds the same code and files as the driver."""
 
     folder: str
     """The working directory, to which relative paths of models and programs refer."""
@@ -74,7 +74,7 @@ class WorkerEnvironment:
     share: int
     """The number of workers that share a machine's CPUs; 0 leaves the number of threads unchanged."""
     trusted: str = ""
-    """The models that a checkpoint may name, as the user set them."""
+    """The models that a checkpoint may name, as the user listed them."""
 
     def enter(self) -> None:
         """Set up this process."""
@@ -94,9 +94,9 @@ class BatchReply:
     """The outcome of one batch."""
 
     outcomes: Sequence[tuple[str, Outcome]] = ()
-    """(id, outcome) pairs, in the order in which they arrived."""
+    """(id, outcome) pairs, in order of arrival."""
     error: bytes | None = None
-    """The pickled DecabenchError that ended it."""
+    """The pickled DecabenchError that ended the batch."""
 
 
 class Worker:
@@ -174,11 +174,11 @@ def unpickle_error(data: bytes) -> DecabenchError:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Questions for one worker."""
+    """A batch of questions for one worker."""
 
     questions: Sequence[Question]
     deaths: int = 0
-    """Workers that died while they had it."""
+    """How many workers died while they had this batch."""
 
     def after_death(self) -> list[_Batch]:
         """Return the batches to retry: first the whole batch, then single examples; none after the last try."""
@@ -191,10 +191,12 @@ class _Batch:
 
 
 class RayEngine:
-    """Connects and loads at the first question, once for all tasks. Raises DecabenchError if Ray is missing.
+    """Connects and loads at the first question, once for all tasks.
 
-    A worker has one batch at a time, so the batch of a dead worker is known. It is retried elsewhere, as a whole and
-    then example by example; an example on which TRIES workers die is a Failure.
+    Raises DecabenchError if Ray is missing.
+
+    A worker has one batch at a time, so the batch of a dead worker is known. It is retried elsewhere, as a
+    whole and then example by example; an example on which TRIES workers die becomes a Failure.
     """
 
     def __init__(self, options: EngineOptions) -> None:
@@ -286,7 +288,7 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Give work to a worker that has loaded the model. If it cannot, the others do the work."""
+        """Give work to a worker that has loaded the model. If loading failed, the other workers do the work."""
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
         try:
@@ -360,10 +362,12 @@ def require_ray() -> Any:
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a cluster, and shut it down if it was started here; the caller's session is used and left running.
+    """Connect to a cluster, and shut it down afterwards if it was started here.
 
-    `address` is Ray's: `auto`, `host:6379`, or None for RAY_ADDRESS and, without that, a cluster on this machine.
-    Raises DecabenchError.
+    An existing session of the caller is used and left running.
+
+    `address` is Ray's: `auto`, `host:6379`, or None for RAY_ADDRESS and, without that, a cluster on this
+    machine. Raises DecabenchError.
     """
     ray = require_ray()
     if ray.is_initialized():
@@ -406,7 +410,7 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
 
 
 _HOME = Path(decabench.__file__).parent.parent
-"""The folder in which Ray starts. Ray looks there for modules, so it must not be a folder of checkpoints."""
+"""The folder in which Ray starts. Ray searches it for modules, so it must not contain checkpoints."""
 
 
 def _connect(ray: Any, address: str | None, workers: int | None) -> None:
@@ -438,7 +442,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _store_bytes() -> int:
-    """Use half of the shared memory if there is little, as in a container."""
+    """Use half of the shared memory if there is little of it, as in a container."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:
@@ -457,7 +461,7 @@ def _summarize(error: BaseException) -> str:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Restore the SIGTERM handler, which Ray replaces with its own."""
+    """Restore the SIGTERM handler, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
 """Run a predictor on tasks, and write its submission from the journals once every task is answered.
 
-So a submission is never half-written, and an interrupted run gives the same submission.
+This way a submission is never half-written, and an interrupted run produces the same submission.
 """
 
 from __future__ import annotations
@@ -88,16 +88,16 @@ RUN_FILE = "run.json"
 """Times and memory of the last run, next to the submission but not part of it."""
 
 HALF_WRITTEN = ".partial"
-"""The folder inside a submission's folder where it is written before it is complete."""
+"""The folder, inside the submission's folder, in which the submission is written until it is complete."""
 
 RELABELLED = "relabelled"
-"""The extraction rule that records that a variant's label word was replaced with the dataset's."""
+"""The extraction rule for a variant's label word that was replaced with the dataset's label."""
 
 NOT_IN_CONTEXT = "not-in-context"
-"""The rule that records that the answer of an extractive task is not a part of its context."""
+"""The extraction rule for an answer to an extractive task that does not occur in its context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml; a server with more is not naming models."""
+"""The maximum number of models per task in submission.toml; a server with more names isn't naming models."""
 
 _ERROR_LENGTH = 500
 """The longest error in submission.toml, in characters."""
@@ -115,7 +115,8 @@ class Report:
     tallies: Sequence[Tally]
     """One tally for each task and wording, in order."""
     removed: tuple[str, ...] = ()
-    """Results that were removed because their answers changed: `sst (validation)`, or a folder, `results/test`."""
+    """Results that were removed because their answers changed: `sst (validation)`, or a folder such as
+    `results/test`."""
 
     @property
     def failed(self) -> int:
@@ -135,7 +136,7 @@ class _Answered:
 
     @property
     def failed(self) -> int:
-        """Examples without an answer, or without one of its samples."""
+        """Examples without an answer, or with a missing sample."""
         if not self.samples:
             return self.tally.failed
         journals = [each.journal.outcomes for each in (self, *self.samples)]
@@ -154,10 +155,10 @@ def predict(
 ) -> Path:
     """Answer prepared tasks with a predictor, write the submission atomically, and return its folder.
 
-    `predictor` is what `decabench predict --predictor` takes, `tasks` are names or tasks (the decathlon's by default),
-    `include` names the files that define some of them, and the other settings are fields of `decabench.runs.Run`. The
-    same predictor's answers for other tasks and splits stay in the folder; another predictor's are replaced.
-    Raises DecabenchError.
+    `predictor` is as for `decabench predict --predictor`. `tasks` are names or tasks (the decathlon's by
+    default), and `include` names files that define tasks. The other settings are fields of
+    `decabench.runs.Run`. The same predictor's answers for other tasks and splits stay in the folder; another
+    predictor's are replaced. Raises DecabenchError.
     """
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
@@ -167,9 +168,11 @@ def predict(
 
 
 def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
-    """Answer the questions missing from the journals, and write the submission. Raises DecabenchError.
+    """Answer the questions missing from the journals, and write the submission.
 
-    After an error, the journals keep earlier answers, and the same run continues from there.
+    Raises DecabenchError.
+
+    After an error, earlier answers remain in the journals, and the same run continues from there.
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
@@ -192,7 +195,7 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one run at a time write to a folder; clean up after a run without any outcome."""
+    """Let only one run at a time write to a folder, and clean up after a run without any outcome."""
     _require_own_files(folder)
     with lock_submission(folder):
         sweep_temporary(folder, recursive=True)
@@ -203,7 +206,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _require_own_files(folder: Path) -> None:
-    """Raise StorageError if a file to write or remove is reached through a link out of the folder."""
+    """Raise StorageError if a link would lead a write or a removal out of the folder."""
     for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS):
         require_within(folder, folder / name)
         for here, folders, files in os.walk(folder / name):
@@ -222,7 +225,7 @@ def make_engine(name: str, options: EngineOptions) -> Engine:
 
 
 def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
-    """Return the first sample of each task, with the others in it."""
+    """Return each task's first sample, with its other samples inside it."""
     firsts = [done for done in answered if not done.planned.sample]
     return [
         replace(
@@ -238,7 +241,7 @@ def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
 
 
 def _budget(plan: Plan) -> Budget | None:
-    """Return the budget of a run, with what its journals have cost already."""
+    """Return the budget of a run, including the costs already in its journals."""
     run = plan.run
     if run.max_cost is None:
         return None
@@ -276,7 +279,7 @@ def _answer(
 
 
 def _promote(run: Run, done: _Answered) -> None:
-    """Put the new answers into the journal, where they replace the old ones."""
+    """Move the new answers into the journal, replacing the old ones."""
     if done.journal.outcomes:
         Journal(run.output, done.planned.key).take_over(done.journal)
 
@@ -323,7 +326,8 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
-    """Whether a submission is by the same predictor, so that it keeps its answers to other tasks and splits."""
+    """Whether a submission was made by the same predictor, so that its answers to other tasks and splits are
+    kept."""
     return bool(old.predictor.get("fingerprint") == plan.predictor["fingerprint"])
 
 
@@ -376,7 +380,8 @@ def _remove_stale_results(
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return 0 for the answers that are scored; with all wordings, other variants have their own folders."""
+    """Return the number of the folder: 0 for the scored answers; with all wordings, other variants have their
+    own."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -411,7 +416,7 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
-    """Return whether an extracted answer should be a part of the context and is not."""
+    """Return whether an extracted answer should occur in the context but does not."""
     if planned.form is None or not planned.task.extractive or not line["answer"].strip():
         return False
     is_none = line["answer"] in planned.form.labels
@@ -419,7 +424,7 @@ def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, A
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Count an answer that isn't in the task's form, to distinguish it from a wrong answer."""
+    """Count an answer that isn't in the task's form, which is different from being wrong."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     tally.not_in_context += rules[-1] == NOT_IN_CONTEXT
@@ -449,7 +454,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
 
 
 def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
-    """Explain that the model did not write a label, and what to do."""
+    """Explain that the model did not write a label, and how to fix that."""
     task = done.planned.task
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
@@ -473,8 +478,9 @@ def make_line(
 ) -> dict[str, Any]:
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
-    With a form, the answer is extracted from the text; with a wording, its label words are replaced with the dataset's.
-    A refused answer is empty, because a filter may stop a text after a word that would be right.
+    With a form, the answer is extracted from the text; with a wording, its label words are replaced with the
+    dataset's. A refused answer becomes empty, because a filter may stop a text just after a word that would
+    count as right.
     """
     text, rules = answer.text, []
     if answer.choices:
@@ -510,7 +516,8 @@ def make_line(
 
 
 def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict[str, dict[str, float]]:
-    """Return each label's probability by the score that decides, and its scores, in the dataset's words."""
+    """Return each label's probability under the score that decides, and its scores, named by the dataset's
+    labels."""
     top = max(choice.score(by) for choice in choices)
     weights = [math.exp(choice.score(by) - top) for choice in choices]
     return {
@@ -524,7 +531,7 @@ def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict
 
 
 def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None) -> SubmissionInfo:
-    """Return the submission's metadata, added to that of an old submission by the same predictor."""
+    """Return the submission's metadata, merged with that of an earlier submission by the same predictor."""
     run = plan.run
     whole = [each for done in answered for each in (done, *done.samples)]
     begun = min(done.journal.begun for done in whole)
@@ -565,16 +572,15 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
 
 
 _SERVED = "served_by"
-"""The part of submission.toml's `predictor` taken from servers' replies: `<task>.<split>` to the models that answered.
-"""
+"""The part of submission.toml's `predictor` for the models named in servers' replies, by `<task>.<split>`."""
 
 
 _USAGE = "usage"
-"""The part of it with the tokens of the answers to `<task>.<split>`, and what they cost."""
+"""The part of submission.toml's `predictor` for tokens and costs, by `<task>.<split>`."""
 
 
 def _usage(done: _Answered) -> dict[str, int]:
-    """Count the tokens of all answers, of earlier runs too; empty if they were not counted."""
+    """Count the tokens of all answers, including earlier runs; empty if they were not counted."""
     outcomes = (done.journal.outcomes.get(question.id) for question in done.planned.questions())
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     counts = {
@@ -587,14 +593,15 @@ def _usage(done: _Answered) -> dict[str, int]:
 
 
 def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Prices) -> dict[str, Any]:
-    """Add the tokens of another wording, and give their cost if there are prices."""
+    """Add the tokens of another wording, with their cost if there are prices."""
     tokens = {name: before.get(name, 0) + count for name, count in found.items()}
     cost = prices.cost(tokens.get("prompt_tokens"), tokens.get("completion_tokens")) if tokens else None
     return tokens if cost is None else {**tokens, "cost": round(cost, 6)}
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks of files that are not rewritten; other wordings of a redone task are dropped too."""
+    """Return the marks of files that are not rewritten; a redone task also loses the marks of its other
+    wordings."""
     return {
         key: mark
         for key, mark in marks.items()
@@ -603,7 +610,7 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with examples left out; a limit that leaves out no example does not count."""
+    """Yield a mark for every task with examples left out; a limit that leaves out none does not count."""
     for done in answered:
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows
@@ -625,9 +632,9 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 
 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
-    """Remove old answers and move the new ones in; touch no file that decabench did not write.
+    """Remove old answers and move the new ones in, touching only files that decabench wrote.
 
-    `redone` are the rewritten files; None means all files, because they are another predictor's.
+    `redone` are the rewritten files; None means all files, because they belong to another predictor.
     """
     with storage_errors(output):
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())

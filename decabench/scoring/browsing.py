@@ -1,4 +1,4 @@
-"""Choose which examples to show: right or wrong ones, of a kind, by id or by what they say, in an order."""
+"""Choose the examples to show: right or wrong, of a kind, by id or by text, and in which order."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from decabench.text import excerpt
 FORMAT = "decabench.shown/1"
 
 Order = Literal["data", "loss", "length"]
-"""As in the data; the worst first; or the longest answer first."""
+"""In the order of the data, the worst first, or the longest answer first."""
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """The scored examples of a task, with the questions and contexts that they are about."""
+    """A task's scored examples, with their questions and contexts."""
 
     submission: str
     """The submission's name."""
@@ -47,13 +47,13 @@ class Inspected:
     texts: Sequence[Mapping[str, str]]
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
-    """By place among the rows, how the answer came to be right or wrong, if its metric compares more than itself."""
+    """Why an answer is right or wrong, by row, for a metric that compares more than the answer itself."""
     score: float | None
     """The task's score."""
 
     @property
     def digits(self) -> int:
-        """How many decimals to print of scores: more than two on short scales and unbounded ones."""
+        """How many decimals to print for scores: more than two on short scales and unbounded ones."""
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
@@ -99,7 +99,7 @@ def find_examples(
 
 
 def _read_texts(store: Store, head: ExamplesHead, rows: Sequence[ScoredExample]) -> list[Mapping[str, str]]:
-    """Read the question and the context of each row, which are in the order of the data."""
+    """Read the question and context of each row, in the order of the data."""
     data = store.read(head.task, head.split, ("id", "question", "context"))
     return [next(each for each in data if each["id"] == row.id) for row in rows]
 
@@ -109,20 +109,20 @@ class Chosen:
     """Which examples to show."""
 
     right: bool | None = None
-    """Only right or only wrong ones; None for all."""
+    """Only right or only wrong answers; None for all."""
     flags: tuple[str, ...] = ()
-    """Only those with one of these flags, in any wording."""
+    """Only examples with one of these flags, in any wording."""
     ids: tuple[str, ...] = ()
-    """Only these."""
+    """Only these ids."""
     search: str = ""
-    """Only those with this text in the question, context, references or answer, ignoring case."""
+    """Only examples with this text in question, context, references or answer, ignoring case."""
     order: Order = "data"
     """The order."""
 
 
 @dataclass(frozen=True)
 class Browsed:
-    """An example with everything that is shown of it."""
+    """An example with everything to show about it."""
 
     row: ScoredExample
     """The answer."""
@@ -131,24 +131,25 @@ class Browsed:
     context: str
     """The context."""
     loss: float
-    """How far the answer is from the best score; infinite if it is wrong and has no score of its own."""
+    """How far the answer is from the best score; infinite if it is wrong and has no individual score."""
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
     """The answers to other wordings, by their number."""
     other: ScoredExample | None = None
-    """The answer of the submission that it is compared with."""
+    """The answer of the submission to compare with."""
     course: Course | None = None
-    """The state that the answers of its group add up to, if its metric compares states."""
+    """The state that results from its group's answers, if the metric compares states."""
     before: tuple[str, ...] = ()
-    """The contexts of the earlier examples in its group, in order: the earlier turns of a dialogue."""
+    """The contexts of the earlier examples in its group, in order, such as the earlier turns of a dialogue."""
     parted: str = ""
-    """Where the state diverged from gold, and because of which answer; `here` if it is this example's."""
+    """Where the state diverged from gold, and through which answer; `here` if it is this one."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
     """Return the examples that were chosen, in order.
 
-    With another submission, only those that one of the two has right and the other wrong; `right` then says which.
-    Raises UnknownNameError for an id that is not in the data, DataError if the two were scored differently.
+    With another submission, only examples that one of the two has right and the other wrong; `right` says
+    which. Raises UnknownNameError for an id that is not in the data, DataError if the two were scored
+    differently.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:
@@ -175,7 +176,7 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
 
 
 def _matching(shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None) -> Iterator[int]:
-    """Yield the places of the rows that were chosen."""
+    """Yield the places of the chosen rows."""
     needle = chosen.search.casefold()
     for place, (row, text) in enumerate(zip(shown.rows, shown.texts, strict=True)):
         if chosen.ids and row.id not in chosen.ids:
@@ -219,7 +220,7 @@ def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | 
 def show_json(
     shown: Inspected, found: Sequence[Browsed], limit: int, other: Inspected | None = None
 ) -> dict[str, Any]:
-    """Return chosen examples as JSON: of which submission and task, how many there are, and the first `limit`."""
+    """Return chosen examples as JSON: the submission, the task, their number, and the first `limit` examples."""
     head = shown.head
     content: dict[str, Any] = {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""The probabilities that a model gives to labels, against the gold labels."""
+"""Calibration: the probabilities that a model gives to labels, compared with the gold labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from decabench.submission import AnswerLine
 
 _BINS = 10
 _SMALLEST = 1e-15
-"""The smallest probability for the log loss, which would be infinite for 0."""
+"""The smallest probability in the log loss, which would be infinite for 0."""
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,19 @@ class ConfidenceBin:
     """The answers whose highest probability is in one tenth of the scale; one row of a reliability table."""
 
     n: int
-    """How many there are."""
+    """The number of answers."""
     confidence: float
     """Their mean highest probability."""
     accuracy: float
-    """The share of them that is right, 0–1."""
+    """The share of right answers, 0–1."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well probabilities of labels agree with the gold labels."""
+    """How well the probabilities of labels agree with the gold labels."""
 
     n: int
-    """The answers with probabilities."""
+    """The number of answers with probabilities."""
     brier: float
     """The mean squared distance from the gold label's probabilities, 0–2 (Brier 1950)."""
     log_loss: float
@@ -44,7 +44,7 @@ class Calibration:
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Compare the probabilities in answers, by place, with the references; None if no answer has any."""
+    """Compare answers' probabilities, by place, with the references; None if no answer has probabilities."""
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for place, line in lines.items():

@@ -43,13 +43,13 @@ _OMITTED: Mapping[str, object] = {
     "higher_is_better": True,
     "same": False,
 }
-"""Fields that are not written if they have these values."""
+"""Fields that are omitted if they have these values."""
 
 _NOTHING = 1e-9
-"""Points below which a change is rounding."""
+"""The number of points below which a change counts as rounding."""
 
 _MOST_ROWS = 1_000_000
-"""How many rows to compute for single swaps, at a few microseconds each."""
+"""The maximum number of rows to compute for single swaps, at a few microseconds each."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Flip:
     id: str
     """Its id."""
     loss: float
-    """The points of the task's score that this example costs."""
+    """The points that this example costs in the task's score."""
     question: str
     """The question."""
     context: str
@@ -81,7 +81,7 @@ class Compared:
     b: float
     """B's score."""
     difference: float
-    """B minus A, in points; see `gain` for which of them is better."""
+    """B minus A, in points; `gain` says whether that is better."""
     interval: tuple[float, float] | None
     """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None without bounds, or if `same`."""
     p: float | None
@@ -89,13 +89,14 @@ class Compared:
     p_holm: float | None
     """`p` corrected for the number of tasks (Holm); None for a suite, which is one test."""
     examples: int
-    """The number of examples compared."""
+    """The number of compared examples."""
     examples_for_one_point: int | None
-    """The number needed to show a difference of one point with 80 % power; None if `same`, or for a single unit."""
+    """How many examples would show a difference of one point with 80 % power; None if `same`, or for a single
+    unit."""
     a_wins: int | None = 0
     """Examples on which A is better; None for a suite, and for ranks if there are too many to swap."""
     b_wins: int | None = 0
-    """Examples on which B is better; None as for `a_wins`."""
+    """Examples on which B is better; None in the same cases as `a_wins`."""
     worst: tuple[Flip, ...] = ()
     """The examples that cost B most."""
     higher_is_better: bool = True
@@ -105,11 +106,11 @@ class Compared:
     same: bool = False
     """Whether A and B are equal on every sampled unit, so that the size of a difference cannot be estimated."""
     digits: int = 2
-    """How many decimals to print of scores and differences: more than two on short scales and unbounded ones."""
+    """How many decimals to print for scores and differences: more than two on short scales and unbounded ones."""
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
     of: int | None = None
-    """The number of examples in the split, or in those of the suite, if only some were answered."""
+    """The number of examples in the split, or in the suite's splits, if only some were answered."""
 
     @property
     def gain(self) -> float:
@@ -134,7 +135,7 @@ class Comparison:
     not_compared: Mapping[str, str]
     """Task to the reason why it was left out."""
     seed: int
-    """The seed of the resamples."""
+    """The seed for resampling."""
     suite: Suite = DECATHLON
     """The suite of `total`."""
     resamples: int = RESAMPLES
@@ -144,7 +145,7 @@ class Comparison:
     b_path: str = ""
     """Where B was read from."""
     on_sample: bool = False
-    """Whether a task's data are the bundled sample."""
+    """Whether the data of any task is the bundled sample."""
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -182,14 +183,14 @@ class Comparison:
             )
 
     def describe_subsets(self) -> str:
-        """Say how many examples were compared if these are only some; empty if all were."""
+        """Describe how many examples were compared if only some were; empty if all were."""
         parts = [f"{name} {one.examples:,} of {one.of:,}" for name, one in self.tasks.items() if one.of]
         return f"Only some examples were answered, and compared: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain why intervals exclude 0 next to a corrected p above 0.05, which seems contradictory; empty otherwise.
-
-        The interval and p of a task agree with each other; Holm's p is corrected for the number of tasks.
+        """Explain the apparent contradiction of an interval that excludes 0 next to a corrected p above 0.05;
+        empty if there is none. The interval and p of a task agree with each other; Holm's p is corrected for
+        the number of tasks.
         """
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [
@@ -230,11 +231,10 @@ def compare(
 ) -> Comparison:
     """Compare submission B with submission A, both scored on the prepared data.
 
-    What this machine has evaluated before is not scored again, if answers, data, metrics and code are the same.
-
-    The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` determines
-    the resamples, and `flips` is the number of worst regressions to return per task.
-    Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
+    Earlier scores on this machine are reused if answers, data, metrics and code are the same. The first
+    parameters are those of `evaluate`. `suite` is the suite whose totals are compared, `seed` determines the
+    resamples, and `flips` is the number of worst regressions to return per task. Raises SubmissionError if they
+    have no scored task in common, and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
@@ -273,9 +273,8 @@ def compare(
 def match_tasks(
     scored: Sequence[Mapping[str, ScoredTask]], names: Sequence[str]
 ) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
-    """Return the tasks of all on the same examples, and the reason for each task that is left out.
-
-    A run on all examples is scored again on those that a limited run answered.
+    """Return the tasks that all submissions answered on the same examples, and the reason for each task that is
+    left out. A full run is scored again on the examples that a limited run answered.
     """
     same: list[dict[str, ScoredTask]] = [{} for _ in scored]
     reasons: dict[str, str] = {}
@@ -304,7 +303,7 @@ def match_tasks(
 
 
 def _different(ids: Mapping[str, Sequence[str]]) -> str:
-    """Say which examples only one of two answered."""
+    """Describe the examples that only one of two submissions answered."""
     (a, ids_a), (b, ids_b) = ids.items()
     known_a, known_b = {*ids_a}, {*ids_b}
     only_a, only_b = (
@@ -321,7 +320,7 @@ def _different(ids: Mapping[str, Sequence[str]]) -> str:
 
 
 def _restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task on some of its examples."""
+    """Return a scored task restricted to some of its examples."""
     import numpy as np
 
     if len(kept) == len(ids):
@@ -394,8 +393,8 @@ def _compare_task(
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
     """Return (examples,): the points by which A's score would improve with B's answer to that example alone.
 
-    This is defined for corpus metrics too, in which an example has no score of its own. Where an answer changes the
-    rows of other examples, as it does their ranks, every swap is scored again; None if that would be too many.
+    This is defined for corpus metrics too, in which an example has no score of its own. If an answer changes
+    the rows of other examples, such as their ranks, every swap is scored again; None if there are too many.
     """
     import numpy as np
 
@@ -427,7 +426,7 @@ def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, 
 def _compare_totals(
     suite: Suite, a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask], flipped: Mapping[str, FlippedTask]
 ) -> Compared | None:
-    """Compare the totals; None unless all tasks of the suite are compared."""
+    """Compare the totals; None unless all the suite's tasks are compared."""
     total_a, total_b = (
         suite.combine({task: one.result.score for task, one in each.items() if one.result.score is not None})
         for each in (a, b)
@@ -449,7 +448,7 @@ def _compare_totals(
 def _compared(
     a: float, b: float, test: PairTests, p_holm: float | None, hidden: Sequence[Sample]
 ) -> Compared:
-    """Say how B differs from A. Figures based on samples with `hidden` labels are rounded as their scores are."""
+    """Describe how B differs from A. Figures from samples with `hidden` labels are rounded like their scores."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
     decimals = min((hidden_decimals(sample.metric.range, a, b) for sample in hidden), default=None)

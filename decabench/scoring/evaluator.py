@@ -121,16 +121,16 @@ def evaluate(
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
-    of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
-    of tasks; the score of the others is `TaskResult.without`, next to that of all. Ids that are not in the data are
-    ignored, unless none of them is.
-    `Results.examples` has the answers and their scores. Nothing is written: `Results.write` does that.
-    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
+    A task whose file has faults is `failed` in the results and never averaged. A task without a file is
+    missing. A task of a limited run is `partial`: scored on the examples it answered, but left out of totals.
+    `without` names examples by task; the score without them is `TaskResult.without`. Ids that are not in the
+    data are ignored, unless none of them is. `Results.examples` returns the answers and their scores. Nothing
+    is written: `Results.write` does that. With `jobs` above 1, processes are started, so a script needs an `if
+    __name__ == "__main__":` guard.
 
-    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for or
-    holds none of the examples to leave out, SubmissionError if there is nothing to score, UnknownNameError for an
-    unknown split or task.
+    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was
+    made for or holds none of the examples to leave out, SubmissionError if there is nothing to score,
+    UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)
@@ -158,7 +158,7 @@ def _write(
 def _examples_of(
     submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
-    """Return the scored examples of a task. Raises DataError if it has no score, or hidden labels."""
+    """Return a task's scored examples. Raises DataError if it has no score or hidden labels."""
     if scored[name].hidden:
         raise DataError(
             f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
@@ -173,7 +173,7 @@ def _examples_of(
 
 
 def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> None:
-    """Raise DataError if there are examples to leave out, and the data that was scored holds none of them."""
+    """Raise DataError if there are examples to leave out, but the scored data has none of them."""
     if not options.without or any(
         len(found.unknown) < len(set(options.without.get(name, ()))) for name, found in scored.items()
     ):
@@ -190,7 +190,7 @@ def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) 
 
 
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
-    """Return the first ids and how many more there are: `a, b, c and 7 more`."""
+    """Return the first ids and the number of others: `a, b, c and 7 more`."""
     shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
     return f"{shown} and {len(ids) - most:,} more" if len(ids) > most else shown
 
@@ -198,10 +198,10 @@ def shown_ids(ids: Sequence[str], most: int = 3) -> str:
 def score_submission(
     submission: str | Path, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission; return the results and, for each task, what its score is based on.
+    """Score a submission; return the results and, for each task, the basis of its score.
 
-    All commands and boards go through here. Results that the ledger knows for these answers come from there, and the
-    texts behind them are read only when they are used. Raises the errors of `evaluate`.
+    All commands and boards go through here. If the ledger has results for these answers, they are reused, and
+    the texts behind them are read only when they are needed. Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
     with open_submission(submission) as opened:
@@ -241,9 +241,9 @@ def score_submission(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a result of the ledger, whose answers and references are read when they are needed.
+    """Look up a result in the ledger; its answers and references are read when they are needed.
 
-    If the file of the data is not the one that its record describes, the answers are scored, which checks every row.
+    If the data file does not match its record, the answers are scored again, which checks every row.
     """
     if options.again or (found := ledger.find(job.scored)) is None:
         return None
@@ -259,7 +259,7 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
 
 
 def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> Mapping[int, AlignedAnswers]:
-    """Read the answers of a result again. Raises SubmissionError if they are no longer those that were scored."""
+    """Read a result's answers again. Raises SubmissionError if they have changed since they were scored."""
     task, ids = (job.task.name, job.file.split), job.references.ids
     with open_submission(submission) as opened:
         job.require_same(opened)
@@ -270,8 +270,8 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
-    """Return results to print, without digests of answers to hidden splits: perfect answers have the digest of the
-    labels.
+    """Return printable results, without digests of answers to hidden splits, because perfect answers have the
+    same digest as the labels.
     """
     known, store = known_tasks(include), Store(home_folder(home))
     tasks = dict(results.tasks)
@@ -289,9 +289,9 @@ def add_intervals(
     suite: Suite,
     hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return the results with an interval for each task that has a sample, and the interval of the suite's total.
+    """Return the results with an interval for each task that has a sample and for the suite's total.
 
-    Intervals based on hidden labels are rounded as the scores are.
+    Intervals on hidden labels are rounded like the scores.
     """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
     spans = {name: samples[name].metric.range for name in samples if name in hidden}
@@ -327,7 +327,7 @@ def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Ta
 def _files_to_score(
     submission: Submission, options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, PredictionFile]:
-    """Return the files by task, those of the suite first and in its order."""
+    """Return the files by task, with the suite's tasks first and in its order."""
     wanted = [get_task(name, known).name for name in options.tasks] if options.tasks else known
     files = {
         task: file
@@ -353,7 +353,7 @@ def _files_to_score(
 
 
 def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str) -> tuple[str, ...]:
-    """Return the names of tasks in the submission's files, of all splits unless some are given, that are not known."""
+    """Return unknown task names among the submission's files, in all splits unless some are given."""
     return tuple(
         sorted(
             {
@@ -403,7 +403,7 @@ def _require_same_data(
 
 
 def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Iterator[str]:
-    """Yield sentences about answers in a form that scores as wrong: how many, examples, and advice."""
+    """Yield sentences about answers whose form makes them score as wrong: how many, examples, and advice."""
     if not found.predictions:
         return
     forms = _count_forms(task, found, store, split)
@@ -420,7 +420,7 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
 
 
 def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> LabelForms | AnswerForms | None:
-    """Count the answers that are labels, numbers, lists or states in another form; None for free text."""
+    """Count the labels, numbers, lists or states that are written in another form; None for free text."""
     if not isinstance(task.output, Label):
         others = forms_of(task.output, find_metric(task.metric))
         if others is not None:
@@ -439,7 +439,7 @@ def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Lab
 
 
 def results_home(submission: Path) -> Path:
-    """Return the folder of all results of a submission: `results` in it, or a folder next to an archive."""
+    """Return the folder of all results of a submission: its own `results`, or a folder next to an archive."""
     return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
 
 
@@ -455,7 +455,7 @@ class WrittenResults(NamedTuple):
     path: Path
     """The results file."""
     earlier: Path | None
-    """The earlier results, if they have scores that the new ones do not have."""
+    """The earlier results, if they have scores that are missing in the new ones."""
 
 
 def write_results(
@@ -489,7 +489,7 @@ def write_results(
 
 
 def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Path | None:
-    """Remove an earlier results file, or rename it if it has scores that the new results do not have."""
+    """Remove an earlier results file, or rename it if it has scores that are missing in the new results."""
     if not path.exists() and not path.is_symlink():
         return None
     try:
@@ -506,12 +506,13 @@ def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Pa
 
 
 def _kept_before(path: Path) -> Iterator[bytes]:
-    """Yield the contents of the earlier files that are kept next to a results file."""
+    """Yield the contents of the earlier results that are kept next to a results file."""
     return (kept.read_bytes() for kept in path.parent.glob("earlier*.json") if kept.is_file())
 
 
 def _free_place(path: Path) -> Path:
-    """Return where to keep an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is free."""
+    """Return the path for an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is
+    free."""
     names = (f"earlier{f'-{number}' if number > 1 else ''}.json" for number in count(1))
     return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
 
@@ -532,10 +533,10 @@ def _numbers(task: TaskResult) -> tuple[object, ...]:
 
 
 def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Remove the results that have a task and split whose answers are about to change, and return their folders.
+    """Remove the results for a task and split whose answers are about to change, and return their folders.
 
-    `evaluate` gives the other tasks' scores again from the ledger. Results of tasks without answers are set aside.
-    Raises StorageError.
+    `evaluate` restores the other tasks' scores from the ledger. Results for tasks without answers are set
+    aside. Raises StorageError.
     """
     answered = find_predictions(folder)[0].keys() if changed else ()
     stale = []
@@ -567,15 +568,16 @@ def results_files(submission: Path) -> list[Path]:
 
 
 def statistics_path(folder: Path, task: str) -> Path:
-    """Return where a task's statistics are in a folder of results."""
+    """Return the path of a task's statistics in a folder of results."""
     return folder / STATISTICS / f"{task}.parquet"
 
 
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored as a whole, and remove those of all others.
+    """Write `statistics/<task>.parquet` for every task that was scored in full, and remove the files of all
+    others.
 
-    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is right, and
-    may contain the gold number itself. Raises StorageError.
+    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is
+    right, and may contain the gold number itself. Raises StorageError.
     """
     for task, found in scored.items():
         path = statistics_path(folder, task)
@@ -591,7 +593,7 @@ def write_rows(
 ) -> None:
     """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
 
-    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
+    `unit_1` is the number of the outermost unit, `unit_2` that of the unit inside it, and so on.
     """
     import numpy as np
     import pyarrow as pa
@@ -626,7 +628,7 @@ def _to_numpy(column: Any) -> Array:
 
 
 _MOST_COLUMNS = 4_000
-"""More than 1,000 classes, the most that metrics count, take in a row, with units."""
+"""A limit above the columns for 1,000 classes, the most that metrics count, plus the columns for units."""
 
 
 def open_statistics(source: Path | bytes) -> pq.ParquetFile:
@@ -645,7 +647,7 @@ def _name_of(source: Path | bytes) -> str:
 
 
 def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with the columns that a file, or its bytes, have for the classes of its data.
+    """Return the metric with its columns for the classes of the data, as found in a file or its bytes.
 
     Most metrics have none. Raises DataError if the file is damaged or has too many columns.
     """

@@ -1,8 +1,8 @@
-"""Scored examples: a row for each example and wording, also in a file next to the results.
+"""Scored examples: a row for each example and wording, which is also written to a file next to the results.
 
 examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
 
-No score rests on it: it shows what a model got right and wrong, and is read by `decabench show` and by hand.
+No score depends on the file: it shows what a model got right and wrong, for `decabench show` and for you.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 FORMAT = "decabench.examples/1"
 
 EXAMPLES = "examples"
-"""The folder of scored examples beside `results.json`."""
+"""The folder for scored examples next to `results.json`."""
 
 _LIMITS = Limits(line_bytes=1 << 26)
 
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One answer with everything behind its score."""
+    """An answer with everything behind its score."""
 
     id: str
     """The example's id."""
@@ -55,19 +55,19 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     prediction: str | None = None
     """The answer that was scored; None if it was left out."""
     raw: str | None = None
-    """The model's whole output, if that is another text than the answer."""
+    """The model's whole output, if it differs from the answer."""
     references: tuple[str, ...] = ()
     """All references; empty if they were left out."""
     score: float | None
-    """The headline of this example alone; None if a single example has none."""
+    """The headline of this example alone; None if examples have no individual score."""
     right: bool | None
-    """Whether the answer has the best possible score or is a reference word for word; None if that is unknown."""
+    """Whether the answer has the best possible score or is a reference word for word; None if unknown."""
     statistics: tuple[float, ...]
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
     """Oddities of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
-    `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (none of the labels), `label_form` (one
-    of them, in another form)."""
+    `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (not a label), `label_form` (a
+    label in another form)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class Course:
     gold: str
     """The state according to the gold answers."""
     parted: int | None
-    """The place of the example from which on the two differ; None if they are equal."""
+    """The place of the example at which the two begin to differ; None if they are equal."""
 
 
 def find_courses(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> dict[int, Course]:
-    """Return the course of each example by its place; empty for a metric that compares single answers."""
+    """Return each example's course by its place; empty for a metric that compares single answers."""
     courses: dict[int, Course] = {}
     for group in metric.states(predictions, references) if metric.states else ():
         parted: int | None = None
@@ -104,7 +104,7 @@ def find_courses(
 
 
 def describe_parting(id: str, gold: str, answer: str) -> str:
-    """Say at which example an answer made the state diverge from the gold state."""
+    """Describe the example at which an answer made the state diverge from the gold state."""
     return f"at {id}: gold {gold!r}, answer {answer!r}"
 
 
@@ -119,13 +119,13 @@ class ExamplesHead:
     metric: str
     """The metric's name."""
     headline: str
-    """Which of its scores is the examples'."""
+    """The score that is shown for each example."""
     signature: str
     """The metric's signature."""
     columns: tuple[str, ...]
     """The names of the statistics."""
     best: float | None
-    """The best possible score; None if examples have no score of their own."""
+    """The best possible score; None if examples have no individual score."""
     higher_is_better: bool
     """Whether a higher score is better."""
     data: str
@@ -135,12 +135,12 @@ class ExamplesHead:
     answers: str = "extracted"
     """Which texts were scored: `extracted` or `raw`."""
     left_out: tuple[str, ...] = ()
-    """Fields that are left out of all rows, since their text may not be passed on."""
+    """Fields that are left out of all rows because their text may not be redistributed."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
 
     def loss(self, row: ScoredExample) -> float:
-        """Return how far an answer is from the best score, 0 if it is right, infinite if it is unknown."""
+        """Return how far an answer is from the best score: 0 if it is right, infinite if unknown."""
         if row.right:
             return 0.0
         if row.score is None or self.best is None:
@@ -149,9 +149,9 @@ class ExamplesHead:
 
 
 def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
-    """Return rows as a table, with a column for each statistic; references stand in the rows of all wordings.
+    """Return rows as a table, with a column for each statistic; every wording's rows include the references.
 
-    Raises DecabenchError if pandas is not installed, which the extra `pandas` brings.
+    Raises DecabenchError without pandas (extra `pandas`).
     """
     try:
         import pandas
@@ -175,7 +175,7 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
 
 
 def examples_path(folder: Path, task: str) -> Path:
-    """Return where a task's scored examples are in a folder of results."""
+    """Return the path of a task's scored examples in a folder of results."""
     return folder / EXAMPLES / f"{task}.jsonl.gz"
 
 
@@ -183,7 +183,7 @@ def examples_path(folder: Path, task: str) -> Path:
 
 
 class ScoredAnswers(Protocol):
-    """The fields of `ScoredTask` that rows need; the class itself is defined further up."""
+    """The fields of `ScoredTask` that rows need; the class is defined in a higher-level module."""
 
     @property
     def result(self) -> Any: ...
@@ -215,13 +215,13 @@ class Options(Protocol):
 
 
 _EXACT = 0.005
-"""How close to the best possible score a right answer is."""
+"""How close to the best possible score an answer must be to count as right."""
 
 
 def make_examples(
     task: Task, found: ScoredAnswers, options: Options
 ) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return the scored examples of a task: the head of their file, and the rows of every wording."""
+    """Return a task's scored examples: the head of their file, and the rows of every wording."""
     assert found.sample is not None  # tasks that failed have no examples
     metric = found.sample.metric
     low, high = metric.range
@@ -244,7 +244,7 @@ def make_examples(
 
 
 def _left_out(task: Task) -> tuple[str, ...]:
-    """Return the fields whose text may not be passed on: answers, or what may quote the context."""
+    """Return the fields whose text may not be redistributed: answers, or texts that may quote the context."""
     if not task.redistributable:
         return "prediction", "raw", "references"
     if task.withhold_texts:
@@ -294,11 +294,11 @@ def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
 
 
 _NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context")
-"""Rules that explain why a text is unparseable, or suspicious."""
+"""Extraction rules that explain why a text is unparseable or suspicious."""
 
 
 def _flags(line: AnswerLine | None, text: str, form: str) -> tuple[str, ...]:
-    """Return the oddities of an answer; most answers have none."""
+    """Return the flags of an answer; most answers have none."""
     flags = [] if text.strip() else ["empty"]
     if line is not None:
         rules = line.rule.split("+") if line.rule else ()
@@ -320,7 +320,7 @@ _SCORED_AT_ONCE = 10_000
 def _rows_with_scores(
     metric: Metric, rows: Any, has_scores: bool
 ) -> Iterator[tuple[tuple[float, ...], float | None]]:
-    """Yield the statistics of each example, with the headline of it alone; None where it has none."""
+    """Yield each example's statistics with its individual headline score, or None if it has none."""
     import numpy as np
 
     for start in range(0, len(rows), _SCORED_AT_ONCE):
@@ -358,19 +358,19 @@ def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample
 
 
 _LINES = 1_000
-"""So many lines are written at once."""
+"""How many lines to write at once."""
 _LEVEL = 5
-"""Level 6 takes half as long again, for files that are 2 % smaller."""
+"""The compression level; level 6 takes 50 % longer for files that are only 2 % smaller."""
 
 
 # Reading
 
 
 def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Read the first line of a file of scored examples; return it, and the rows, which are read as they are needed.
+    """Open a file of scored examples; return its first line, and the rows, which are read on demand.
 
-    Raises MissingDataError if there is no file, DataError if it is damaged or has another format; so does iterating
-    over the rows.
+    Raises MissingDataError if there is no file, DataError if it is damaged or has another format; iterating
+    over the rows raises the same.
     """
     if not path.is_file():
         raise MissingDataError(f"There is no {path}: run decabench evaluate first.")

@@ -1,9 +1,10 @@
-"""The ledger: results of this machine with the statistics behind them, so that equal answers are not scored again.
+"""The ledger: this machine's results with the statistics behind them, so that the same answers are not scored
+again.
 
-`$DECABENCH_HOME/ledger/<code>/<key>` holds one result of one task. The key is a digest of everything that decides it:
-the answers, the data, the metrics, the options and the code. A board keeps the examples that its pages show here too.
-The ledger is a cache. It can be deleted at any time, only this file reads it, and it is never part of a submission. A
-damaged entry, or a result under another name, is ignored.
+`$DECABENCH_HOME/ledger/<code>/<key>` holds one result of one task. The key is a digest of everything that
+affects it: the answers, the data, the metrics, the options and the code. A board keeps the examples that its
+pages show here too. The ledger is a cache. It can be deleted at any time, only this file reads it, and it is
+never part of a submission. A damaged or misnamed entry is ignored.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ FORMAT = "decabench.ledger/1"
 _FOLDER = "ledger"
 _OLD_SECONDS = 7 * 24 * 3600
 _ROOMS = ("metrics", "prompts", "scoring", "submission", "tasks")
-"""The rooms whose code decides a result, next to the files above the rooms."""
+"""The packages whose code affects results, in addition to the modules above the packages."""
 
 
 Value = TypeVar("Value")
 
 
 class Deferred(Sequence[Value]):
-    """A sequence that is read when something of it is first needed."""
+    """A sequence that is read when its first item is needed."""
 
     def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
         self._read = read
@@ -74,7 +75,7 @@ class Deferred(Sequence[Value]):
 
 @dataclass(frozen=True)
 class Scored:
-    """Everything that decides the result of a task, apart from the code."""
+    """Everything that affects a task's result, apart from the code."""
 
     task: Task
     """The task."""
@@ -85,15 +86,15 @@ class Scored:
     files: Mapping[str, str]
     """The files of its answers: path in the submission to sha256."""
     marks: Sequence[Marks]
-    """Whether each file is a limited or an incomplete run, as submission.toml states."""
+    """Whether each file comes from a limited or an incomplete run, according to submission.toml."""
     answers: AnswerKind
-    """Which text of a line is scored."""
+    """Which text of a line to score."""
     without: Sequence[str] = ()
-    """The ids of examples without which the answers are also scored."""
+    """The ids of examples to leave out of a second score."""
 
     @property
     def key(self) -> str:
-        """The name of its entry; empty if third-party code decides the result, because its version is unknown."""
+        """The name of its entry; empty if third-party code affects the result, because its version is unknown."""
         task, data = self.task, self.data
         metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -119,32 +120,32 @@ class Scored:
 
 @dataclass(frozen=True)
 class ScoredTask:
-    """One task of a submission, with everything behind its score."""
+    """A task of a submission, with everything behind its score."""
 
     result: TaskResult
     """Its entry in the results."""
     references: Sequence[Item]
     """The examples in the order of the prepared data; for a limited run, only those it answered."""
     predictions: Sequence[str] = ()
-    """An answer for each example; empty if the task failed."""
+    """The answer to each example; empty if the task failed."""
     sample: Sample | None = None
     """The statistics by group; None if the task failed."""
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files of its answers, other wordings included: path in the submission to sha256."""
+    """The files of its answers, including other wordings: path in the submission to sha256."""
     unknown: tuple[str, ...] = ()
-    """Ids in `ScoringOptions.without` that no example of the prepared split has."""
+    """Ids in `ScoringOptions.without` that the prepared split does not have."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example under other wordings, by their number."""
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
-    """Returns the answers as they were read, for each wording."""
+    """Returns each wording's answers as they were read."""
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False
-    """Whether the labels are hidden, so that nothing about a single example may be written or shown."""
+    """Whether labels are hidden, so that nothing about a single example may be written or shown."""
     key: str = ""
-    """The name of its entry in the ledger; empty if it has none."""
+    """The name of its entry in the ledger; empty if there is no entry."""
 
 
 @dataclass(frozen=True)
@@ -185,14 +186,14 @@ _LEVEL = 1
 
 @dataclass(frozen=True)
 class _Stored:
-    """An entry as it is written."""
+    """An entry in its stored form."""
 
     key: str
     result: TaskResult
     columns: tuple[str, ...]
     rows: _Packed
     steps: _Packed
-    """Units, each as its distance from that of the example before, which packs well."""
+    """Units, each stored as the difference from the previous example's unit, which compresses well."""
     variant_rows: dict[int, _Packed]
     unknown: tuple[str, ...]
     score: float
@@ -200,13 +201,13 @@ class _Stored:
 
 
 class Ledger:
-    """The entries in a home folder that this version of the code wrote."""
+    """The entries in a home folder that were written by this version of the code."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / _FOLDER / code_digest()[:16]
 
     def find(self, scored: Scored) -> ScoredTask | None:
-        """Return what this machine found before for these answers, without any texts; None if it is not known."""
+        """Return the earlier result for these answers, without any texts; None if there is none."""
         import msgspec
 
         if not (key := scored.key) or (content := self.read(key)) is None:
@@ -218,7 +219,7 @@ class Ledger:
             return None
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of an entry; None if there is none, or a damaged one."""
+        """Return the content of an entry; None if it is missing or damaged."""
         try:
             content = (self._folder / key).read_bytes()
         except OSError:
@@ -226,7 +227,7 @@ class Ledger:
         return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None
 
     def write(self, key: str, content: bytes) -> None:
-        """Write an entry. If the folder is read-only, nothing is kept, without an error."""
+        """Write an entry. If the folder is read-only, nothing is written, without an error."""
         with suppress(DecabenchError, OSError):
             with atomic_file(self._folder / key) as file:
                 file.write(hashlib.sha256(content).digest() + content)
@@ -291,7 +292,7 @@ def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
 
 @lru_cache(maxsize=64)
 def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
-    """Return units and their layout, which all systems share on the same data."""
+    """Return units and their layout, which all systems on the same data share."""
     import numpy as np
 
     units = steps.unpack()
@@ -301,7 +302,8 @@ def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Compute a digest of the code and tables that decide a result, so that no entry outlives a change to them."""
+    """Compute a digest of the code and tables that affect results, so that changing them invalidates all
+    entries."""
     digest = hashlib.sha256()
     for path in sorted(_code_files(Path(decabench.__file__).parent)):
         digest.update(f"{path.name}\n{file_digest(path)}\n".encode())
@@ -318,7 +320,8 @@ def _code_files(package: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=16)  # once for each home
 def _sweep(ours: Path) -> None:
-    """Remove the entries of other code that has written none for days; a second version may share the home."""
+    """Remove entries of other code versions that have written nothing for days; a second version may share the
+    home."""
     with suppress(OSError):
         for other in ours.parent.iterdir():
             if (

@@ -1,4 +1,5 @@
-"""Several submissions side by side: a row for each model, with a spread over its runs, and tests of all pairs."""
+"""Several submissions side by side: a row for each model, with the spread over its runs, and tests of all
+pairs."""
 
 from __future__ import annotations
 
@@ -26,26 +27,26 @@ FORMAT = "decabench.lineup/1"
 
 @dataclass(frozen=True)
 class LineupRow:
-    """One model, which may have been run several times."""
+    """A model, which may have been run several times."""
 
     name: str
-    """Its name; that of its first run."""
+    """Its name, taken from its first run."""
     paths: tuple[str, ...]
     """The submissions, one for each run."""
     scores: Mapping[str, float]
-    """Task, or the suite's total, to the mean of its runs."""
+    """The mean over its runs, for each task and for the suite's total."""
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The lowest and the highest of several runs."""
 
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two rows on one task, or in the total."""
+    """Two rows compared on one task, or in the total."""
 
     a: int
-    """The number of one row, from 0."""
+    """The number of the first row, from 0."""
     b: int
-    """The number of the other."""
+    """The number of the second row."""
     difference: float
     """b minus a."""
     interval: tuple[float, float] | None
@@ -63,19 +64,19 @@ class Lineup:
     split: str
     """The split."""
     rows: Sequence[LineupRow]
-    """The models, the best first."""
+    """The models, best first."""
     pairs: Mapping[str, Sequence[ComparedPair]]
-    """Task, or the suite's total, to all pairs of rows."""
+    """All pairs of rows, for each task and for the suite's total."""
     examples: Mapping[str, int]
-    """Task to the number of examples compared."""
+    """The number of compared examples, by task."""
     of: Mapping[str, int]
-    """Task to the number of examples in the split, if only some were answered."""
+    """The number of examples in the split, for tasks where only some were answered."""
     digits: Mapping[str, int]
-    """Task to the number of decimals to print."""
+    """The number of decimals to print, by task."""
     not_compared: Mapping[str, str]
     """Task to the reason why it was left out."""
     seed: int
-    """The seed of the resamples."""
+    """The seed for resampling."""
     suite: Suite = DECATHLON
     """The suite of the total."""
 
@@ -98,11 +99,11 @@ _OF_A_RUN = frozenset(
         "variant",
     }
 )
-"""Parts of a predictor's record that may differ between runs of one model."""
+"""The parts of a predictor's record that may differ between runs of the same model."""
 
 
 def _model(results: Results, path: str) -> str:
-    """Return what identifies the model behind a submission: its predictor but for seeds, prompts and wordings."""
+    """Return what identifies a submission's model: its predictor, ignoring seeds, prompts and wordings."""
     predictor = dict(results.submission.get("predictor") or {})
     if "backend" not in predictor:
         return path
@@ -112,7 +113,7 @@ def _model(results: Results, path: str) -> str:
 
 
 def _mean(samples: Sequence[Sample]) -> Sample:
-    """Return a sample whose score and effects are the means of several runs on the same examples."""
+    """Return a sample whose score and effects are averaged over several runs on the same examples."""
     import numpy as np
 
     if len(samples) == 1:
@@ -136,10 +137,12 @@ def compare_all(
     seed: int = 0,
     each: bool = False,
 ) -> Lineup:
-    """Compare all pairs of several submissions; those of one model are a row, unless `each` has its own.
+    """Compare all pairs of several submissions.
 
-    The other parameters are those of `compare`. Raises SubmissionError if no task is scored in all of them, and the
-    errors of `evaluate`.
+    Runs of one model share a row; with `each`, every run has its own.
+
+    The other parameters are those of `compare`. Raises SubmissionError if no task is scored in all submissions,
+    and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
@@ -234,7 +237,7 @@ def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str,
 
 
 def _turned(pair: ComparedPair, place: Mapping[int, int]) -> ComparedPair:
-    """Return a pair under the new numbers of its rows, the smaller number first."""
+    """Return a pair with the new numbers of its rows, the smaller number first."""
     a, b = place[pair.a], place[pair.b]
     if a < b:
         return replace(pair, a=a, b=b)

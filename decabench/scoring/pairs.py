@@ -1,10 +1,10 @@
-"""Tests of every pair of some systems at once, from one set of resamples that all of them share.
+"""Tests of all pairs of several systems at once, from one set of resamples that all systems share.
 
-A resample flips the sign of each unit's part in the differences, the same way for all systems (the wild bootstrap for
-clusters with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard error, in
-the data and in every resample. The share of resamples in which a pair reaches as far is its p; the share in which any
-pair does is its adjusted p (Westfall and Young 1993), which holds for all pairs of a board together.
-docs/statistics.md says why, and how often it errs.
+A resample flips the signs of units' contributions to the differences, in the same way for all systems (the wild
+bootstrap for clusters with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its
+own standard error, in the data and in every resample. The share of resamples in which a pair reaches its own
+value is its p. The share in which any pair reaches that value is its adjusted p (Westfall and Young 1993),
+which is valid for all pairs of a board together. docs/statistics.md explains the method and its error rates.
 """
 
 from __future__ import annotations
@@ -33,59 +33,61 @@ Part = TypeVar("Part")
 Found = TypeVar("Found")
 
 RESAMPLES = 1_999
-"""The number of resamples: with the data itself, 2,000."""
+"""The number of resamples: 2,000, counting the data itself."""
 
 LEVEL = 0.05
-"""The significance level, two-sided: intervals at 95 % agree with it."""
+"""The significance level, two-sided, which 95 % intervals agree with."""
 
 POWER = 0.8
 
 _FEWEST = 6
-"""So few units that differ, all the same way, have a p below LEVEL: 2 / 2^6."""
+"""The smallest number of differing units, all in one direction, whose p is below LEVEL: 2 / 2^6."""
 
 _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
 
 _CELLS = 4_000_000
-"""How many signs to hold at once, at four bytes each."""
+"""The maximum number of signs to hold at once, at four bytes each."""
 
 _PAIRS = 64
-"""How many pairs to resample at once: more do not fit into the processor's cache."""
+"""The maximum number of pairs to resample at once: more do not fit into the processor's cache."""
 
 _MANY_PARTS = 100
-"""From how many parts of the pairs on threads pay."""
+"""The number of parts, of the pairs to test, from which threads pay off."""
 
 _TIE = 1e-4
-"""The relative rounding error of single precision: values this close are equal."""
+"""The relative rounding error of single precision: values this close count as equal."""
 
 _SURE = 1e6
-"""The square of a thousand standard errors, beyond which a ratio and infinity differ only by rounding."""
+"""The square of a thousand standard errors. Above it, only rounding distinguishes a ratio from infinity."""
 
 _LARGE = 20
-"""Effects beyond this power of two are divided by one, or their squares would leave the range of single precision."""
+"""Effects above this power of two are divided by a power of two, because their squares would overflow single
+precision."""
 
 _CANCELLED = 1e-7
-"""Sums of powers of differences that are so small a part of what they are computed from have lost half their digits."""
+"""A sum of powers of differences that is this small a part of its terms has lost half of its digits."""
 
 
 @dataclass(frozen=True)
 class _Block:
     """The units of one task and stratum, for systems that were scored on the same units.
 
-    x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the signs.
-    A resample moves a score by `moved`; its variance is `products` + `moved` * `lean`, where the lean is `square` times
-    what moves less 2 c times the sum of e h^2 s x. Both are linear in the effects, so those of a difference are
-    differences. Effects are in units of a power of two of their system, which is 1 unless they are large.
+    x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the
+    signs. A resample moves a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
+    `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so a
+    difference of scores has the differences of theirs. Each system's effects are in units of a power of two,
+    which is 1 unless they are large.
     """
 
     moved: Array
     """(systems, resamples): sum of e x."""
     lean: Array
-    """(systems, resamples): see above."""
+    """(systems, resamples): defined above."""
     shift: Array
     """(resamples,): sum of e s."""
     lean_shift: Array
-    """(resamples,): the lean of the shares."""
+    """(resamples,): `lean` computed from the shares."""
     products: Array
     """(systems, systems): c times the sum of h^2 x x', the variances and covariances of the scores."""
     weights: Array
@@ -93,21 +95,22 @@ class _Block:
     square: float
     """c times the sum of h^2 s^2."""
     powers: Array
-    """(systems,): to what power of two their effects are in units of; dividing by it has changed no digit."""
+    """(systems,): the exponent of the power of two that their effects are divided by; the division is exact."""
 
 
 @dataclass(frozen=True)
 class FlippedTask:
-    """One task's resamples, for all systems; totals over tasks use the same ones."""
+    """One task's resamples, for all systems; totals over tasks use the same resamples."""
 
     scores: Array
     """(systems,): the scores; NaN for a system without statistics."""
     layouts: Array
-    """(systems,): systems of the same number were scored on the same units; -1 for one without statistics."""
+    """(systems,): systems with the same number were scored on the same units; -1 for a system without
+    statistics."""
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
-    """By layout: the systems, and the blocks of their units."""
+    """For each layout, its systems and the blocks of its units."""
     squares: Array
-    """(systems, systems): the sum of squares of the units' parts in a difference; NaN for other layouts."""
+    """(systems, systems): the sum of squares of the units' parts in a difference; NaN for different layouts."""
     fourths: Array
     """(systems, systems): the sum of their fourth powers."""
     span: float
@@ -147,7 +150,8 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 
 
 def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
-    """Make a block for each stratum, given the effects, (systems, units), of systems on the first one's units."""
+    """Make a block for each stratum, given the effects, (systems, units), of systems on the first system's
+    units."""
     import numpy as np
 
     _, powers = np.frexp(np.abs(effects).max(axis=1))
@@ -201,9 +205,11 @@ def _are_equal(shares: Array) -> bool:
 
 
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
-    """Return the sums, (systems, systems), of the squares and the fourth powers of all units' parts in a difference.
+    """Return the sums, (systems, systems), of the squares and the fourth powers of all units' parts in a
+    difference.
 
-    A unit's part is its effect and its share of the difference of scores, in equal parts for each stratum.
+    A unit's part is its effect plus its share of the difference of scores, which is divided equally among
+    strata.
     """
     import numpy as np
 
@@ -233,7 +239,8 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
 
 def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
-    """Yield blocks of signs, (resamples, units), seeded by the task's name: other tasks and systems change none."""
+    """Yield blocks of signs, (resamples, units), seeded by the task's name, so that they don't depend on other
+    tasks or systems."""
     import numpy as np
 
     generator = np.random.Generator(_source(seed, name))
@@ -252,17 +259,18 @@ def _source(seed: int, name: str) -> SFC64:
 
 
 def sign_state(name: str, seed: int = 0) -> list[int]:
-    """Return the four words of the state of SFC64 from which a task's signs are drawn, for pages that draw them too."""
+    """Return the four words of SFC64's state from which a task's signs are drawn, for pages that draw the same
+    signs."""
     state: Any = _source(seed, name).state
     return [int(word) for word in state["state"]["state"]]
 
 
 @dataclass(frozen=True)
 class PairTests:
-    """The differences between all pairs of some systems on one task, or in a suite's total, and what they are worth.
+    """The differences between all pairs of systems on one task, or in a suite's total, with their tests.
 
-    Arrays are (systems, systems): row a and column b hold the figures for b minus a. NaN stands for pairs that cannot
-    be tested, because one has no statistics or was scored on other units.
+    Arrays are (systems, systems): row a and column b hold the figures for b minus a. NaN stands for pairs that
+    cannot be tested, because one has no statistics or was scored on other units.
     """
 
     differences: Array
@@ -270,21 +278,21 @@ class PairTests:
     errors: Array
     """The standard error of the difference."""
     p: Array
-    """The two-sided p of the pair by itself."""
+    """The two-sided p of the pair alone."""
     adjusted: Array
     """The p adjusted for all pairs of the board."""
     reach: Array
-    """The distance from the difference to the end of its 95 % interval that is nearer to 0, if `p` is below 0.05."""
+    """The distance from the difference to the end of its 95 % interval nearer to 0, if `p` is below 0.05."""
     wide: Array
-    """The distance to the other end, and to both if `p` is not below 0.05."""
+    """The distance to the other end; to both ends if `p` is not below 0.05."""
     sizes: Array
-    """How much a typical unit that differs moves the difference; 0 if none differs."""
+    """How much a typical differing unit moves the difference; 0 if no unit differs."""
     span: float
     """The largest possible difference."""
     examples: int
     """The number of examples scored."""
     highest: Array | None = None
-    """(resamples,): the highest squared ratio of any pair that is adjusted for the others."""
+    """(resamples,): the highest squared ratio among the pairs that are adjusted for each other."""
 
     @cached_property
     def tested(self) -> Array:
@@ -295,7 +303,8 @@ class PairTests:
 
     @cached_property
     def significant(self) -> Array:
-        """(systems, systems): whether two systems differ significantly, all pairs of the board considered."""
+        """(systems, systems): whether two systems differ significantly, after adjusting for all pairs of the
+        board."""
         significant: Array = self.adjusted < LEVEL
         return significant
 
@@ -318,11 +327,11 @@ class PairTests:
         return bool(self.tested[a, b])
 
     def differ(self, a: int, b: int) -> bool:
-        """Return whether two systems differ significantly, all pairs of the board considered."""
+        """Return whether two systems differ significantly, after adjusting for all pairs of the board."""
         return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a; None if it has no ends."""
+        """Return the 95 % interval of b minus a; None if it is unbounded."""
         low, high = (float(end[a, b]) for end in self.ends)
         return None if math.isnan(low) else Interval(low, high)
 
@@ -360,13 +369,17 @@ def compare_pairs(
     ]
 
     def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the powers of two of some pairs, and in their units differences, what is reached, and variances."""
+        """Return, for some pairs, their powers of two and, in those units, the differences, the ratios to
+        reach, and the variances."""
         powers = _common_powers(tasks, a, ours)
         differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
         return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
 
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
-        """Fill in the figures for some pairs; return the highest of them in each resample, if they are a family."""
+        """Fill in the figures for some pairs.
+
+        If they belong to the family, return the highest ratio in each resample.
+        """
         a, ours = pair
         powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
@@ -414,7 +427,7 @@ def compare_pairs(
 
 
 def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> Iterator[Found]:
-    """Map in order, on all processors if there is much to do: numpy computes without Python's lock."""
+    """Map in order, on all processors if there is much work: numpy releases Python's lock while it computes."""
     if len(parts) < _MANY_PARTS:
         yield from map(function, parts)
         return
@@ -423,7 +436,8 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
 
 
 def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
-    """Yield the systems that a system is compared with in parts that fit into the cache, those inside first."""
+    """Yield the systems that a system is compared with, in parts that fit into the cache; those of the family
+    come first."""
     import numpy as np
 
     known = inside[others]
@@ -433,7 +447,7 @@ def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
 
 
 def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
-    """Return the systems that can be compared with each other, in groups."""
+    """Return groups of systems that can be compared with each other."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
         if -1 not in layout:
@@ -442,12 +456,13 @@ def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
 
 
 class _Memory(local):
-    """Arrays that a thread uses again for each part of the pairs: new ones would take longer than what they hold."""
+    """Arrays that a thread reuses for each part of the pairs, because allocating them takes longer than the
+    computation."""
 
     known: Array | None = None
 
     def take(self, count: int, pairs: int, resamples: int) -> Array:
-        """Return (count, pairs, resamples), with whatever was in it."""
+        """Return an array (count, pairs, resamples) with arbitrary content."""
         import numpy as np
 
         if self.known is None or self.known.shape[1] < pairs:
@@ -458,7 +473,7 @@ class _Memory(local):
 def _blocks_of(
     tasks: Sequence[FlippedTask], a: int, others: Array
 ) -> Iterator[tuple[_Block, int, slice | Array]]:
-    """Yield the blocks of all tasks, with the places of a system and of others in each."""
+    """Yield the blocks of all tasks, with the positions of a system and of others in each block."""
     import numpy as np
 
     for task in tasks:
@@ -470,9 +485,10 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return the power of two that each pair is computed in units of: that of the larger effects of the two.
+    """Return the power of two in whose units each pair is computed: the larger of its two systems'.
 
-    It is the pair's own: in units of the largest effects of all systems, those of the others would vanish.
+    It is chosen for each pair because small effects would vanish in units of the largest effects of all
+    systems.
     """
     import numpy as np
 
@@ -485,13 +501,12 @@ def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
-    """Return the squares of how many standard errors each pair moves in each resample, and the pairs' variances.
+    """Return the square of each pair's movement in standard errors for each resample, and the pairs' variances.
 
-    Differences and variances are in units of the pairs' powers of two and of their squares.
-
-    The null hypothesis is imposed: a difference is shared out among the blocks by their variances, and among the units
-    of a block by their sizes. On a single task with units of one size, each unit has then just its own difference.
-    The squares are (pairs, resamples), at most `_SURE`; they hold until the next call with the same memory.
+    Differences and variances are in units of the pairs' powers of two and of their squares. The null hypothesis
+    is imposed: a difference is divided among blocks by their variances, and among a block's units by their
+    sizes. On a single task with units of equal size, each unit keeps just its own difference. The squares are
+    (pairs, resamples), at most `_SURE`, and valid until the next call with the same memory.
     """
     import numpy as np
 
@@ -535,7 +550,8 @@ def _resample_pairs(
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
     """Return (systems, systems): how much a typical unit that differs moves a difference; 0 if no unit differs.
 
-    It is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, which is u if all that differ have the same.
+    It is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, and equals u if all differing units
+    have the same part.
     """
     import numpy as np
 
@@ -549,9 +565,9 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:
     """Return how far the interval of each difference reaches towards 0 and away from it.
 
-    Two pseudo-units, one in favour of each system, keep it from collapsing where few units differ (Agresti and Min
-    2005; Bonett and Price 2012). Whether 0 is inside is left to the test: if `critical` standard errors do not reach
-    it, the nearer end stops half-way between 0 and them.
+    Two pseudo-units, one in favour of each system, keep it from collapsing where few units differ (Agresti and
+    Min 2005; Bonett and Price 2012). The test decides whether 0 is inside: if `critical` standard errors do not
+    reach 0, the nearer end lies half-way between 0 and that distance.
     """
     import numpy as np
 
@@ -564,12 +580,12 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
 
 
 def _squared_ratio(difference: Array, variance: Array) -> Array:
-    """Return the squared difference in squared standard errors, at most `_SURE`."""
+    """Return the squared difference divided by its variance, at most `_SURE`."""
     return _bounded_ratio(difference**2, variance, variance.copy())
 
 
 def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
-    """Divide squares by variances, at most to `_SURE`, in place: 0 by nothing is 0. `least` is written to."""
+    """Divide squares by variances in place, with `_SURE` as the maximum; 0 / 0 is 0. `least` is overwritten."""
     import numpy as np
 
     np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
@@ -580,7 +596,7 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the share of resamples that reach as far as the data, which count as one of them; equals count."""
+    """Return the share of resamples that reach as far as the data, which counts as one of them; ties count."""
     import numpy as np
 
     # row by row, as numpy counts in a flat array much faster than along an axis
@@ -590,7 +606,7 @@ def _share(reached: Array, observed: Array) -> Array:
 
 
 def _share_of_sorted(reached: Array, observed: Array) -> Array:
-    """Return what `_share` does, from the same resamples for all, in rising order."""
+    """Return the same as `_share`, for all values at once, from sorted resamples."""
     import numpy as np
 
     count = len(reached) - np.searchsorted(reached, _least(observed))
@@ -598,7 +614,8 @@ def _share_of_sorted(reached: Array, observed: Array) -> Array:
 
 
 def _least(observed: Array) -> Array:
-    """Return what a resample must reach to count, in its precision: numpy would convert all resamples."""
+    """Return the value that a resample must reach to count, in the resamples' precision, because numpy would
+    otherwise convert them all."""
     import numpy as np
 
     exact = observed * (1 - _TIE) ** 2
@@ -607,7 +624,7 @@ def _least(observed: Array) -> Array:
 
 
 def _critical(reached: Array) -> Array:
-    """Return the number of standard errors beyond which `_share` is below LEVEL. Puts the squares in another order."""
+    """Return the number of standard errors beyond which `_share` is below LEVEL. Reorders the squares."""
     import numpy as np
 
     resamples = reached.shape[-1]
@@ -638,11 +655,13 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
+    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given
+    power.
 
-    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least enough
-    to make one point out of six units that differ: the sign test shows nothing with five. The examples must come in as
-    many more units: more questions about the same paragraphs say less. None if no unit differs, or no number would do.
+    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least
+    enough for six differing units to amount to one point, because a sign test with five can show nothing. The
+    number of units must grow in proportion: more questions about the same paragraphs tell less. None if no unit
+    differs, or if no number is enough.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)

@@ -1,4 +1,4 @@
-"""The proof of a task: what must hold for any task whose data and metric fit each other."""
+"""The proof of a task: properties that hold for any task whose data and metric fit together."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SMALLEST_DIFFERENCE = 1e-6
 
 @dataclass(frozen=True)
 class ProofStep:
-    """One thing that was checked."""
+    """One property that was checked."""
 
     name: str
-    """What must hold."""
+    """The property."""
     passed: bool
-    """Whether it does."""
+    """Whether it holds."""
     detail: str
     """The figures."""
 
@@ -42,11 +42,11 @@ class ProofStep:
 def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
     """Prove that a prepared split of a task fits its metric.
 
-    Every example has text, only tasks that say so ask different questions, gold answers score the best there is, empty
-    answers the least, and shuffled gold answers fall below gold. Labels, numbers, tags, trees, states and queries
-    survive being read and written again, and score low if each value comes from another example. Raises
-    MissingDataError if the split is not prepared, MetricError if the metric cannot score it. Hidden labels are quoted
-    in details and errors only if `hidden` is set.
+    Every example has text. Questions differ only in tasks that say so. Gold answers get the best score, empty
+    answers the lowest, and shuffled gold answers score below gold. Labels, numbers, tags, trees, states and
+    queries stay the same when they are read and written again, and score low if each value comes from another
+    example. Raises MissingDataError if the split is not prepared, MetricError if the metric cannot score it.
+    Hidden labels are quoted in details and errors only if `hidden` is set.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -90,9 +90,9 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that each gold answer stays the same when its metric reads it and when it is extracted from a model's text.
-
-    If the official scorer denies some gold answers their score (`Task.gold_score`), one in a thousand may change.
+    """Check that each gold answer stays the same when its metric reads it and when it is extracted from a
+    model's text. If the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may
+    change.
     """
     form = settle_form(task.answer_form, task.output)
     lost: dict[str, str] = {}
@@ -139,8 +139,8 @@ _WRONG = "wrong values score low"
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
     """Check that answers score low if each value comes from another example.
 
-    Tags, trees, states and queries without a right value must score as empty answers do. For labels, numbers and
-    metrics of other packages, low means chance: no better than shuffled gold answers.
+    Tags, trees, states and queries without a right value must score the same as empty answers. For labels,
+    numbers and metrics of other packages, low means chance: no better than shuffled gold answers.
     """
     if _kind(task) in ("label", "number") or metric.name not in METRICS:
         low, word = max(chance, 0.0), "by chance"
@@ -172,7 +172,7 @@ def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
 
 
 def _other_answer(example: Example, others: Mapping[str, str]) -> str:
-    """Return an answer that the example doesn't accept, if there is one."""
+    """Return an answer that the example does not accept, if there is one."""
     right = set(map(fold_label, example.answers))
     other = fold_label(example.answers[0])
     for _ in others:
@@ -183,14 +183,14 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to another, half the list further on; empty if there is only one value."""
+    """Map each distinct value to the one half the list further on; empty if there is only one value."""
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
 
 
 def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Return for each number the smallest or the largest of all, whichever is farther."""
+    """Return, for each number, the smallest or the largest number, whichever is farther away."""
     low, high = min(golds, key=float), max(golds, key=float)
     if float(low) == float(high):
         return None
@@ -198,7 +198,10 @@ def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
 
 
 def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
-    """Return sequences in which each item has another value. A chunk's value is its kind; outside is a kind."""
+    """Return sequences in which each item has another value.
+
+    For chunks, only the kind counts; outside is a kind.
+    """
     others = _rotate(read(item) for gold in golds for item in gold.split())
 
     def other(item: str) -> str:
@@ -219,12 +222,12 @@ def _kind_of_chunk(tag: str) -> str:
 
 
 def _without_subtype(item: str) -> str:
-    """Return a head with its relation as metrics compare them."""
+    """Return a head with its relation, without the subtype, which metrics ignore."""
     return ":".join(item.lower().split(":")[:2])
 
 
 def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
-    """Return states in which slots have values of other turns, and other slots are asked for."""
+    """Return states in which slots have values from other turns, and other slots are requested."""
     changes = [read_change(gold) for gold in golds]
     values = _rotate(value for change in changes for value in change.inform.values())
     requests = _rotate(name for change in changes for name in change.requested)
@@ -237,7 +240,7 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
 
 
 def _renders(examples: Sequence[Example]) -> ProofStep:
-    """Check that every part has text; either all of a task's examples have a context, or none."""
+    """Check that every part has text, and that either all of the task's examples have a context or none has."""
     wanted = any(example.context.strip() for example in examples)
     broken = [
         example.id
@@ -252,7 +255,8 @@ def _renders(examples: Sequence[Example]) -> ProofStep:
 
 
 def _questions(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that a task says if its examples ask different questions, which some models would not read otherwise."""
+    """Check that a task declares whether its questions differ, because some models would otherwise not read
+    them."""
     asked = len({example.question for example in examples})
     detail = "1 question" if asked == 1 else f"{asked:,} questions"
     if asked > 1 and not task.question_varies:
@@ -268,7 +272,8 @@ def _row_count(task: Task, split: str, rows: int) -> ProofStep:
 
 
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
-    """Check that gold scores the best there is, by `Task.gold_score` if a quirk of the official scorer denies it."""
+    """Check that gold answers get the best score, or `Task.gold_score` if a quirk of the official scorer
+    prevents it."""
     name = task.gold_score or metric.headline
     best = metric.range[1] if metric.higher_is_better else metric.range[0]
     passed = abs(scores[name] - best) < _SMALLEST_DIFFERENCE
@@ -288,10 +293,10 @@ def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]
 
 
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
-    """Return what empty answers must score, 0–100, from the gold answers alone.
+    """Return the score that empty answers must get, 0–100, from the gold answers alone.
 
-    Nothing equals an empty answer, except a dialogue state to which nothing has been added yet, so that such turns are
-    right, and the answer to a question of SQuAD 2 that has none.
+    Nothing equals an empty answer, with two exceptions: a dialogue state without any slots yet, and the answer
+    to an unanswerable question of SQuAD 2.
     """
     if metric == "squad2":
         none = sum(all(answer in ("", "unanswerable") for answer in example.answers) for example in examples)

@@ -1,6 +1,6 @@
-"""results.json: the scores of one submission on one split and the total of its suite, written and read.
+"""results.json: the scores of one submission on one split and the total of its suite.
 
-The same inputs give the same bytes. Reading is strict: a file that contradicts itself is refused.
+The same inputs give the same bytes. Reading is strict: a file that contradicts itself is rejected.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 FORMAT = "decabench.results/1"
 
 Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
-"""Gives the scored examples of a task."""
+"""Provides the scored examples of a task."""
 
 LIMIT_BYTES = 16 << 20
-"""The most that is read of a file; honest ones have a few thousand bytes."""
+"""The maximum size of a file; genuine files have a few thousand bytes."""
 
 _ROUNDING = 0.06
-"""How far a stated total may be off: scores that are rounded to two decimals add up to this."""
+"""The tolerance for a stated total, because scores may be rounded to two decimals."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DataUsed:
     published_count: int | None
     """Examples in the split as published, if known."""
     note: str = ""
-    """A remark that readers of the score must know, such as that the data is a stand-in."""
+    """A remark that readers of the score need, such as that the data is a stand-in."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class LimitedRun:
     of: int
     """The number of examples in the split."""
     chosen: str | None = None
-    """Which examples were answered, in the submission's words: `limit 100`."""
+    """The answered examples in the submission's words: `limit 100`."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class VariantScores:
     scores: Mapping[str, float]
     """By number of the wording; `0` is the dataset's own. Retired wordings are left out."""
     mean: float
-    """Their mean."""
+    """The mean of the headlines."""
     worst: float
-    """The worst of them."""
+    """The worst headline."""
     spread: float
     """The difference between the best and the worst."""
     predictions: Mapping[str, str] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class VariantScores:
     def of(
         cls, headlines: Mapping[str, float], higher_is_better: bool, retired: Collection[str] = ()
     ) -> VariantScores:
-        """Summarize the headlines of all wordings, keeping retired ones apart."""
+        """Summarize the headlines of all wordings; retired wordings are kept separate."""
         scores = {number: score for number, score in headlines.items() if number not in retired}
         apart = {number: score for number, score in headlines.items() if number in retired}
         values = list(scores.values())
@@ -120,13 +120,13 @@ class ScoresWithout:
     ids: tuple[str, ...]
     """The examples that are left out."""
     n: int
-    """How many are left."""
+    """The number of remaining examples."""
     score: float
-    """Their headline."""
+    """The headline on the remaining examples."""
     scores: Mapping[str, float]
-    """All their scores by name."""
+    """All scores on the remaining examples, by name."""
     interval: tuple[float, float] | None
-    """The 95 % interval of their headline; None where it cannot be computed."""
+    """The 95 % interval of that headline; None if it cannot be computed."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,12 @@ class TaskResult:
     """One task: scored, or failed with a reason. A failed task has no score, not even 0."""
 
     status: Literal["scored", "failed", "partial"]
-    """`partial` is a limited run, scored on the examples it answered and never part of a total."""
+    """Whether it is scored, failed or `partial`: a limited run, scored on the examples it answered and never
+    part of a total."""
     metric: str
     """The metric's name."""
     headline: str
-    """Which of the scores is the task's."""
+    """Which of its scores is the task's score."""
     data: DataUsed
     """The data that it was scored on."""
     n: int = 0
@@ -146,11 +147,11 @@ class TaskResult:
     score: float | None = None
     """The headline: 0–100, unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: Student's t over the units that were sampled, on log-odds."""
+    """The headline's 95 % interval: Student's t over the sampled units, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
-    """The headline metric's signature: every setting that decides a digit."""
+    """The headline metric's signature: every setting that affects a digit."""
     signatures: Mapping[str, str] = field(default_factory=dict)
     """Metric name to signature, for all metrics that were computed."""
     empty: int = 0
@@ -163,48 +164,49 @@ class TaskResult:
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
-    `truncated`, `refused` or, for an extractive task, `not_in_context`; had tokens of a chat `template` or their
-    `context_cut`; or were an `other_label` than the question offers. 0 is left out. For tags and trees, the numbers of
-    items that are `missing_items`, `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees)
-    and `outside_heads`."""
+    `truncated`, `refused` or, for an extractive task, `not_in_context`; had tokens of a chat `template` or a
+    truncated context (`context_cut`); or were an `other_label`, not offered by the question. Zeros are left
+    out. For tags and trees, the numbers of items that are `missing_items`, `extra_items`, `unknown_items` (tags
+    of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
-    """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
+    """If contexts were cut: the share of examples whose gold answer remained in the context, 0–100."""
     calibration: Calibration | None = None
-    """If labels were chosen by their likelihood: how their probabilities agree with the gold labels."""
+    """If labels were chosen by their likelihood: how well their probabilities agree with the gold labels."""
     partial: LimitedRun | None = None
     """The answered examples, if the run is limited."""
     samples: SampleScores | None = None
     """The scores of several samples of each answer, whose mean is the score."""
     variants: VariantScores | None = None
-    """The scores for other wordings, if the questions were also asked in those."""
+    """The scores for other wordings, if the questions were also asked in those wordings."""
     units: SampledUnits | None = None
     """The sampled units that the interval resamples."""
     without: ScoresWithout | None = None
-    """The scores without some examples, if requested: shown next to the score of all, and never ranked."""
+    """The scores without some examples, if requested: shown next to the full score, and never ranked."""
 
 
 @dataclass(frozen=True)
 class SuiteTotal:
-    """The total of a suite over the scored tasks, labelled so that a partial total cannot pass for a complete one."""
+    """A suite's total over the scored tasks, labelled so that a partial total cannot be mistaken for a complete
+    one."""
 
     score: float | None
     """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
     of: int
     """The highest possible total, at 100 per task."""
     tasks: int
-    """The number of the suite's tasks that are scored."""
+    """How many of the suite's tasks are scored."""
     complete: bool
-    """Whether all of them are."""
+    """Whether all of the suite's tasks are scored."""
     text: str
     """`590.5`, `412.3 of 700 (7 of 10 tasks)`, `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
-    """Tasks of the suite without a file."""
+    """The suite's tasks without a file."""
     failed: tuple[str, ...]
-    """Tasks of the suite whose file has faults."""
+    """The suite's tasks whose file has faults."""
     partial: tuple[str, ...] = ()
-    """Tasks of the suite that were scored on a limited run, and so left out of the total."""
+    """The suite's tasks that were scored on a limited run and therefore left out of the total."""
     on_subsets: float | None = None
-    """The total of all tasks, those of limited runs too, if there are any: never ranked."""
+    """The total of all tasks including limited runs, if there are any; never ranked."""
 
 
 @dataclass(frozen=True)
@@ -212,25 +214,25 @@ class Results:
     """The content of a `results.json`."""
 
     submission: Mapping[str, Any]
-    """The submission's description of itself."""
+    """The submission's metadata."""
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """By name; the tasks of the suite come first, in its order."""
+    """Results by task; the suite's tasks come first, in its order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval, from the spreads of the tasks; None unless all tasks of the suite are scored."""
+    """The total's 95 % interval, from the tasks' spreads; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
-    """Which texts were scored: the extracted answers, or all of the model's output."""
+    """Whether the extracted answers or the model's whole output were scored."""
     suite: Suite = DECATHLON
     """The tasks that are reported together, and how their scores combine."""
     source: Source | None = field(default=None, compare=False)
-    """Where the scored examples of a task come from; None if the results are a text alone."""
+    """Where a task's scored examples come from; None if these results exist only as text."""
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
     """Writes results that were just computed, with the files next to them."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
-    """Names of tasks in the submission's files of this split that no known task has; not in `results.json`."""
+    """Unknown task names among the submission's files of this split; not in `results.json`."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))
@@ -244,7 +246,7 @@ class Results:
 
     @property
     def total(self) -> SuiteTotal:
-        """The suite's total over the tasks that are scored."""
+        """The suite's total over the scored tasks."""
         suite = self.suite
         by_status: dict[str, list[str]] = {"scored": [], "failed": [], "partial": [], "missing": []}
         for name in suite.tasks:
@@ -274,14 +276,14 @@ class Results:
 
     @property
     def total_without(self) -> float | None:
-        """The suite's total if each task counts as its `without` says, if it does; None if some task is not scored."""
+        """The suite's total with each task's `without` score, if it has one; None if some task is not scored."""
         scored = {name: task for name, task in self.tasks.items() if task.status == "scored"}
         scores = {name: task.without.score if task.without else task.score for name, task in scored.items()}
         return self.suite.combine({name: score for name, score in scores.items() if score is not None})
 
     @property
     def total_digits(self) -> int:
-        """The number of decimals of the total in print: that of its finest task."""
+        """How many decimals of the total to print: those of its finest task."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
         return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
 
@@ -300,7 +302,7 @@ class Results:
 
     @property
     def ok(self) -> bool:
-        """Whether no task failed; limited runs do not count as failures."""
+        """Whether no task failed; a limited run is not a failure."""
         return all(task.status != "failed" for task in self.tasks.values())
 
     def examples(self, task: str) -> pandas.DataFrame:
@@ -321,8 +323,9 @@ class Results:
     def write(self, folder: str | Path | None = None) -> Path:
         """Write `results.json`, its statistics and its scored examples, as `decabench evaluate` does.
 
-        Without a folder, they go into the submission, or next to an archive. Results that were read from a file have
-        only the `results.json` to write, and need a folder. Returns its path. Raises MissingDataError, StorageError.
+        Without a folder, they go into the submission, or next to an archive. Results that were read from a file
+        consist only of `results.json`, and need a folder. Returns its path. Raises MissingDataError,
+        StorageError.
         """
         place = None if folder is None else Path(folder)
         if self.writer is not None:
@@ -380,7 +383,7 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Read what `to_json` wrote. Raises InvalidResultsError, which names the file as `name`."""
+        """Parse the output of `to_json`. Raises InvalidResultsError, which refers to the file as `name`."""
         record = parse_record(text, name)
         try:
             return _read_results(record)
@@ -410,7 +413,7 @@ _OMITTED: Mapping[str, object] = {
     "fixed": 0,
     "retired": {},
 }
-"""Fields of a task's result, and of its parts, that are not written if they have these values."""
+"""Fields of a task's result, and of its parts, that are omitted if they have these values."""
 
 
 def task_record(task: TaskResult) -> dict[str, Any]:
@@ -419,7 +422,7 @@ def task_record(task: TaskResult) -> dict[str, Any]:
 
 
 def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
-    """Return a dataclass as JSON values, without the fields of it and its parts that have the values in `omitted`."""
+    """Return a dataclass as JSON values, omitting fields that have the values in `omitted`."""
     return asdict(
         value,
         dict_factory=lambda fields: {
@@ -429,7 +432,8 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return how many decimals to print of a headline: `least` for long scales, 3 for short and unbounded ones."""
+    """Return how many decimals to print for a headline: `least` for long scales, 3 for short and unbounded
+    ones."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 
@@ -437,9 +441,9 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
     """Return how many decimals scores on hidden labels have, in files too.
 
-    Full digits would reveal several labels. The decimals are those that commands print and, with `least` 1, those that
-    pages show. On a scale without an end, the largest of the values has four digits: an answer of 1e9 would otherwise
-    carry its label into the digits before the point.
+    Full digits would reveal several labels. The decimals are those that commands print and, with `least` 1,
+    those that pages show. On an unbounded scale, the largest value has four digits; otherwise an answer of 1e9
+    would reveal its label in the digits before the point.
     """
     low, high = span
     if 20 <= high - low < math.inf:
@@ -449,11 +453,11 @@ def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
-"""The caveat that goes with every score on the sample."""
+"""The caveat for every score on the sample."""
 
 
 def describe_partial(run: LimitedRun) -> str:
-    """Return what a limited run answered: `100 of 872 examples, limit 100`."""
+    """Describe the examples that a limited run answered: `100 of 872 examples, limit 100`."""
     shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(run.chosen or ""))
     return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "")
 
@@ -467,7 +471,7 @@ def write_results_file(folder: Path, results: Results) -> Path:
 
 
 def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table whose first two columns are names; whatever is in it is shown as plain text."""
+    """Return an HTML table whose first two columns are names; all content is shown as plain text."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -481,7 +485,7 @@ def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return a title and a line for each row, its cells below each other."""
+    """Return a title and, for each row, a line with its cells below it."""
     found = [[terminal_safe(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*found, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in found)
@@ -497,13 +501,13 @@ class InvalidResultsError(DataError):
     def __init__(self, name: str, reason: str, kind: str = "") -> None:
         super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")
         self.reason = reason
-        """The fault, without the name of the file."""
+        """The fault, without the file's name."""
         self.kind = kind
-        """The format that the file states, if it is not a results file: `decabench.run/1`."""
+        """The format that the file states, if it is not a results file, such as `decabench.run/1`."""
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json`, with the scored examples next to it on request. Raises InvalidResultsError."""
+    """Read a `results.json` and, on request, the scored examples next to it. Raises InvalidResultsError."""
     results = Results.from_json(read_bounded(path), str(path))
     return replace(results, source=partial(_examples_beside, path.parent))
 
@@ -513,7 +517,7 @@ def _examples_beside(folder: Path, task: str) -> tuple[ExamplesHead, Iterable[Sc
 
 
 def read_bounded(path: Path) -> str:
-    """Return the text of a results file. Raises InvalidResultsError for one that is not regular, small and UTF-8."""
+    """Return the text of a results file. Raises InvalidResultsError unless it is a small regular UTF-8 file."""
     try:
         if path.exists() and not path.is_file():
             raise InvalidResultsError(str(path), "it is not a regular file")
@@ -613,7 +617,7 @@ def _convert(record: Mapping[str, Any], key: str, kind: Any) -> Any:
 
 
 def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:
-    """Compare a stated total with the total of the scores; a partial one may leave tasks out."""
+    """Compare a stated total with the total of the scores; a partial total may leave tasks out."""
     total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
     if claim is None:
         if total.score is not None and (total.complete or partial):
@@ -625,7 +629,7 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
 
 
 def parse_task(name: str, value: Any) -> TaskResult:
-    """Return one result of a parsed results file. Raises ValueError."""
+    """Return a task's result from a parsed results file. Raises ValueError."""
     import msgspec
 
     try:
@@ -643,7 +647,7 @@ def parse_task(name: str, value: Any) -> TaskResult:
 
 
 def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
-    """Yield what decabench would never write into a result."""
+    """Yield anything that decabench would never write into a result."""
     low, high = _score_range(name, task.metric)
 
     def is_score(value: float | None) -> bool:
@@ -690,20 +694,21 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:
-    """Return the range of a task's headline. Metrics of other packages may have any; they are not loaded."""
+    """The range of a task's headline. Other packages' metrics may have any range; they are not loaded."""
     known = METRICS.get(TASKS[task].metric if task in TASKS else metric)
     return known.range if known else (-math.inf, math.inf)
 
 
 def read_results(folder: str | Path) -> pandas.DataFrame:
-    """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore first.
+    """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore
+    first.
 
-    A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
-    run has status `partial` and is left out of totals. Scores are as the files state them, and are not checked:
+    A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a
+    limited run has status `partial` and is left out of totals. Scores are as stated in the files, unchecked:
     `verify` scores a submission's answers again.
 
-    Raises MissingDataError if there is no results file, InvalidResultsError if one is damaged, DecabenchError if pandas
-    is not installed, which the extra `pandas` brings.
+    Raises MissingDataError if there is no results file, InvalidResultsError if one is damaged, DecabenchError
+    without pandas (extra `pandas`).
     """
     try:
         import pandas

@@ -1,4 +1,4 @@
-"""Several sampled answers to each example: their mean is the score, and how far they agree is recorded."""
+"""Several sampled answers to each example: their mean is the score, and their agreement is recorded."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ class SampleScores:
     scores: tuple[float, ...]
     """The headline of each sample."""
     majority: float
-    """The headline of the most frequent answer to each example; of several, the earliest."""
+    """The headline of the most frequent answer to each example; of equally frequent answers, the earliest."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
-    """k to the chance that one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for corpus metrics."""
+    """For each k, the chance that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty
+    for corpus metrics."""
     between_samples: float = 0.0
     """The standard deviation of `scores`."""
     within_examples: float | None = None
-    """The standard deviation of the samples of one example; None for corpus metrics."""
+    """The standard deviation between samples of the same example; None for corpus metrics."""
     between_examples: float | None = None
     """The standard deviation of the examples' means; None for corpus metrics."""
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent answer to each example, the earliest of several, given the answers of each sample."""
+    """Return the most frequent answer to each example, given each sample's answers; of equally frequent ones,
+    the earliest."""
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 
 def describe_samples(
     metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
 ) -> SampleScores:
-    """Return how far several samples agree, given each one's rows of the metric and its headline."""
+    """Describe how well several samples agree, given each sample's metric rows and headline."""
     import numpy as np
 
     pass_at, within, between = {}, None, None
@@ -57,5 +59,5 @@ def describe_samples(
 
 
 def _pass(count: int, right: int, k: int) -> float:
-    """Return the chance, 0–100, that one of k answers drawn from `count` is right, of which `right` are."""
+    """Return the chance, 0–100, that at least one of k answers is right, if `right` of `count` are."""
     return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))

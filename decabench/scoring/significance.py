@@ -1,9 +1,10 @@
-"""Samples and intervals: statistics summed by the units that were sampled, and how far a score may be from the truth.
+"""Samples and intervals: statistics summed by sampled unit, and how far a score may be from the truth.
 
-The sampled units vary, so they are resampled. A sample is cut into the outermost units of which there are at least
-ten: SQuAD's articles rather than their paragraphs. If an outer level has fewer, such as six relations, the inner units
-vary within these, as strata, and the interval holds for these only. The spread of a score comes from the jackknife over
-units, and its interval from Student's t on the log-odds of the metric's range (docs/statistics.md).
+The sampled units vary, so they are resampled. A sample is divided into its outermost units, provided there are
+at least ten: SQuAD's articles rather than their paragraphs. If an outer level has fewer, such as six relations,
+the inner units vary within them as strata, and the interval applies only to these strata. The spread of a score
+comes from the jackknife over units, and its interval from Student's t on the log-odds of the metric's range
+(docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 
 ENOUGH = 10
-"""Units of an outer level are resampled if there are at least this many."""
+"""The minimum number of units at an outer level for resampling them."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the examples of a split fall into the units that vary: the same for all systems."""
+    """How a split's examples are grouped into the units that vary: the same for all systems."""
 
     unit: Array
     """(examples,): the number of each example's unit."""
     sizes: Array
     """(units,): the number of examples in each."""
     strata: Array
-    """(units,): as in a sample."""
+    """(units,): as in Sample."""
     level: int
-    """The level of the units: 0 for the outermost."""
+    """The level of the units; 0 is outermost."""
     fixed: int
     """The number of outer units that are too few to vary; 0 if the units are outermost."""
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
-        """Choose the level of units to resample, given the numbers of each example's units, (examples, levels)."""
+        """Choose the level of units to resample, given each example's unit numbers, (examples, levels)."""
         import numpy as np
 
         unit, strata, level, fixed = _choose_units(levels)
@@ -57,20 +58,20 @@ class Layout:
 
 @dataclass(frozen=True)
 class Sample:
-    """The statistics of one system on one task, a row for each unit that was sampled."""
+    """The statistics of one system on one task, with a row for each sampled unit."""
 
     metric: Metric
-    """The metric that turns the statistics into scores."""
+    """The metric that turns statistics into scores."""
     rows: Array
     """(units, columns): the sums of the examples' rows."""
     sizes: Array
     """(units,): the number of examples in each."""
     strata: Array
-    """(units,): the number of each unit's stratum; units vary within their stratum only. All 0 if there is one."""
+    """(units,): each unit's stratum; units vary only within their stratum. All 0 if there is one stratum."""
     name: str = ""
-    """The task's name; it seeds the task's resamples, so that tasks are drawn independently."""
+    """The task's name, which seeds its resamples, so that tasks are drawn independently."""
     level: int = 0
-    """The level of the units: 0 for the outermost."""
+    """The level of the units; 0 is outermost."""
     fixed: int = 0
     """The number of outer units that are too few to vary, such as six relations; 0 if the units are outermost."""
     influence: Array | None = None
@@ -80,10 +81,11 @@ class Sample:
     def of(
         cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
     ) -> Sample:
-        """Sum rows by unit, given for every example its row and its units, outermost first; none if it is its own.
+        """Sum rows by unit, given each example's row and its units, outermost first; no units if each example
+        is its own.
 
-        Units keep the order of their first example. Raises DecabenchError if there are no rows, if the numbers of rows
-        and units differ, or if examples have different numbers of levels.
+        Units keep the order of their first example. Raises DecabenchError if there are no rows, if the numbers
+        of rows and units differ, or if examples have different numbers of levels.
         """
         import numpy as np
 
@@ -99,7 +101,7 @@ class Sample:
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
-        """Sum rows, (examples, columns), by unit, given the numbers of their units, (examples, levels)."""
+        """Sum rows, (examples, columns), by unit, given the examples' unit numbers, (examples, levels)."""
         return cls.of_layout(metric, rows, Layout.of(levels), name)
 
     @classmethod
@@ -118,7 +120,8 @@ class Sample:
         return cls(metric, sums, layout.sizes, layout.strata, name, layout.level, layout.fixed, influence)
 
     def condensed(self) -> Sample:
-        """Return a sample of the same score, effects and spread that holds no row for each unit but one for all."""
+        """Return a sample with the same score, effects and spread, but with one total row instead of a row for
+        each unit."""
         found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
         vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
         return found
@@ -130,7 +133,7 @@ class Sample:
 
     @cached_property
     def score(self) -> float:
-        """The headline of all rows."""
+        """The headline over all rows."""
         return float(self.headline(self.rows.sum(axis=0)))
 
     @property
@@ -140,12 +143,13 @@ class Sample:
 
     @property
     def effective(self) -> float:
-        """The number of units of equal size that would say as much: (sum w)^2 / sum w^2 (Kish 1965)."""
+        """The number of units of equal size that would carry as much information: (sum w)^2 / sum w^2 (Kish
+        1965)."""
         return _effective(self.sizes)
 
     @cached_property
     def shares(self) -> Array:
-        """(units,): each unit's share of the examples of its stratum."""
+        """(units,): each unit's share of the examples in its stratum."""
         import numpy as np
 
         shares: Array = self.sizes / np.bincount(self.strata, weights=self.sizes)[self.strata]
@@ -155,8 +159,8 @@ class Sample:
     def effects(self) -> Array:
         """(units,): how much each unit adds to the score, adding up to 0 in each stratum.
 
-        They come from leaving out each unit in turn, so they are right for corpus metrics too: the score without a unit
-        differs from that of all by `effect / (1 - share)`.
+        They are found by leaving out each unit in turn, so they are right for corpus metrics too: leaving out a
+        unit changes the score by `effect / (1 - share)`.
         """
         import numpy as np
 
@@ -174,7 +178,8 @@ class Sample:
 
     @cached_property
     def spread(self) -> Spread:
-        """The variance of the score, from the jackknife over units within strata; infinite if floats end before it."""
+        """The score's variance, from the jackknife over units within strata; infinite on floating-point
+        overflow."""
         import numpy as np
 
         parts = []
@@ -190,14 +195,15 @@ class Sample:
 
     @property
     def varies(self) -> bool:
-        """Whether the score shows any variance: it does not if all answers are right, or all units alike."""
+        """Whether the score shows any variance. It shows none if all answers are right, or all units are alike."""
         low, high = self.metric.range
         least = 1e-12 * (high - low) if math.isfinite(high - low) else 0.0
         return math.sqrt(self.spread.variance) > least
 
 
 def _sums_without_each(rows: Array) -> Array:
-    """Return the sum of all rows but one, for each: of those before and those after, as subtracting would cancel."""
+    """Return, for each row, the sum of all others, computed from the rows before and after it, since
+    subtraction would lose digits."""
     import numpy as np
 
     sums: Array = np.zeros(rows.shape)
@@ -210,10 +216,10 @@ def _sums_without_each(rows: Array) -> Array:
 
 
 def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
-    """Return the unit of each example, the stratum of each unit, the units' level, and the number of fixed units.
+    """Return each example's unit, each unit's stratum, the units' level, and the number of fixed units.
 
-    The level is the outermost with ENOUGH units, or else the innermost, whatever it has. A unit is known by its labels
-    on all levels down to its own.
+    The level is the outermost with ENOUGH units, or else the innermost. A unit is identified by its labels on
+    all levels down to its own.
     """
     import numpy as np
 
@@ -230,7 +236,8 @@ def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
 
 
 def _merge_lonely(strata: Array) -> Array:
-    """Join strata of a single unit, which has nothing to be compared with; a last one joins the smallest other."""
+    """Join strata of a single unit, which has nothing to be compared with; if one is left over, it joins the
+    smallest other stratum."""
     import numpy as np
 
     counts = np.bincount(strata)
@@ -247,18 +254,19 @@ def _effective(sizes: Array) -> float:
 
 @dataclass(frozen=True)
 class SampledUnits:
-    """The sampled units, which intervals resample."""
+    """The sampled units that intervals resample."""
 
     number: int
     """The number of units."""
     effective: float
-    """The number of units of one size that would say as much."""
+    """The number of units of equal size that would carry as much information."""
     level: str | None = None
     """The name of a unit: `article`."""
     fixed: int = 0
-    """The number of outer units within which they are resampled, if these are too few; 0 if they are outermost."""
+    """The number of outer units within which units are resampled because the outer ones are too few; 0 if units
+    are outermost."""
     within: str | None = None
-    """The name of such an outer unit: `relation`."""
+    """The name of an outer unit: `relation`."""
 
 
 def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
@@ -280,9 +288,9 @@ class Spread:
     """How much a score varies from sample to sample."""
 
     variance: float
-    """The variance of the score; infinite if it is beyond the largest float, and so unknown."""
+    """The score's variance; infinite (unknown) if it is larger than any float."""
     freedom: float
-    """Degrees of freedom of the variance: how well it is known."""
+    """The variance's degrees of freedom, which express how well it is known."""
 
     @classmethod
     def combined(cls, parts: Sequence[Spread]) -> Spread:
@@ -307,15 +315,16 @@ class Interval:
     low: float
     """Its lower end, in the score's units."""
     high: float
-    """Its upper end."""
+    """Its upper end, in the score's units."""
     confidence: float = CONFIDENCE
-    """The share of such intervals that contain the score of the whole population."""
+    """The share of such intervals that contain the whole population's score."""
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends, rounded for files, so that libraries that add in another order leave the same bytes.
+        """Both ends, rounded for files, so that libraries that add in another order produce the same bytes.
 
-        To four decimals; to more if the interval is narrower than 0.01, as of small errors, to three of its digits.
+        They have four decimals, or three significant digits of the width if the interval is narrower than 0.01,
+        as for small errors.
         """
         width = self.high - self.low
         is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # but for how the sums were rounded
@@ -326,7 +335,7 @@ class Interval:
 def score_interval(sample: Sample) -> Interval | None:
     """Return the interval of a sample's score; None for a single unit, or a metric without a range.
 
-    None also if an end would be beyond the largest float, as after an answer such as 1e99 to a task of squared errors.
+    None also if an end would overflow, as after an answer such as 1e99 under squared error.
     """
     if len(sample.sizes) < 2:
         return None
@@ -336,10 +345,10 @@ def score_interval(sample: Sample) -> Interval | None:
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
     """Return the interval of a suite's total: tasks are sampled independently of each other.
 
-    Variances add up, and so do third moments: a task whose own interval reaches further to one side makes the total's
-    do so, as far as the total's variance is that task's. A task that shows no variance, such as one with all answers
-    right, still leaves something open: the halves of its own interval join those of the others as standard errors do
-    (MOVER, Zou and Donner 2008).
+    Variances add up, and so do third moments: a task with an asymmetric interval skews the total's interval in
+    proportion to its share of the variance. A task that shows no variance, such as one with all answers right,
+    still adds uncertainty: the halves of its own interval combine with the others like standard errors (MOVER,
+    Zou and Donner 2008).
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
@@ -397,12 +406,12 @@ def _interval(score: float, spread: Spread, scale: tuple[float, float], effectiv
 
 
 def _finite(interval: Interval | None) -> Interval | None:
-    """Return an interval whose ends are both numbers; otherwise None."""
+    """Return an interval if both of its ends are finite; otherwise None."""
     return interval if interval and math.isfinite(interval.low) and math.isfinite(interval.high) else None
 
 
 def _open_interval(score: float, reach: float, low: float) -> Interval:
-    """Return the interval on a scale without an end; on the logarithm if it starts at `low`, as errors do at 0."""
+    """Return an interval for an unbounded scale; on a log scale if scores start at `low`, as errors start at 0."""
     if not math.isfinite(low) or score <= low:
         return Interval(score - reach, score + reach)
     factor = math.exp(min(reach / (score - low), 700.0))
@@ -424,7 +433,7 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def _t_distribution(freedom: float) -> tuple[Array, Array]:
-    """Tabulate Student's t distribution: angles, and the share of values whose size is below theirs.
+    """Tabulate Student's t distribution: angles, and the share of values whose absolute value is below theirs.
 
     With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     """
@@ -442,7 +451,7 @@ def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str =
 
 
 def show_difference(interval: tuple[float, float] | None, same: bool, digits: int = 2) -> str:
-    """Return the interval of a difference, with signs, or say that the two are equal on every unit."""
+    """Return the interval of a difference, with signs, or state that the two are equal on every unit."""
     return "nothing differs" if same else show_interval(interval, digits, sign="+")
 
 
@@ -452,9 +461,10 @@ def show_p(p: float | None) -> str:
 
 
 def show_units(units: SampledUnits | None) -> str:
-    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
+    """Describe the units of an interval: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
 
-    The effective number is left out if it is the number itself. Empty for numbers that no version of decabench wrote.
+    The effective number is left out if it equals the number. Empty for numbers that no version of decabench
+    wrote.
     """
     if units is None or not all(0 <= value < 1e12 for value in (units.number, units.effective, units.fixed)):
         return ""
@@ -470,5 +480,5 @@ def show_units(units: SampledUnits | None) -> str:
 
 
 def _plural(noun: str) -> str:
-    """`copies`, `articles`: the units of tasks have no other forms."""
+    """Return a plural: `copies`, `articles`. Tasks' units have no other plural forms."""
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"

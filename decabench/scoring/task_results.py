@@ -1,4 +1,5 @@
-"""The result of a task: a file of answers is read, checked, counted and scored by metrics on the prepared data."""
+"""The result of a task: a file of answers is read, checked, counted, and scored by metrics on the prepared
+data."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class ScoringOptions:
     split: str = "validation"
     """The split."""
     tasks: Sequence[str] | None = None
-    """Only these tasks; None for all that the submission answers."""
+    """Only these tasks; None for all tasks that the submission answers."""
     home: str | Path | None = None
     """The folder of prepared data."""
     jobs: int = 1
@@ -80,16 +81,16 @@ class ScoringOptions:
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By task, the ids of examples of the split: besides the score of all, score the others alone."""
+    """Ids of examples by task; their tasks are also scored without them."""
     all_texts: bool = False
-    """Whether the files of scored examples hold texts that may not be passed on, too."""
+    """Whether files of scored examples include texts that may not be redistributed."""
     again: bool = False
-    """Whether to score tasks again whose result is in the ledger."""
+    """Whether to score tasks again although the ledger has their results."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file of answers, and the data that it answers."""
+    """A file of answers, and the data for it."""
 
     task: Task
     file: PredictionFile
@@ -102,7 +103,10 @@ class Job:
     def of(
         cls, task: Task, file: PredictionFile, store: Store, submission: Submission, options: ScoringOptions
     ) -> Job:
-        """Find what decides the result. Raises SubmissionError if the answers are replaced meanwhile."""
+        """Gather everything that affects the result.
+
+        Raises SubmissionError if the answers are replaced meanwhile.
+        """
         files = submission.files_of(task.name, file.split)
         others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
         marks = [submission.info.marks(task.name, file.split, number) for number in (0, *others)]
@@ -117,7 +121,7 @@ class Job:
         return cls(task, file, scored, traces, store, submission)
 
     def require_same(self, submission: Submission) -> None:
-        """Raise SubmissionError if a submission's files are no longer those that this job scores."""
+        """Raise SubmissionError if a submission's files have changed since this job was made."""
         try:
             found = _digests(submission.files_of(self.task.name, self.file.split))
         except FileNotFoundError:
@@ -127,7 +131,7 @@ class Job:
 
     @property
     def record(self) -> SplitRecord:
-        """The record of the data, read before the references, so that data that is replaced now is noticed."""
+        """The record of the data, read before the references so that a replacement of the data is noticed."""
         return self.scored.data
 
     @cached_property
@@ -137,12 +141,12 @@ class Job:
 
     @property
     def answers(self) -> AnswerKind:
-        """Which text of a line is scored."""
+        """Which text of a line to score."""
         return self.scored.answers
 
     @property
     def without(self) -> Sequence[str]:
-        """The ids of examples without which the answers are also scored."""
+        """The ids of examples to leave out of a second score."""
         return self.scored.without
 
     @property
@@ -195,9 +199,11 @@ def _changed_error(task: str) -> SubmissionError:
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the sha256 of each file by its path in the submission. Raises FileNotFoundError.
+    """Return the sha256 of each file by its path in the submission.
 
-    A file that cannot be read is left out: reading its answers says so, as a fault.
+    Raises FileNotFoundError.
+
+    A file that cannot be read is left out; reading its answers then reports the fault.
     """
     found = {}
     for name, path in files.items():
@@ -211,7 +217,7 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
-    """Return what changes whenever one of the files is written or replaced, also by the same bytes."""
+    """Return values that change whenever one of the files is written or replaced, even with the same bytes."""
     return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
 
 
@@ -222,9 +228,12 @@ class _FaultyFileError(SubmissionError):
 
 
 def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
-    """Score a file and keep the result. Raises SubmissionError or DataError if it or its data changed meanwhile.
+    """Score a file and keep the result.
 
-    Results are used again for equal digests, so a digest of other bytes than were scored would give this score away.
+    Raises SubmissionError or DataError if it or its data changed meanwhile.
+
+    Results are reused for equal digests, so a digest of bytes other than those scored would attach this score
+    to other answers.
     """
     name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
@@ -347,10 +356,10 @@ def _score_samples(
 def _score_without(
     job: Job, references: Sequence[Item], predictions: Sequence[str], whole: TaskScores
 ) -> ScoresWithout | None:
-    """Score the answers again without some examples; None if none is among the references.
+    """Score the answers again without some examples; None if none of those are in the references.
 
-    Also None for hidden labels, even if the submission's results file asks for it: leaving out one example would reveal
-    its label. Raises DataError if no example is left.
+    Also None for hidden labels, even if the submission's results file asks for it: leaving out one example
+    would reveal its label. Raises DataError if no example is left.
     """
     if job.hidden:
         return None
@@ -387,7 +396,7 @@ def _score_variants(
 ) -> VariantScores | None:
     """Score the answers to other wordings; None if there are none.
 
-    Their statistics go into `rows`, the answers as they were read into `all_aligned`.
+    Adds their statistics to `rows`, and the answers as read to `all_aligned`.
     """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
@@ -421,9 +430,9 @@ def _score_variants(
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""The seconds of work above which starting processes pays off: each needs a second to start."""
+"""How many seconds of work justify starting processes: each takes a second to start."""
 _WORTH_A_PROCESS = 2_000
-"""So many examples of a slow metric take longer than starting processes."""
+"""How many examples of a slow metric justify starting processes."""
 
 
 @dataclass(frozen=True)
@@ -431,7 +440,7 @@ class TaskScores:
     """All scores of one task."""
 
     headline: str
-    """Which of them is the task's."""
+    """Which of the scores is the task's score."""
     scores: Mapping[str, float]
     """By name; 0–100, unless the metric has another range."""
     signatures: Mapping[str, str]
@@ -457,10 +466,10 @@ class TaskScores:
     def of_part(
         self, kept: Sequence[int], predictions: Sequence[str], references: Sequence[Reference]
     ) -> TaskScores:
-        """Return the scores of some examples alone, given their places and all examples.
+        """Return the scores of some examples only, given their places and all examples.
 
-        Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed again; those of
-        all other metrics are as they were. A dialogue's turns follow from those before, which were answered.
+        For corpus metrics, rows depend on other examples (ranks and classes, for instance) and are computed
+        again; other metrics' rows stay the same. A dialogue's turn follows from the answered turns before it.
         """
         answers, rest = [predictions[at] for at in kept], select(references, kept)
         statistics = {}
@@ -472,7 +481,10 @@ class TaskScores:
 
 
 def find_metric(name: str) -> Metric:
-    """Return a metric of ours, of an installed package, or `package.module:object`. Raises UnknownNameError."""
+    """Return a built-in metric, one from an installed package, or `package.module:object`.
+
+    Raises UnknownNameError.
+    """
     if name in METRICS:
         return METRICS[name]
     if ":" in name:
@@ -494,7 +506,7 @@ def score_task(
 ) -> TaskScores:
     """Score by the first metric, which gives the headline, and add the other metrics' further scores.
 
-    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
+    `refused` are the places of refused answers, which count as wrong even where an empty answer is right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
@@ -519,7 +531,7 @@ def _compute_rows(
     references: Sequence[Reference],
     pool: Executor | None,
 ) -> Any:
-    """Compute the statistics, in other processes where that takes less time than sending them the examples."""
+    """Compute the statistics, in other processes if that is worth sending them the examples."""
     import numpy as np
 
     if metric.scope != "example":
@@ -543,13 +555,13 @@ def _compute_rows(
 
 
 _PART = 10_000
-"""So many examples are scored before their rows become an array: tuples take four times as much memory."""
+"""How many examples to score before their rows become an array: tuples take four times as much memory."""
 
 
 def _parts_of_rows(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[Any]:
-    """Yield the statistics of examples that can be scored apart from each other."""
+    """Yield the statistics of parts that can be scored independently."""
     items = iter(references)
     for start in range(0, len(predictions), _PART):
         part = predictions[start : start + _PART]
@@ -578,7 +590,7 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would look at every example many times and find no garbage."""
+    """Pause the garbage collector, which would examine every example many times and find no garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -589,7 +601,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def ids_of(references: Sequence[Item]) -> list[str]:
-    """Return the ids of references, without making an item for each if they are in columns."""
+    """Return the references' ids, without making an item for each reference if they are in columns."""
     while isinstance(references, Deferred):
         references = references.values
     return references.ids if isinstance(references, References) else [item.id for item in references]
@@ -602,7 +614,7 @@ def unit_numbers(references: Sequence[Item]) -> Any:
 
 
 def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Example]:
-    """Return the references at some places, which are in order."""
+    """Return the references at the given places, in order."""
     if len(places) == len(references):
         return references
     wanted = set(places)
@@ -619,13 +631,13 @@ _RULES = {
     "template": "template",
     "not_in_context": "not-in-context",
 }
-"""Extraction rules that are counted, by the name of the count."""
+"""The name of the count for each extraction rule that is counted."""
 
 
 def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Count the answers that came to be in ways that a reader of the score must know; kinds without any are left out.
+    """Count answers with properties that a reader of the score must know; zeros are left out.
 
-    Also return by id which characters of the context the model was shown, if not all.
+    Also return, by id, which characters of the context the model was shown, if not all.
     """
     counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
     kept: dict[str, tuple[int, int]] = {}
@@ -644,10 +656,11 @@ def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str
 def count_other_forms(
     task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
 ) -> dict[str, int]:
-    """Count answers that are not a label, or for tags and trees the missing, extra and unknown items and heads outside.
+    """Count answers that are not labels or, for tags and trees, missing, extra and unknown items and heads
+    outside the sentence.
 
-    Known tags are those of the split. For hidden labels, only their number counts, which is the number of words: no tag
-    is unknown.
+    Known tags are those of the split. For hidden labels, only their number counts, which is the number of
+    words: no tag is unknown.
     """
     output = task.output
     counts: dict[str, int] = {}
@@ -672,7 +685,7 @@ def count_other_forms(
 # Contexts that were cut
 
 _ALWAYS = "unanswerable"
-"""QA-ZRE's answer if the context has none; no cut can remove it."""
+"""QA-ZRE's answer if the context has none; truncating the context can't remove it."""
 
 
 def context_ceiling(
@@ -697,7 +710,7 @@ def context_ceiling(
 def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
     """Return whether a gold answer found in the whole context is still in the part that was kept.
 
-    Also true if the whole context contains none of them verbatim, because then the cut removed none.
+    Also true if the whole context contains no gold answer verbatim, because then truncation removed none.
     """
     shown = context[slice(*kept)]
     before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]

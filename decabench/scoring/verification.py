@@ -1,4 +1,4 @@
-"""Verification: a results file is compared with what scoring the answers again gives, or with its statistics."""
+"""Verification: compare a results file with a new scoring of the answers, or with its statistics."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from decabench.submission import open_submission
 from decabench.tasks import Store, home_folder
 
 TOLERANCE = 1e-6
-"""How far, relative to the score, statistics may be off: libraries add in different orders."""
+"""The tolerance for statistics, relative to the score, because libraries add in different orders."""
 
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A value in a results file that scoring again does not reproduce."""
+    """A value in a results file that scoring again did not reproduce."""
 
     where: str
     """`squad: predictions`, `decascore`, ..."""
@@ -41,7 +41,7 @@ class Discrepancy:
     stated: str = ""
     """The value in the file."""
     found: str = ""
-    """The value from scoring again; with `stated`, empty if the meaning says it all."""
+    """The value from scoring again. Both values are empty if `meaning` says everything."""
 
     def __str__(self) -> str:
         values = f": the file says {self.stated}, scoring gives {self.found}"
@@ -50,7 +50,7 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class TaskCheck:
-    """What verification found about one task."""
+    """The findings about one task."""
 
     status: Literal["same", "differs", "no answers"]
     """`no answers` if the submission has none, so that the stated score cannot be verified."""
@@ -60,28 +60,28 @@ class TaskCheck:
 
 @dataclass(frozen=True)
 class VerifiedResults:
-    """What verification found about one results file."""
+    """The findings about one results file."""
 
     path: Path
     """The results file."""
     split: str
-    """The split that it is of."""
+    """Its split."""
     tasks: Mapping[str, TaskCheck]
-    """Every task that the file has a result for."""
+    """Every task for which the file has a result."""
     lacking: tuple[str, ...] = ()
-    """Tasks that the submission answers, but the file has no result for."""
+    """Tasks that the submission answers, but for which the file has no result."""
     other: tuple[Discrepancy, ...] = ()
-    """Differences that concern no single task: totals, the suite, the submission's description."""
+    """Differences that do not concern a single task: totals, the suite, the submission's metadata."""
 
     @property
     def differences(self) -> list[Discrepancy]:
-        """All differences; none if the file is what scoring gives, as far as there are answers."""
+        """All differences; empty if the file agrees with a new scoring of all available answers."""
         found = [one for check in self.tasks.values() for one in check.differences]
         return [*found, *self.other]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs, and something was scored again."""
+        """Whether nothing differs and at least one task was scored again."""
         return not self.differences and any(check.status == "same" for check in self.tasks.values())
 
     @property
@@ -115,7 +115,7 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or which of them are retired, have changed",
     "decabench": "scored by another version of decabench",
 }
-"""The meaning of a difference under a key; the outermost key counts."""
+"""The meaning of a difference, by key; the outermost key counts."""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 
@@ -127,10 +127,10 @@ def verify(
     jobs: int = 1,
     include: Paths = (),
 ) -> list[Discrepancy]:
-    """Score a submission again and return every difference from a results file; none if they agree.
+    """Score a submission again and return every difference from a results file; an empty list if they agree.
 
-    Without `results`, every results file in the submission's folder is verified. Raises InvalidResultsError if the file
-    cannot be read, and the errors of `evaluate`.
+    Without `results`, every results file in the submission's folder is verified. Raises InvalidResultsError if
+    the file cannot be read, and the errors of `evaluate`.
     """
     files = results_files(Path(submission)) if results is None else [Path(results)]
     options = ScoringOptions(home=home, jobs=jobs, include=include)
@@ -138,10 +138,10 @@ def verify(
 
 
 def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> VerifiedResults:
-    """Score a submission again, past the ledger, and compare the results with a file.
+    """Score a submission again, ignoring the ledger, and compare the results with a file.
 
-    The file decides over split, suite, tasks and kind of answers; the rest of the options count. Raises the errors of
-    `verify`.
+    The file determines split, suite, tasks and kind of answers; `options` determine the rest. Raises the errors
+    of `verify`.
     """
     stated = parse_record(read_bounded(path), str(path))
     try:
@@ -189,7 +189,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
 
 
 def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> dict[str, Any]:
-    """Return the description of a submission, as far as it concerns these tasks."""
+    """Return the parts of a submission's metadata that concern these tasks."""
     names = {f"{task}.{split}" for task in tasks}
     return {
         key: {name: each for name, each in value.items() if name in names}
@@ -200,7 +200,7 @@ def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> d
 
 
 def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the ids that a results file says it left out, by task, as far as they are ids."""
+    """Return the ids that a results file says it left out, by task, ignoring malformed ones."""
     found = {}
     for name, task in tasks.items():
         without = task.get("without") if isinstance(task, Mapping) else None
@@ -239,14 +239,15 @@ def _shown(value: Any) -> str:
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
-    """Return whether a number is there and equals another up to the rounding of sums."""
+    """Return whether there is a number that equals another up to rounding in sums."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
     """Read the statistics behind a result in a folder of results.
 
-    The metric must be known to be the task's own. Raises DataError if they are missing, damaged or give another score.
+    The metric must be known to be the task's. Raises DataError if they are missing, damaged or inconsistent
+    with the score.
     """
     path = statistics_path(folder, task)
     if not path.is_file() or not is_within(root, path):

@@ -35,17 +35,17 @@ FOLDER = "predictions"
 """The folder for files of answers."""
 
 VARIANTS = "variants"
-"""The folder of answers to other wordings of the questions: `variants/<K>/predictions/`, K from 1."""
+"""The folder for answers to other wordings of the questions: `variants/<K>/predictions/`, K from 1."""
 
 
 def predictions_folder(variant: int = 0) -> str:
-    """Return where the answers to a wording of the questions are in a submission."""
+    """Return where a submission has the answers to a wording of the questions."""
     return f"{VARIANTS}/{variant}/{FOLDER}" if variant else FOLDER
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionFile:
-    """The answers of a submission to one split of one task."""
+    """A submission's answers to one split of one task."""
 
     path: Path
     """Where the file is; for an archive, valid only while the submission is open."""
@@ -69,12 +69,12 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a file of answers to read, after decompression."""
+    """How much of a file of answers to read, measured after decompression."""
 
     file_bytes: int = 1 << 32
     """Bytes in the file."""
     file_lines: int = 100_000_000
-    """Lines, blank ones included."""
+    """Lines in the file, including blank ones."""
     line_bytes: int = 1 << 20
     """Bytes in a line."""
 
@@ -83,7 +83,7 @@ _LIMITS = Limits()
 
 
 class BrokenFileError(SubmissionError):
-    """A file that cannot be read to its end."""
+    """A file that cannot be read to the end."""
 
     def __init__(self, path: Path, code: str, line: int, reason: str) -> None:
         super().__init__(f"{path.parent.name}/{path.name}:{line}: {code}: {reason}")
@@ -96,7 +96,7 @@ class BrokenFileError(SubmissionError):
 
 
 def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
-    """Yield every line with its number, from 1, without the newline; None instead of one that is too long.
+    """Yield every line with its number, from 1, without the newline; None in place of a line that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
@@ -173,7 +173,7 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """An error of zstd, or a file that ends inside a frame, which zstd accepts."""
+    """A zstd error, or a file that ends inside a frame, which zstd accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
@@ -203,7 +203,7 @@ AnswerKind = Literal["extracted", "raw"]
 """Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
 
 FINISHES = ("stop", "length", "refused")
-"""Why an answer may have ended: by itself, at the limit of new tokens, or because the model declined."""
+"""Why an answer may have ended: by itself, at the limit of new tokens, or because the model refused."""
 
 Problems = tuple[tuple[str, str], ...]
 
@@ -212,7 +212,7 @@ class AnswerLine(NamedTuple):
     """One line that is not blank."""
 
     number: int
-    """From 1, blank lines included."""
+    """The line number, from 1, counting blank lines."""
     id: str | None
     """The id, if there is a readable one."""
     answer: str | None
@@ -222,15 +222,15 @@ class AnswerLine(NamedTuple):
     raw: str | None = None
     """The model's raw output, if that differs from the answer."""
     rule: str = ""
-    """How the answer was extracted: `reasoning+marker+label`; empty if nothing was."""
+    """How the answer was extracted: `reasoning+marker+label`; empty if it was not extracted."""
     finish: str = "stop"
     """Why the answer ended; one of `FINISHES`."""
     context_kept: tuple[int, int] | None = None
     """Which characters of the context the model was shown, [start, end); None for all of them."""
     probabilities: Mapping[str, float] | None = None
-    """The probability of each label, if the model chose between labels by their likelihood."""
+    """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
-    """Further sampled answers to the same question; None for one that was refused."""
+    """Further sampled answers to the same question; None for a refused one."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -244,7 +244,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
-    """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
+    """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to the end."""
     is_first = True
     with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
@@ -269,7 +269,7 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
 
 
 def _describe_whole(raw: bytes) -> str:
-    """Say that the first line begins a JSON array, an object of several lines or CSV; empty if it does not."""
+    """Recognise a first line that begins a JSON array, a multi-line object or CSV; empty for anything else."""
     start = raw.strip()
     if start == b"[" or re.match(rb"\[\s*\{", start):
         return "this looks like a JSON array; decabench reads one object per line, so write each on a line of its own"
@@ -330,7 +330,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label; None for anything else, because no score depends on them."""
+    """Return the probability of each label; None for anything invalid, because no score depends on them."""
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]
@@ -377,8 +377,8 @@ def _kind(value: Any) -> str:
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Validate the fields of a record other than its text; return the valid ones, and a sentence for each fault.
 
-    The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`; each may be left out. Whole numbers
-    of any type, numpy's included, become ints.
+    The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`, all optional. Whole numbers
+    of any type, including numpy's, become ints.
     """
     details: dict[str, Any] = {}
     faults = []
@@ -413,7 +413,7 @@ def _read_count(value: Any) -> int | None:
 
 
 _MOST = 2**53
-"""Above this, many JSON readers round whole numbers."""
+"""The number above which many JSON readers round whole numbers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),
@@ -428,7 +428,7 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
-"""More than answers take on average; a file may have this many bytes for each id, and the slack."""
+"""A generous average length of an answer; a file may have this many bytes for each id, plus a fixed allowance."""
 _SLACK_BYTES = 1 << 20
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 """The maximum number of unknown ids to remember."""
@@ -436,14 +436,14 @@ _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""Fewer unknown ids than this are listed one by one."""
+"""With fewer unknown ids than this, each is listed."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
-"""The codes of faults that follow from answers for other data."""
+"""The codes of faults that result from answers for other data."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Say that an id is a known one but for its Unicode normal form; empty if it is not."""
+    """Explain that an id matches a known id except for its Unicode normal form; empty if it does not."""
     if id_.isascii():
         return ""
     forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
@@ -459,8 +459,8 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
 class AnswerReader:
     """Reads a file of answers once and checks every line against the ids of its split.
 
-    Iterate over it for the lines that answer an example. Then `faults` and `unlisted` are complete, in bounded memory:
-    the first 20 faults of each code are kept, and the others counted.
+    Iterate over it for the lines that answer an example. Afterwards, `faults` and `unlisted` are complete.
+    Memory is bounded: the first 20 faults of each code are kept, and the others only counted.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -501,7 +501,7 @@ class AnswerReader:
 
     @property
     def count(self) -> FileCount:
-        """The counts of the file, as far as it has been read."""
+        """The counts for the part of the file that has been read."""
         return FileCount(
             file=self.file.name,
             task=self.file.task,
@@ -514,12 +514,12 @@ class AnswerReader:
 
     @property
     def fault_count(self) -> int:
-        """The number of faults, kept or not, excluding warnings."""
+        """The number of faults, kept or not, not counting warnings."""
         return sum(count for code, count in self._counts.items() if code not in WARNINGS)
 
     @property
     def reason(self) -> str:
-        """The first fault, or the one from which the others follow; empty if there is none."""
+        """The first fault, or the fault that causes the others; empty if there is none."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
@@ -555,7 +555,7 @@ class AnswerReader:
         return False
 
     def describe_other_ids(self) -> str:
-        """Say that most ids are not in the split, if so: the answers are for other data. Empty if they are for this."""
+        """Explain that the answers are for other data, if most ids are not in the split; otherwise empty."""
         unknown = self._counts["unknown-id"]
         if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
             return ""
@@ -591,7 +591,7 @@ class AnswerReader:
                 self._note("missing-id", f"the example {quoted(id_)} has no answer; add a line for it")
 
     def _check_marks(self, partial: Mapping[str, Any] | None, incomplete: Mapping[str, Any] | None) -> None:
-        """Accept what submission.toml says about an incomplete file, if its numbers match the file."""
+        """Accept submission.toml's marks for an incomplete file if their numbers match the file."""
         lines = whole = 0
         if partial:
             lines, whole = partial["answered"], partial["of"]
@@ -619,7 +619,7 @@ class AnswerReader:
 def read_answers(
     file: PredictionFile | Path, kind: AnswerKind = "extracted", limits: Limits = _LIMITS
 ) -> dict[str, str]:
-    """Return id to answer, in the order of the file. Raises SubmissionError at the first fault."""
+    """Return answers by id, in the order of the file. Raises SubmissionError at the first fault."""
     path = file.path if isinstance(file, PredictionFile) else file
     place = f"{path.parent.name}/{path.name}"
     found: dict[str, str] = {}
@@ -649,7 +649,7 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """Write one line for each (id, answer), or for each mapping with these and other keys.
+    """Write a line for each (id, answer), or for each mapping with these and other keys.
 
     Raises SubmissionError for anything that could not be read back.
     """
@@ -683,29 +683,29 @@ def _repeated(place: str, id_: str) -> str:
 
 
 _NOTHING_MORE = AnswerLine(0, None, None)[4:]
-"""The extras of a line that has only an id and an answer."""
+"""The details of a line that has only an id and an answer."""
 _MOST_SHARED = 10_000
-"""So many texts are looked up before they are kept; tasks with more have answers that rarely repeat."""
+"""How many texts to look up before storing new ones; in tasks with more, answers rarely repeat."""
 
 
 @dataclass(frozen=True)
 class AlignedAnswers:
-    """The answers to examples of a split, in the order of the data: what scoring keeps of a file.
+    """The answers to a split's examples, in the order of the data, as scoring keeps them.
 
-    Of most lines that is a text; ids stay with the data, and equal short texts are kept once. A line with more than an
-    id and an answer is kept as it was read.
+    For most lines that is only a text: ids stay with the data, and equal short texts are stored once. A line
+    with more than an id and an answer is kept as read.
     """
 
     places: Sequence[int]
-    """Which examples are answered, as their places in the split; a range if all are."""
+    """The positions of the answered examples in the split; a range if all are answered."""
     answers: Sequence[str]
-    """The answer to each of them."""
+    """The answer to each of these examples."""
     details: Mapping[int, AnswerLine]
-    """The lines that have more than an id and an answer, by their place in `answers`."""
+    """Lines with more than an id and an answer, by their position in `answers`."""
 
     @classmethod
     def read(cls, lines: Iterable[AnswerLine], ids: Sequence[str]) -> AlignedAnswers:
-        """Read lines, each of which must answer another one of the examples with these ids."""
+        """Read lines, each of which must answer a different example with one of these ids."""
         found: list[str | None] = [None] * len(ids)
         details: dict[int, AnswerLine] = {}
         shared: dict[str, str] = {}
@@ -732,12 +732,12 @@ class AlignedAnswers:
 
     @property
     def refused(self) -> Sequence[int]:
-        """The places in `answers` of answers that the model or its server refused to give."""
+        """The positions in `answers` of answers that the model or its server refused to give."""
         return [place for place, line in self.details.items() if line.finish == "refused"]
 
     @property
     def series(self) -> list[list[str]]:
-        """The answers of each sample, the first ones first; as many samples as every example has.
+        """Each sample's answers, first samples first; as many samples as every example has.
 
         REFUSED stands for a refused answer.
         """
@@ -750,7 +750,7 @@ class AlignedAnswers:
         return [first, *others]
 
     def texts(self, kind: AnswerKind) -> Sequence[str]:
-        """Return the text to score of each."""
+        """Return each answer's text to score."""
         if kind == "extracted" or not self.details:
             return self.answers
         texts = list(self.answers)

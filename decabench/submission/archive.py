@@ -1,6 +1,6 @@
 """Unpack untrusted .zip and .tar.gz files: only regular files and folders, inside one folder, up to a limit.
 
-Nothing an archive claims about itself is trusted: sizes are counted while bytes come out, and modes, owners,
+Nothing that an archive claims about itself is trusted: sizes are counted while unpacking, and modes, owners,
 times and links are ignored.
 """
 
@@ -27,17 +27,17 @@ _CHUNK = 1 << 16
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether `unpack` accepts an archive of this name."""
+    """Return whether `unpack` accepts an archive with this name."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def unpack(
     path: Path, into: Path, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> None:
-    """Unpack an archive into a folder, which should be new: on errors, anything already unpacked is left there.
+    """Unpack an archive into a folder, which should be new: after an error, unpacked files remain there.
 
-    Raises SubmissionError if the archive is damaged, too large or holds anything but files and folders, StorageError
-    if the folder cannot be written.
+    Raises SubmissionError if the archive is damaged, too large or holds anything but files and folders,
+    StorageError if the folder cannot be written.
     """
 
     def refusal(why: str) -> SubmissionError:
@@ -102,11 +102,11 @@ _SIGNATURES = (
     (b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
     (b"<", "a web page, such as one that asks to sign in"),
 )
-"""The first bytes of a zip, of a .tar.gz, and of files that are given by mistake, with descriptions."""
+"""The first bytes of a zip, of a .tar.gz, and of files that are often mistaken for them, with descriptions."""
 
 
 def _require_archive(path: Path) -> None:
-    """Raise ValueError for a file that is no zip or .tar.gz; either may have the other's suffix."""
+    """Raise ValueError for a file that is not a zip or .tar.gz; either may have the other's suffix."""
     with open(path, "rb") as file:
         head = file.read(512)
     kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")

@@ -1,7 +1,7 @@
 """Check a submission without knowing any answers: report every fault at once, with file, line and code.
 
-It needs only the ids of the splits, from prepared data or from an id list, a file that makes checks possible where the
-data is not prepared.
+It needs only the ids of the splits, from prepared data or from an id list, which allows checks without prepared
+data.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_submission(
         fingerprints: The fingerprints of that data. Answers made for other data get a warning.
         store: The prepared data. Without it, answers are not compared with the words and gold answers of examples.
 
-    Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
+    Raises SubmissionError if `path` does not exist, UnknownNameError for an unknown task or split.
     """
     path = Path(path)
     for task in tasks or ():
@@ -110,11 +110,11 @@ def check_submission(
 
 
 _MOST_CHARACTERS = 1 << 26
-"""So much of a file is kept to see the format of its answers."""
+"""How many characters of a file to keep for recognising the format of its answers."""
 
 
 class _Forms:
-    """Finds answers of a file that score as wrong because of their form; needs a task with data."""
+    """Finds answers whose form makes them score as wrong; needs a task with data."""
 
     def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
         task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
@@ -157,7 +157,7 @@ class _Forms:
             yield Fault("answer-format", sentence, self.file.name)
 
     def _wrong_lengths(self, task: Task) -> str:
-        """Count answers with fewer or more items than words; the metric scores them word by word."""
+        """Count answers that have fewer or more items than words, because the metric scores word by word."""
         if self.store is None or not isinstance(task.output, Tags | Tree):
             return ""
         rows = self.store.read(task.name, self.file.split, ("id", "context"))
@@ -175,7 +175,7 @@ class _Forms:
         )
 
     def _format(self, task: Task) -> str:
-        """Say if the answers look like another format. Gold answers of hidden splits are never read."""
+        """Describe the format of the answers if it looks wrong. Gold answers of hidden splits are never read."""
         store, split, lines = self.store, self.file.split, self.lines
         references: Sequence[Item] | None = None
         if store is not None and not store.hides(task, split):
@@ -206,7 +206,8 @@ def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, st
 
 
 def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:
-    """Yield a fault if the task has no variant of the file's number; of tasks known by name alone, nothing is known."""
+    """Yield a fault if the task has no variant with the file's number; nothing is checked if only the task's
+    name is known."""
     task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
     if isinstance(task, Task) and file.variant > (last := len(task.variants)):
         known = f"its variants are 1 to {last}" if last > 1 else "it has one, 1" if last else "it has none"
@@ -250,9 +251,9 @@ class IdList:
     """The ids of some splits, and the data they come from."""
 
     ids: Mapping[tuple[str, str], tuple[str, ...]]
-    """(task, split) to the ids, in the order of the data."""
+    """The ids of each (task, split), in the order of the data."""
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(task, split) to the fingerprint of that data, if known."""
+    """The fingerprint of the data of each (task, split), if known."""
 
 
 def write_id_list(
@@ -283,8 +284,8 @@ def _position(task: str, split: str) -> tuple[str, int]:
 def read_id_list(path: str | Path) -> IdList:
     """Read an id list.
 
-    Raises MissingDataError if there is no such file, DataError if it is damaged, DecabenchError if its name cannot be
-    that of one.
+    Raises MissingDataError if there is no such file, DataError if it is damaged, DecabenchError if its name has
+    the wrong suffix.
     """
     path = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""The codes of faults, and the report of a check: for people as text, for programs as JSON."""
+"""Fault codes, and the report of a check: as text for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Fault:
     code: str
     """A key of `CODES`."""
     message: str
-    """The message: the fault, the given value and the fix."""
+    """The fault, the given value and the fix."""
     file: str = ""
     """Its path in the submission; empty if the fault is not in a file."""
     line: int | None = None
@@ -118,13 +118,13 @@ class CheckReport:
     submission: str
     """The name of the folder or archive."""
     faults: tuple[Fault, ...]
-    """What makes the submission invalid."""
+    """Faults, which make the submission invalid."""
     warnings: tuple[Fault, ...]
-    """Oddities that leave the submission valid."""
+    """Warnings, which leave the submission valid."""
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]
-    """(file, code) to the number of times it was found."""
+    """How often each (file, code) was found."""
 
     @classmethod
     def of(
@@ -151,7 +151,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the submission is valid, warnings or not."""
+        """Whether the submission is valid, with or without warnings."""
         return not self.faults
 
     @property
@@ -200,7 +200,7 @@ class CheckReport:
         return "\n".join(lines) + "\n"
 
     def _listing(self, faults: tuple[Fault, ...], prefix: str) -> list[str]:
-        """List faults by file and code, each code followed by the number of those left out."""
+        """List faults by file and code, followed by the number of faults left out."""
         by_code: dict[tuple[str, str], list[Fault]] = {}
         for fault in faults:
             by_code.setdefault((fault.file, fault.code), []).append(fault)
@@ -215,7 +215,7 @@ class CheckReport:
 
 
 _FIRST = 3
-"""Lines that are named of those with the same fault."""
+"""How many lines to name for a fault that many lines share."""
 _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 """The codes of faults whose messages differ only in an id."""
 
@@ -226,8 +226,8 @@ def group_faults(
     """Return each different fault as a sentence, and how many faults it stands for.
 
     The same fault on many lines is one sentence with the first three lines and a count. Faults whose code is in
-    `merged` count as the same, whatever they say. `more` further faults were not kept; if all that were kept are the
-    same, so are they.
+    `merged` count as the same, whatever they say. `more` further faults were not kept; if all kept faults are
+    the same, these are assumed to be the same too.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:

@@ -1,8 +1,7 @@
-"""Find the files of a submission (a folder, or an archive of one), open it and write it.
+"""Find the files of a submission (a folder or an archive), open it and write it.
 
-submission.toml
-predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
-variants/<K>/predictions/...            the same for other wordings of the questions
+submission.toml predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; also .jsonl.gz and
+.jsonl.zst variants/<K>/predictions/...            the same for other wordings of the questions
 """
 
 from __future__ import annotations
@@ -51,24 +50,24 @@ RESULTS = "results"
 """The folder in a submission's folder where `decabench evaluate` puts its results."""
 
 Files = dict[tuple[str, str], PredictionFile]
-"""(task, split) to its file of answers."""
+"""The file of answers for each (task, split)."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """The answers to some splits of some tasks, and how they were made."""
+    """The answers to some splits of some tasks, and information about how they were made."""
 
     info: SubmissionInfo
     """The content of submission.toml."""
     files: Mapping[tuple[str, str], PredictionFile]
-    """(task, split) to the file of answers."""
+    """The file of answers for each (task, split)."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
     """The same for other wordings of the questions, by their number from 1."""
     folder: Path | None = None
-    """The folder that it was read from: for an archive a temporary one. None if it was made in memory."""
+    """The folder that it was read from; a temporary one for an archive. None if it was made in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
-        """Return every file that the submission has for a split: its path in the submission to where it is."""
+        """Return every file that the submission has for a split, as path in the submission to path on disk."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
         return {file.name: file.path for file in files if file is not None}
 
@@ -78,7 +77,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
     """Open a folder or an archive, which is unpacked for as long as the block lasts.
 
     Reads submission.toml and the names of the files, not the answers. Raises SubmissionError with their faults;
-    `check_submission` finds those of answers, too.
+    `check_submission` also finds faults in answers.
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
@@ -95,7 +94,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
 
 
 def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
-    """Say that there are no answers, or none on some splits; `others` are the splits that have some."""
+    """Explain that there are no answers, or none for some splits; `others` are the splits that have answers."""
     wanted = " or ".join(splits)
     where = f"no answers for {wanted}" if wanted else "no answers"
     only = f", only for {' and '.join(sorted(others))}" if others else ""
@@ -110,7 +109,7 @@ _MOST_FAULTS = 8
 
 
 def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
-    """Say what is wrong with a submission: the only fault, or a list of them."""
+    """Describe the faults of a submission: the only fault, or a list."""
     if len(faults) < 2:
         return with_full_stop(
             f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}"
@@ -154,7 +153,8 @@ _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 def _top(folder: Path) -> Path:
-    """Return the only folder or archive at the top of an archive, or in its only folder; else the whole archive."""
+    """Return the only folder or archive at the top of an archive, or in its only folder; otherwise the whole
+    archive."""
     entries = [path for path in folder.iterdir() if not path.name.startswith(_ADDED)]
     if len(entries) != 1 or entries[0].name == FOLDER:
         return folder
@@ -163,14 +163,14 @@ def _top(folder: Path) -> Path:
 
 
 def is_unfinished(root: Path) -> bool:
-    """Return whether a run has left a journal here, and no submission yet."""
+    """Return whether a run has left a journal here but no submission yet."""
     return (
         (root / "journal").is_dir() and not (root / METADATA_NAME).exists() and not (root / FOLDER).exists()
     )
 
 
 def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """Read submission.toml and return it with every fault found; None if any is more than a warning."""
+    """Read submission.toml and return it with every fault; None if there is a fault other than warnings."""
     path = root / METADATA_NAME
     if is_unfinished(root):
         message = (
@@ -199,7 +199,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which files of a submission to look at."""
+    """Which of a submission's files to look at."""
 
     known_tasks: Collection[str] | None = None
     """The names of all tasks; None to accept any name."""
@@ -230,7 +230,7 @@ def file_name(task: str, split: str) -> str:
 
 
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
-    """Find the files of answers in `predictions/`, ordered by name, and the faults of all other names."""
+    """Find the files of answers in `predictions/`, sorted by name, and the faults of all other names."""
     faults = [
         Fault("unknown-file", f"predictions belong in {FOLDER}/; move it there", printable(path.name))
         for path in sorted(root.iterdir())
@@ -240,7 +240,7 @@ def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, lis
 
 
 def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Files], list[Fault]]:
-    """Find the files in `variants/<K>/predictions/` ordered by K, and the faults of all other names."""
+    """Find the files in `variants/<K>/predictions/`, sorted by K, and the faults of all other names."""
     folder, numbers, faults = root / VARIANTS, [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and is_within(root, path):
@@ -255,7 +255,7 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
 
 
 def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
-    """Find files of a task and split in a folder of a submission, and add the faults of all other names."""
+    """Find the files of each task and split in a submission's folder, and add the faults of all other names."""
     found: Files = {}
     folder = root / name
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -301,7 +301,7 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
 
 
 def _unknown(kind: str, name: str, meant: str, known: Collection[str]) -> str:
-    """Suggest what an unknown name was meant to be: `meant` if that is known, or else the near matches."""
+    """Suggest the intended name for an unknown one: `meant` if known, or else near matches."""
     try:
         return f"There is no {kind} {quoted(name)}. Did you mean {require_name(meant, known, kind)}?"
     except UnknownNameError as error:
@@ -320,7 +320,7 @@ def _why_unknown(root: Path, path: Path) -> str:
 
 
 def _is_plain_file(root: Path, path: Path) -> bool:
-    """Return whether a path is a regular file inside the submission, links followed."""
+    """Return whether a path, once links are resolved, is a regular file inside the submission."""
     return path.is_file() and is_within(root, path)
 
 
@@ -329,9 +329,10 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Let one process at a time write a submission's answers. A new folder that is still empty afterwards is removed.
+    """Let only one process at a time write a submission's answers.
 
-    Raises DecabenchError if another process writes there for `patience` seconds, StorageError.
+    A new folder that stays empty is removed. Raises DecabenchError if another process keeps writing for
+    `patience` seconds, StorageError.
     """
     is_new = not folder.exists()
     refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
@@ -371,7 +372,7 @@ def write_predictions(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> None:
-    """Write `predictions/<task>.<split>.jsonl` into a folder, never half a file, nor through a link out of it."""
+    """Write `predictions/<task>.<split>.jsonl` into a folder, atomically, and never through a link out of it."""
     require_within(folder, folder / FOLDER)
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
@@ -386,7 +387,7 @@ def write_predictions(
 def changed_answers(
     old: tuple[Path, SubmissionInfo], new: tuple[Path, SubmissionInfo], pairs: Iterable[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return those of some (task, split) pairs whose answers, data or marks differ between two folders."""
+    """Return the (task, split) pairs whose answers, data or marks differ between two folders."""
     (folder, info), (other, other_info) = old, new
     return {
         (task, split)
@@ -398,14 +399,14 @@ def changed_answers(
 
 
 def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the entries of a submission.toml for a split's answers, including other wordings."""
+    """Return a submission.toml's entries for a split's answers, including other wordings."""
     marks = (*info.partial.items(), *info.incomplete.items())
     name = f"{task}.{split}"
     return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]
 
 
 def _digests(folder: Path, name: str) -> dict[str, str]:
-    """Return the sha256 of each file of a split's answers, packed or not, other wordings included."""
+    """Return the sha256 of each file of a split's answers, compressed or not, including other wordings."""
     return {
         path.relative_to(folder).as_posix(): file_digest(path)
         for pattern in (f"{FOLDER}/{name}*", f"{VARIANTS}/*/{FOLDER}/{name}*")
@@ -415,10 +416,10 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
-    """Remove the results of a submission whose answers are about to change: all of them, or only some folders.
+    """Remove the results of a submission whose answers are about to change, either all or only some folders.
 
-    Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link leads
-    out of the folder.
+    Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link
+    leads out of the folder.
     """
     splits = results_folders(folder) if only is None else list(only)
     stale = []
@@ -440,7 +441,7 @@ def results_folders(folder: Path) -> list[Path]:
 
 
 def remove_if_empty(*folders: Path) -> None:
-    """Remove the folders that are empty. Links stay."""
+    """Remove folders that are empty. Links stay."""
     for folder in folders:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""submission.toml: who made a submission, with what, and for which data."""
+"""submission.toml: who made a submission, how, and for which data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class SubmissionInfo:
-    """What submission.toml says about a submission."""
+    """The content of submission.toml."""
 
     name: str
     """The name shown on a leaderboard; one line, never empty."""
@@ -52,11 +52,11 @@ class SubmissionInfo:
     predictor: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the predictor (name, version, seed, ...); JSON values only."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """`<task>.<split>` to the fingerprint (`sha256:...`) of the data that the answers were made for."""
+    """`<task>.<split>` to the fingerprint (`sha256:...`) of the data for which the answers were made."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` of a limited run to `answered`, `of` and `chosen`: only some examples were asked."""
+    """`<task>.<split>` of a limited run, which asked only some examples, to `answered`, `of` and `chosen`."""
     incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` to `failed`, `of` and `error`: the examples that failed have no line."""
+    """`<task>.<split>` to `failed`, `of` and `error`: failed examples have no line."""
 
     def described(self) -> dict[str, Any]:
         """Return everything as JSON values, `partial` and `incomplete` only if they are not empty."""
@@ -64,7 +64,7 @@ class SubmissionInfo:
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:
-        """Return the marks of one file: limits hold for all variants, failures for one (`sst.validation.variant2`)."""
+        """Return a file's marks: limits apply to all variants, failures to one (`sst.validation.variant2`)."""
         key = f"{task}.{split}"
         partial = self.partial.get(key)
         if not variant:
@@ -105,7 +105,7 @@ def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """Parse a submission.toml and return it with every fault found; None if any is more than a warning."""
+    """Parse a submission.toml and return it with every fault; None if there is a fault other than warnings."""
     if len(raw) > METADATA_LIMIT:
         return None, [Fault("too-large", f"it is larger than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
     try:
@@ -128,7 +128,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
 
 # No library reads this table: msgspec stops at the first fault, and neither it nor pydantic gives lines or advice.
 class _Reader:
-    """Takes the fields out of a parsed submission.toml one by one, noting the faults of each."""
+    """Takes the fields of a parsed submission.toml one by one, noting each fault."""
 
     def __init__(self, table: dict[str, Any], text: str) -> None:
         self.table = table
@@ -183,7 +183,8 @@ class _Reader:
         return fingerprints
 
     def marks(self, name: str, count: str, text: str, least: int) -> dict[str, dict[str, Any]]:
-        """Take a table that marks splits: each entry has a count from `least`, the whole it is `of`, and a text."""
+        """Take a table of marks for splits: each entry has a count of at least `least`, a total `of`, and a
+        text."""
         advice = f'write a table for each split: [{name}."task.split"]'
         entries = _entries(self.take(name, _is_table, advice, {}))
         for key, entry in entries.items():
@@ -202,7 +203,8 @@ _KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[
 
 
 def _number_keys(text: str) -> dict[str, int]:
-    """Return the first line of each key that begins one, in one pass: a file may have thousands of wrong keys."""
+    """Return the line on which each key first begins, in one pass, because a file may have thousands of wrong
+    keys."""
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if at := _KEY.match(line):

@@ -1,4 +1,5 @@
-"""The configuration of a training run: a frozen dataclass that validates every setting and reads and writes TOML."""
+"""The configuration of a training run: a frozen dataclass that validates every setting and reads and writes
+TOML."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 _BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables by task; every task in them must be trained on."""
+"""Settings that are tables keyed by task; every task in them must be trained on."""
 _MOST = {"steps": 10**9, "epochs": 10**6, "epoch_steps": 10**9, "seed": 2**63 - 1}
-"""The largest values: beyond any possible run, and the largest seed that torch accepts."""
+"""The largest values: beyond any realistic run, and the largest seed that torch accepts."""
 
 
 def _check(settings: Any, keys: Sequence[str], wanted: str, is_right: Callable[[float], bool]) -> None:
@@ -86,9 +87,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The settings of a training run. Defaults follow Appendix D of the decathlon paper where it gives a value.
+    """The settings of a training run.
 
-    The exception is the word vectors: the paper's are too large for a package.
+    Defaults follow Appendix D of the decathlon paper where it gives a value.
+
+    The exception is the word vectors, because the paper's are too large for a package.
     """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
@@ -98,9 +101,10 @@ class TrainConfig:
     schedule: str = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: str = "turn"
-    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches; see `temperature`) or to how far its last validation `score` is below `targets`, in `sequence`, which
-    gives each task a whole pass and needs epochs, or `shuffled`: the same with a new order of tasks in each epoch."""
+    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its
+    number of batches; see `temperature`) or to how far its last validation `score` is below `targets`; in
+    `sequence`, which gives each task a whole pass and needs epochs; or `shuffled`, the same with a new order of
+    tasks in each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: int = 100_000
@@ -142,13 +146,14 @@ class TrainConfig:
     number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
     count_marks: bool = False
-    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as its tokens too, so that a batch
-    holds fewer examples, as in older runs. The authors' code does not count them."""
+    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as tokens too, so that a
+    batch holds fewer examples, as in older runs. The authors' code does not count them."""
     grouping: str = "lengths"
-    """Which examples share a batch: examples of similar `lengths` (MQAN sorts an eighth of a pass at a time, at least 8
-    batches and at most 128, by context length, but long answers of more than 14 words by answer length first); examples
-    with `answers` of similar length, which pads least but gives most batches answers of one kind; or any (`none`).
-    Other models have no answers to sort by; unless this is `none`, they sort by length."""
+    """Which examples share a batch: examples of similar `lengths` (MQAN sorts an eighth of a pass at a time, at
+    least 8 batches and at most 128, by context length, but answers of more than 14 words by answer length
+    first); examples with `answers` of similar length, which needs the least padding but gives most batches one
+    kind of answer; or any examples (`none`). Other models have no answers to sort by; unless this is `none`,
+    they sort by length."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
@@ -158,18 +163,18 @@ class TrainConfig:
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
     skip_answer: int = 0
-    """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
-    has 50."""
+    """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The
+    authors' code uses 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
     """Another form of the training answers to learn, by task; other tasks, validation answers used for training, and
     all scores keep the original form. WikiSQL has `as-asked`: the conditions of a query in the order in which their
     values occur in the question; WOZ has `as-said`: changes with the values already in the state that the user
     mentions."""
     validation_words: bool = False
-    """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
+    """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: int = 1
-    """The minimum count in the training examples for a word of the vocabulary. With 2, a model whose unknown words
-    share a vector learns this vector from the words that occur once."""
+    """How often a word must occur in the training examples to be in the vocabulary. With 2, a model whose
+    unknown words share a vector learns that vector from words that occur once."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this many tokens, by task, in training and prediction. Models that tag or parse every token,
     or compare two sentences, ignore this setting."""
@@ -229,8 +234,8 @@ class TrainConfig:
     compile: bool = False
     """Whether to compile the model's step with torch.compile, if its family supports that; takes a minute, for GPUs."""
     graphs: bool = False
-    """Whether to record the model's loops over time as CUDA graphs, if its family supports that: one for each of a few
-    sizes of batches, on first use. On a CPU batches are padded to these sizes and nothing else."""
+    """Whether to record the model's loops over time as CUDA graphs, if its family supports that: one for each
+    of a few sizes of batches, on first use. On a CPU, batches are only padded to these sizes."""
 
     def __post_init__(self) -> None:
         require_name(self.schedule, SCHEDULES, "schedule")
@@ -346,9 +351,10 @@ def _told_by(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -
 
 
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Put settings into tables, as in a file: `{"model.dimension": 100}`, or strings such as `weights.squad=2`.
+    """Arrange settings in tables, as in a file.
 
-    The value in such a string is read as TOML, or kept as a string if it is not valid TOML. Raises DecabenchError.
+    They may be given as `{"model.dimension": 100}` or as strings such as `weights.squad=2`, whose value is read
+    as TOML, or kept as text if it is not valid TOML. Raises DecabenchError.
     """
     content: dict[str, Any] = {}
     example = "model.dimension=100"
@@ -387,10 +393,11 @@ def combine_settings(
     tasks: Sequence[str] = (),
     init: str = "",
 ) -> tuple[TrainConfig, list[str]]:
-    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the rest.
+    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the
+    rest.
 
-    All are merged before any check, because some only make sense together, such as a task to choose the checkpoint by
-    and the list of tasks. If the model's family differs from the file's, only the file's model settings that the family
+    All are merged before they are checked, because some only make sense together, such as `best_by` and the
+    list of tasks. If the model's family differs from the file's, only the file's model settings that the family
     has are kept. Also returns the names of dropped settings. Raises DecabenchError, UnknownNameError.
     """
     content = {} if path is None else _read_file(path)
@@ -435,12 +442,12 @@ def combine_settings(
 
 
 def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
-    """Return the model that the user names, as `model` or in the settings; empty if neither does."""
+    """Return the model that the user names, as `model` or in the settings; empty if there is none."""
     return model or _named_by(_as_tables(settings))
 
 
 def require_named_model(content: Mapping[str, Any], path: Path) -> None:
-    """Raise DecabenchError if a file names a custom model that the user has not named too."""
+    """Raise DecabenchError if a file names a custom model that the user has not also named."""
     if ":" in (named := _named_by(content)):
         find_family(named, str(path))  # a file must not choose the code to run
 
@@ -478,7 +485,7 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a dataclass with the values in a mapping; tables are updated, and an empty one empties them."""
+    """Return a dataclass with the values in a mapping; tables are updated, and an empty table clears them."""
     hints = get_type_hints(type(base))
     changed: dict[str, Any] = {}
     for key, value in content.items():

@@ -112,10 +112,10 @@ class BatchRule:
     budget: int
     """The capacity of a batch, which always holds at least one example."""
     counts: str = "sum"
-    """The unit of the capacity: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number times
-    the largest of their padded lengths; both as the family counts them."""
+    """The unit of the capacity: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number
+    times the largest padded length. The family defines sizes and padded lengths."""
     grouping: str = "lengths"
-    """The setting `grouping`: the similarity of examples in a batch."""
+    """The setting `grouping`: in what way a batch's examples are similar."""
     count_marks: bool = False
     """Whether the marks around texts count."""
 
@@ -202,13 +202,13 @@ class BatchStream:
 
     @property
     def begins_pass(self) -> int:
-        """The number, from 1, of the pass that the next batch begins; 0 if it does not begin a pass."""
+        """The number, from 1, of the pass that starts with the next batch; 0 if no pass starts there."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )
 
     def begin(self, epoch: int) -> None:
-        """Go to the beginning of a pass and skip the rest of the previous one."""
+        """Skip the rest of the current pass, and go to the beginning of another."""
         if epoch != self.epoch:
             self._batches = self._cut(epoch)
         self.epoch, self.batch = epoch, 0

@@ -1,4 +1,7 @@
-"""Data parallelism: the processes of a run and what they share. With a single process it does nothing."""
+"""Data parallelism: the processes of a run, and the values that they share.
+
+With a single process, it does nothing.
+"""
 
 from __future__ import annotations
 

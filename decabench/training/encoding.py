@@ -1,4 +1,5 @@
-"""From prepared examples to numbers: tokenizing, the vocabulary, and a cache that all runs of a home folder share."""
+"""From prepared examples to numbers: tokenizing, the vocabulary, and a cache that all runs in a home folder
+share."""
 
 from __future__ import annotations
 
@@ -56,9 +57,9 @@ Integers = npt.NDArray[np.int64]
 def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
     """Encode the training examples of the tasks for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, keyed by a digest of all its inputs.
-    With a custom family or target form it is never cached, because their code may have changed. Data that do not match
-    their record are rejected. Raises MissingDataError, DataError.
+    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, keyed by a digest of all its
+    inputs. With a custom family or target form it is never cached, because that code may have changed. Data
+    that does not match its record is rejected. Raises MissingDataError, DataError.
     """
     _refuse_hidden(store, config, tasks)
     prints = {
@@ -104,7 +105,7 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
 
 
 def _splits_read(config: TrainConfig) -> tuple[str, ...]:
-    """Return the splits that decide the encoding."""
+    """Return the splits that affect the encoding."""
     return ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
 
 
@@ -153,7 +154,7 @@ def _read_task(
 def _questions(
     store: Store, task: Task, split: str, form: str | None = None
 ) -> Iterator[tuple[Question, str]]:
-    """Yield the questions of a split with the answers to learn: the first answer, or a form of it."""
+    """Yield a split's questions with the answers to learn: the first answer, or a form of it."""
     if form:
         for _, unit in groupby(store.examples(task.name, split), key=lambda example: example.units):
             earlier: list[Example] = []
@@ -167,7 +168,7 @@ def _questions(
 
 
 def _target(task: Task, split: str, form: str, example: Example, earlier: Sequence[Example]) -> str:
-    """Convert the answer to learn to one of the task's forms. Raises DataError if the form fails."""
+    """Convert the answer to learn to one of the task's forms. Raises DataError if the conversion fails."""
     place = f"{task.name}, {split}, {example.id}: the target form {form}"
     try:
         target: object = task.target_forms[form](example, earlier)
@@ -206,7 +207,7 @@ def _add_validation(
 def vocabulary_size(counts: Integers, config: TrainConfig) -> int:
     """Return the size of the vocabulary, given how often each word occurs.
 
-    Words that occur only in skipped examples are known but not in the vocabulary.
+    Words that occur only in skipped examples are known, but not part of the vocabulary.
     """
     return min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
 
@@ -239,7 +240,8 @@ def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str,
 
 
 def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> str:
-    """Compute a digest of everything that decides the encoding: data, settings, the code of tokenizer and family."""
+    """Compute a digest of everything that affects the encoding: data, settings, the code of tokenizer and
+    family."""
     family = FAMILIES[config.model.name].partition(":")[0]
     forms = [tasks[name].target_forms[form].__module__ for name, form in config.target_forms.items()]
     modules = (
@@ -298,7 +300,7 @@ def _write_cache(entry: Path, data: TrainingData) -> None:
 
 
 def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
-    """Read an entry of the cache; None if it is missing or damaged, because it can be rebuilt."""
+    """Read an entry of the cache; None if it is missing or damaged, since it can be rebuilt."""
     columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
     try:
         with safe_open(entry, "numpy") as file:

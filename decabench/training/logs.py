@@ -43,7 +43,7 @@ def has_steps(output: Path) -> bool:
 
 
 class TrainingLog:
-    """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind.
+    """Appends to a run's logs, after removing lines beyond `step` that a killed run left behind.
 
     Raises DataError for files with these names that are not logs, and StorageError.
     """
@@ -51,7 +51,7 @@ class TrainingLog:
     def __init__(
         self, output: Path, step: int, losses: Sequence[str] = (), trackers: Trackers | None = None
     ) -> None:
-        """Open the logs; `losses` get a separate column `loss.NAME`, and `trackers` get the same numbers."""
+        """Open the logs; `losses` get a separate column `loss.NAME`, and `trackers` receive the same numbers."""
         self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
@@ -136,9 +136,9 @@ class ProgressReport:
         every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
-        """Start after `step` of `steps`, for which there are `time_left` seconds.
+        """Start after `step` of `steps`, with `time_left` seconds left.
 
-        Without a `bar`, `say` gets a line at regular intervals.
+        Without a `bar`, `say` is called with a line at regular intervals.
         """
         self._bar: Any = None
         if bar:

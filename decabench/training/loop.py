@@ -76,7 +76,8 @@ from decabench.training.validator import (
 from decabench.vectors import WordTable, join_vectors
 
 _RELEASE_EVERY = 20
-"""The number of steps between returns of freed memory to the system: about 40 ms, below 1 % of these steps."""
+"""How many steps pass between returns of freed memory to the system, each of which takes about 40 ms: below 1 %
+of the time."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,9 @@ class TrainingInterrupted(KeyboardInterrupt):
 def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
-    Ctrl-C and SIGTERM end the run after the next step with a checkpoint.
-
-    Raises DecabenchError; errors in the configuration are raised before any data is read. Raises TrainingInterrupted,
-    a KeyboardInterrupt, if the run was interrupted and can be continued.
+    Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises DecabenchError; errors in the
+    configuration are raised before any data is read. Raises TrainingInterrupted, a KeyboardInterrupt, if the
+    run was interrupted and can be continued.
     """
     pick_device(run.device)
     check_run(run)
@@ -206,7 +206,8 @@ class _Trainer:
         )
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
-        """Build the network and its optimizer, with random weights, those of `origin`, or all that was saved."""
+        """Build the network and its optimizer, with random weights, the weights of `origin`, or the saved
+        state."""
         config, outputs = self.config, self.data.outputs
         torch.manual_seed(config.seed)
         with nullcontext() if origin is None else origin.limited(self.data.lexicon.size):
@@ -383,8 +384,8 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Share]] | None:
         """Start building the next step's batches in a thread.
 
-        Not before a validation or a checkpoint, which need the current words and stream positions, and not for custom
-        families, whose batches may draw random numbers.
+        This is not done before a validation or a checkpoint, which need the current words and stream positions,
+        nor for custom families, whose batches may draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:
@@ -430,7 +431,8 @@ class _Trainer:
         return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows), begins)
 
     def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
-        """Divide each loss by its count over all processes; return this process's part of the mean, and that count."""
+        """Divide each loss by its count over all processes; return this process's part of the mean, and that
+        count."""
         made = {}
         for name, (value, count) in losses.items():
             own = torch.as_tensor(count, device=self.group.device).reshape(1) * share.weight
@@ -506,7 +508,7 @@ class _Share:
     """One process's part of a batch."""
 
     batch: Any
-    """Its examples; with more processes than examples, a single one that does not count."""
+    """Its examples. If there are more processes than examples, a single example that does not count."""
     weight: int
     """1, or 0 if the share does not count."""
     examples: int
@@ -522,16 +524,16 @@ class _UnreadStep:
     row: Mapping[str, Any]
     """The columns that are known without the device."""
     losses: Sequence[Tensor]
-    """The loss of each task."""
+    """Each task's loss."""
     norm: Tensor
     """The norm of the gradient."""
     tokens: Sequence[Tensor]
-    """The number of tokens of each task."""
+    """The number of tokens, by task."""
     named: Mapping[str, Sequence[Tensor]]
     """Each of the model's losses for each task, if it has several."""
 
     def wait(self) -> None:
-        """Wait until a GPU has computed this step and all earlier ones."""
+        """Wait until a GPU has finished this step and all earlier ones."""
         float(self.norm)
 
     def read(self, seconds: float) -> dict[str, Any]:
@@ -559,10 +561,9 @@ class _UnreadStep:
 
 
 class _Interruption:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
-
-    Works only in the main thread of a single-process run, because several processes would have to agree. Existing
-    handlers are kept.
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the current step; the second one ends the
+    process. Works only in the main thread of a single-process run, because several processes would have to
+    agree. Existing handlers are kept.
     """
 
     def __init__(self, alone: bool, say: Callable[[str], None]) -> None:

@@ -86,10 +86,12 @@ def restore_optimizer(
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
-    """Compute the learning rate of a step out of `steps`. Steps and epochs count from 1; epoch 0 means no epochs.
+    """Compute the learning rate of a step out of `steps`.
 
-    `inverse-root` is from Appendix D of the decathlon paper, `epoch-decay` from Hashimoto et al. 2017 (section 5.2).
-    `cooldown`, which neither has, scales the rate down linearly, to reach 0 just after the last step.
+    Steps and epochs count from 1; epoch 0 means no epochs.
+
+    `inverse-root` is from Appendix D of the decathlon paper, `epoch-decay` from Hashimoto et al. 2017 (section
+    5.2). `cooldown` is in neither paper; it lowers the rate linearly to reach 0 just after the last step.
     """
     rate = config.learning_rate
     match config.rate:
@@ -104,10 +106,10 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
-    """Freeze the parameters within the named parts, and unfreeze all others except `fixed`, by name.
+    """Freeze the parameters within the named parts, and unfreeze all others except those in `fixed`.
 
-    The family froze `fixed` itself and may train them later, from a hook. Raises DecabenchError for unknown parts, and
-    if nothing is left to train.
+    The family froze `fixed` itself and may train them later, from a hook. Raises DecabenchError for unknown
+    parts, and if nothing is left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
@@ -119,7 +121,7 @@ def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[
 
 
 def fixed_parameters(network: nn.Module) -> frozenset[str]:
-    """Return the names of the parameters that a network, as its family built it, does not train."""
+    """Return the names of the parameters that a network does not train as its family built it."""
     return frozenset(name for name, parameter in network.named_parameters() if not parameter.requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""Requests for training runs, and every check that is possible before reading data."""
+"""Requests for training runs, and every check that can be made before reading data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 _USUAL_DIMENSION = 300
-"""The dimension of word vectors where only the size of a network matters: opening files of vectors is slow."""
+"""The dimension to assume for word vectors when only the size of a network matters, since opening vector files
+is slow."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ class TrainingRequest:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run with everything that decides it."""
+    """A training run, with everything that affects it."""
 
     config: TrainConfig
-    """The settings, which decide the weights."""
+    """The settings, which determine the weights."""
     tasks: Mapping[str, Task]
     """The tasks to train on, by name."""
     store: Store
@@ -83,13 +84,13 @@ class TrainingRun:
     bar: bool = False
     """Whether to show a progress bar instead of printing a line a minute."""
     stop_after: float = 0.0
-    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
+    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for no limit."""
     trackers: Trackers | None = None
     """Trackers to send losses and scores to, not started."""
 
 
 def plan_training(request: TrainingRequest) -> TrainingRun:
-    """Make a run from a request. Raises DecabenchError, UnknownNameError."""
+    """Turn a request into a run. Raises DecabenchError, UnknownNameError."""
     folder, path = Path(request.output), Path(request.config) if request.config else None
     if ":" in (named := named_model(request.settings, request.model)):
         find_family(named)  # imported before reading the file, because a file must not choose the code to run

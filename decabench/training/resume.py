@@ -1,4 +1,4 @@
-"""Resuming a run, starting from another checkpoint's weights, and checking that they are compatible."""
+"""Resume a run, start from another checkpoint's weights, and check that they are compatible."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ from decabench.untrusted import read_toml
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
-"""The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
+"""The file in a run's folder with the identifiers of its runs at trackers, so that a resumed run continues
+them."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
-"""Names in a run's folder of checkpoints."""
+"""Names that decabench gives to files in a run's folder of checkpoints."""
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
@@ -89,7 +90,7 @@ def is_unstarted(output: Path) -> bool:
 def describe_run(
     config: TrainConfig, data: TrainingData, words: WordTable, processes: int
 ) -> CheckpointRecord:
-    """Record where a run's checkpoints come from: configuration, fingerprints of the data, vectors, versions."""
+    """Record the origin of a run's checkpoints: configuration, fingerprints of the data, vectors, versions."""
     outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
         config=to_mapping(config),
@@ -184,9 +185,11 @@ _MAY_CHANGE = {
     *("validate_every", "checkpoint_every", "validation_examples", "best_by"),
     "vectors",
 }
-"""Settings that may change when a run is resumed: they decide how long it runs and what it reports, not what it learns.
+"""Settings that may change when a run is resumed, because they affect its length and reports but not the
+training.
 
-Vector files may have moved: `check_vectors` compares their content. `check_same_course` decides when the end may move.
+Vector files may have moved: `check_vectors` compares their content. `check_same_course` decides whether the
+length may change.
 """
 
 
@@ -247,7 +250,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Check that a new length does not change the completed steps of a run. Raises DecabenchError."""
+    """Check that a new length does not change the run's completed steps. Raises DecabenchError."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -283,11 +286,12 @@ def copy_weights(
     outputs: Mapping[str, Output],
     config: TrainConfig,
 ) -> None:
-    """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon paper).
+    """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon
+    paper).
 
     Values that only training reads are not copied, because training sets them first and exports lack them.
-    Tables with a row for each word or n-gram copy the rows that are in both vocabularies. Heads of tasks
-    that the checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
+    Tables with a row for each word or n-gram copy the rows that are in both vocabularies. Heads of tasks that
+    are not in the checkpoint keep their random values. Raises DecabenchError if the networks differ in size.
     """
     origin.check_files()
     left_out = find_family(config.model.name).training_only
@@ -339,7 +343,7 @@ def copy_weights(
 
 
 def _copy_rows(own: Tensor, rows: Mapping[str, int], other: Tensor, other_rows: Mapping[str, int]) -> Tensor:
-    """Return a table with the rows of another one for the keys that both have."""
+    """Return a table that takes the rows of another one for the keys that both have."""
     shared = [key for key in rows if key in other_rows]
     made = own.clone()
     made[[rows[key] for key in shared]] = other[[other_rows[key] for key in shared]]

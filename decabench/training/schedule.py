@@ -1,4 +1,7 @@
-"""The schedule: which tasks train at which step. Phases are split into stretches; only the step number decides."""
+"""The schedule: which tasks are trained at which step.
+
+Phases are split into stretches; only the step number matters.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from decabench.training.config import ORDERS_BY_PASS, Phase, TrainConfig
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
-"""Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
+"""Tasks that the paper's anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
 
 LEAST_GAP = 0.05
-"""The gap that the order `score` gives a task at its target, so that the task is still trained."""
+"""The gap that the order `score` assumes for a task at its target, so that the task is still trained."""
 
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
@@ -118,8 +121,8 @@ class Stretch:
 class Schedule:
     """The tasks of every step.
 
-    They depend only on the configuration, the number of batches in each pass, and, with the order `score`, on the
-    scores of the last validation.
+    They depend only on the configuration, the number of batches in each pass and, with the order `score`, the
+    last validation's scores.
     """
 
     def __init__(
@@ -130,8 +133,8 @@ class Schedule:
     ) -> None:
         """Plan all steps.
 
-        `count_batches(task, epoch)` returns the number of batches in a task's pass, which are numbered from 0, and
-        `scores()` the scores of the last validation, none before the first.
+        `count_batches(task, epoch)` returns the number of batches in a task's pass, which are numbered from 0,
+        and `scores()` those of the last validation, or an empty mapping before the first.
         """
         self._config, self._scores = config, scores
         self.phases = plan_phases(config)
@@ -189,7 +192,7 @@ class Schedule:
         return self.stretches[bisect_right(self._starts, step) - 1]
 
     def tasks_at(self, step: int) -> tuple[str, ...]:
-        """Return the tasks that train at a step, counted from 0: one, or all that train together."""
+        """Return the tasks that are trained at a step, counted from 0: one, or all that train together."""
         stretch = self.stretch_at(step)
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
@@ -216,7 +219,7 @@ class Schedule:
                 return 1.0
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
-        """Return everything that decides the first `step` steps, for comparison with another schedule."""
+        """Return everything that determines the first `step` steps, for comparison with another schedule."""
         return [
             (
                 stretch.start,

@@ -39,9 +39,10 @@ def train(
         resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
         include: Files that define tasks.
         report: Called with each progress message.
-        trackers: Trackers to send losses and scores to, as `decabench.exchange.make_trackers(["wandb"])` makes them.
+        trackers: Trackers to send losses and scores to, such as `decabench.exchange.make_trackers(["wandb"])` returns.
 
-    Raises DecabenchError, also without torch; errors in the configuration are raised before any data is read.
+    Raises DecabenchError, also if torch is missing. Errors in the configuration are raised before any data is
+    read.
     """
     require_torch()
     from decabench.training.loop import run_training

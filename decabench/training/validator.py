@@ -33,7 +33,7 @@ class ValidationScores:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether the tasks agree on the better direction: otherwise a sum of scores is meaningless."""
+    """Return whether higher is better for all tasks or for none; otherwise a sum of scores is meaningless."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
@@ -46,8 +46,8 @@ def show_score(score: float, task: Task | None) -> str:
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     """Return whether a higher score of `best_by` is better.
 
-    Raises DecabenchError if it is a sum of scores with different better directions; with `last`, only if `patience`
-    compares those sums.
+    Raises DecabenchError if it is a sum of scores for some of which lower is better; with `last`, only if
+    `patience` compares such sums.
     """
     if config.best_by == "last" and not config.patience:
         return True
@@ -75,8 +75,9 @@ def check_scores_rise(tasks: Mapping[str, Task]) -> None:
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
 
-    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole. The first
-    examples would be worse: they are often similar, and the first dialogues of WOZ are easier than the others.
+    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole. Taking
+    the first examples would be worse: they are often similar, and WOZ's first dialogues are easier than the
+    others.
     """
     if not limit:
         return list(store.examples(task, "validation"))

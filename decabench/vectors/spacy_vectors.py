@@ -46,7 +46,7 @@ _SYMBOLS = {
     "MORPH": 453, "IDX": 455, "_": 456,
 }
 # fmt: on
-"""Words that spaCy numbers itself, because they also name tags or labels: their key is this number, not a hash
+"""Words that spaCy numbers itself because they also name tags or labels. Their key is this number, not a hash
 (from spaCy's symbols.pyx; only words that have a vector here)."""
 
 Hashes = npt.NDArray[np.uint64]
@@ -95,7 +95,8 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
 
 
 def _digest_of(*paths: Path) -> str:
-    """Digest the files and how they are read: earlier versions left out the words of _SYMBOLS."""
+    """Digest the files together with the way in which they are read: earlier versions left out the words of
+    _SYMBOLS."""
     content = f"{file_digest(*paths)} with symbols".encode()
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

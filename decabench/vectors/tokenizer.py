@@ -27,7 +27,7 @@ _HALVES = re.compile(" +")
 
 
 class _Classes(dict[int, str]):
-    """Code point to the letter of its Unicode class, filled as characters are encountered."""
+    """A cache from code point to the letter of its Unicode class."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

@@ -38,10 +38,12 @@ _LARGEST_DIMENSION = 100_000
 
 
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
-    """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises.
+    """Open vectors by their names in a configuration and concatenate them.
 
-    Contextual vectors, `contextual:FOLDER`, come last. At least one name before them must be of ordinary word vectors,
-    because the answer's words need them.
+    Raises what `open_vectors` raises.
+
+    Contextual vectors, `contextual:FOLDER`, come last. At least one name before them must refer to ordinary
+    word vectors, because answers need those.
     """
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
@@ -100,7 +102,7 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without a path's folders, because their digest identifies them."""
+    """Return the name of vectors without a path's folders, since a digest identifies them."""
     prefix, path = split_name(name)
     return prefix + Path(path).name
 
@@ -209,9 +211,12 @@ _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
-    """Read wink's JSON. Its rows end with a norm and a number, which are dropped.
+    """Read wink's JSON.
 
-    Reads row by row, because as Python numbers the whole file would take ten times its size in memory.
+    Its rows end with a norm and a number, which are dropped.
+
+    The file is read row by row, because all of its numbers as Python objects would take ten times its size in
+    memory.
     """
     text = path.read_text(encoding="utf-8")
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
@@ -319,7 +324,7 @@ def index_path(path: Path) -> Path:
 
 
 def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
-    """Write `path` and its index; return the words left out because they do not fit on a line of text."""
+    """Write `path` and its index; return the words that are left out because they do not fit on one line."""
     firsts: dict[int, str] = {}
     for word, row in vectors.index.items():
         firsts.setdefault(row, word)

@@ -26,7 +26,7 @@ def is_contextual(name: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split a name of vectors into the prefix of contextual vectors, or an empty string, and the rest."""
+    """Split a name of vectors into the prefix `contextual:`, or an empty string, and the rest."""
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
@@ -40,7 +40,7 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of everything that decides a vector, as `sha256:HEX`."""
+        """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Look up words, (words, dimension); words without a vector get zeros."""
@@ -81,7 +81,7 @@ class NgramVectors(_IndexedRows):
     """A vector for each character n-gram; a word is the mean of its n-grams (Hashimoto et al. 2016)."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Average the known n-grams of each word, (words, dimension); zeros if none is known."""
+        """Average the known n-grams of each word, (words, dimension); zeros if none are known."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
@@ -136,9 +136,10 @@ class JoinedVectors:
         return "+".join(part.digest for part in (*self.parts, *self.contextual))
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look up words, (words, sum of dimensions). Special words get random vectors, to distinguish them.
+        """Look up words, (words, sum of dimensions).
 
-        The paper gives no vectors for <init> and <eos>; with zeros they would look like unknown words.
+        Special words get random vectors. The paper gives no vectors for <init> and <eos>, and with zeros they
+        would look like unknown words.
         """
         made = np.concatenate([part.rows(words) for part in self.parts], axis=1)
         for at, word in enumerate(words):
@@ -176,7 +177,8 @@ class WordTable:
         return self.vectors.contextual if isinstance(self.vectors, JoinedVectors) else ()
 
     def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
-        """Return the vectors of the words of texts, (texts, length, contextual dimension), zeros after a text's end."""
+        """Return the vectors of texts' words, (texts, length, contextual dimension), with zeros after the end
+        of a text."""
         made = np.zeros((len(texts), length, self.contextual_dimension), dtype=np.float32)
         for text, own in zip(texts, made, strict=True):
             words = [self.lexicon.words[number] for number in text.tolist()]

@@ -1,6 +1,7 @@
 """CNN/DailyMail, not anonymised: summarization.
 
-It is published in two forms: parquet on the hub, and upstream's archives of stories with a list of addresses a split.
+It is published in two forms: parquet on the hub, and upstream's archives of stories with a list of addresses
+for each split.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _END_MARKS = (
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Join lines into one text, with a period after each that ends without a mark, in the normal form NFKC."""
+    """Join lines into one text in Unicode form NFKC, adding a period to each line that ends without
+    punctuation."""
     stripped = (line.strip() for line in lines)
     ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
     return unicodedata.normalize("NFKC", " ".join(ended))
@@ -126,7 +128,7 @@ Story = tuple[str, list[str], list[str]]
 
 
 def parse_story(id: str, text: str) -> Story:
-    """Parse a story file: lines of text, then highlights, each below a line `@highlight`."""
+    """Parse a story file: lines of text, then highlights, each after a line `@highlight`."""
     article: list[str] = []
     highlights: list[str] = []
     lines = article
@@ -142,7 +144,7 @@ _LONGEST_STORY = 1 << 24
 
 
 def _index(archive: Path, database: sqlite3.Connection) -> None:
-    """Index the stories of an archive by file name, on disk: its order is not the list's, and both are large."""
+    """Index an archive's stories by file name, on disk: its order differs from the list's, and both are large."""
     import sqlite3
     import tarfile
 

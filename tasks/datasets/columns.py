@@ -45,7 +45,7 @@ def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
 def held_out(
     blocks: Iterable[list[Record]], total: int, split: str, share: int = 10
 ) -> Iterator[list[Record]]:
-    """Yield the blocks of `train` or `validation`, where validation is the last tenth of a training file."""
+    """Yield the blocks of `train` or `validation`; validation is the last tenth of a training file."""
     kept = total - total // share
     return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
 
@@ -60,9 +60,9 @@ class Sentence:
     """The syntactic words of a sentence, without ranges of multiword tokens (`5-6`) and empty nodes (`8.1`)."""
 
     id: str
-    """`sent_id`; empty if the file gives none."""
+    """`sent_id`; empty if the file does not state it."""
     document: str
-    """The latest `newdoc id`; empty if there was none."""
+    """The latest `newdoc id`; empty if there is none."""
     forms: tuple[str, ...]
     """Column 2."""
     upos: tuple[str, ...]
@@ -89,7 +89,8 @@ class Sentence:
 def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file (or a CoNLL-X file, which has the same columns).
 
-    Raises DataError, with the line; also for a sentence without `sent_id` or a head `_`, if the file must have them.
+    Raises DataError, with the line, also for a sentence without `sent_id` or with a head `_` if the file
+    requires them.
     """
     document = ""
     for block in column_blocks(path, 10, "\t", comment="#"):

@@ -42,7 +42,7 @@ _ENTITIES_PROMPT = PromptTemplate(
     stop=("\n\n",),
     form=AnswerForm("span", ("None",), unquote=True),
 )
-"""The prompt of tasks that ask for the entities of one type."""
+"""The prompt of tasks that ask for entities of one type."""
 
 
 # CoNLL-2000: word, part of speech, chunk
@@ -211,7 +211,7 @@ def _ask_for_entities(
 ) -> Iterator[Example]:
     """Yield a question for each sentence (id, document, words, tags) and type, as decaNLP asks them.
 
-    The answer is the entities of the type in order, with commas between, or `None`.
+    The answer lists the entities of the type in order, separated by commas, or is `None`.
     """
     for id, document, words, tags in sentences:
         entities = _entities(words, tags)
@@ -351,7 +351,7 @@ def _row(cells: list[str], name: str, number: int) -> Record:
 
 
 def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return words and IOB2 tags; the column has `(PERSON*` where an entity begins and `*)` where it ends."""
+    """Return words and IOB2 tags; in the column, `(PERSON*` begins an entity and `*)` ends it."""
     tags, inside = [], ""
     for row in rows:
         cell: str = row.value[_ENTITY]

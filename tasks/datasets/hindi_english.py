@@ -1,4 +1,5 @@
-"""Parts of speech of Hindi-English posts (ICON-2016), and of Hindi: code-switching and one of its auxiliary tasks."""
+"""Part-of-speech tagging of Hindi-English posts (ICON-2016), and of Hindi: code-switching and one of its
+auxiliary tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsap
 
 
 def _closed_blocks(path: Path) -> Iterator[list[Record]]:
-    """Yield the posts that end with an empty line, as in GIRNet's code, which omits the last of Facebook's."""
+    """Yield posts that end with an empty line; like GIRNet's code, this omits the last Facebook post."""
     blocks = column_blocks(path, 3, "\t")
     latest = next(blocks, None)
     for block in blocks:

@@ -33,11 +33,11 @@ def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) ->
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""A pairID of upstream, which ends in the label that the hypothesis was written for."""
+"""An upstream pairID, whose last letter is the label that the hypothesis was written for."""
 
 
 def _id(pair: str, part: str, number: int) -> str:
-    """Return the pair's id, or `<part>-<number>` if it tells the label."""
+    """Return the pair's id, or `<part>-<number>` if the id reveals the label."""
     kind = part.removeprefix("dev_").removeprefix("validation_")
     return f"{kind}-{number}" if _TELLING.fullmatch(pair) else pair
 

@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 QUESTION = "Is this review negative or positive?"
-"""The question about every review, as the decathlon asks it of sst."""
+"""The question about every review, worded as in the decathlon's sst."""
 
 SENTIMENT = Label(("negative", "positive"))
-"""The answers; upstream's label 0 is the first, 1 the second."""
+"""The answers: upstream's label 0 is the first, 1 the second."""
 
 SENTIMENT_VARIANTS = (
     fixed("order-swapped", QUESTION, "Is this review positive or negative?"),
@@ -140,7 +140,7 @@ _DOMAINS = {
     "toys_games": ("toys and games", 1_600),
     "video": ("videos", 1_600),
 }
-"""The products of each domain, and the lines of its training file; every test file has 400."""
+"""The products of each domain, and the number of lines in its training file; every test file has 400."""
 
 _FDU_VALIDATION, _FDU_TEST = 200, 400
 
@@ -260,9 +260,10 @@ _IMDB_FILES = {
     for split, part in (("train", "train"), ("validation", "train"), ("test", "test"))
 }
 _IMDB_LABEL = 12_500
-"""Training reviews of each label, grouped, negative ones first."""
+"""The number of training reviews of each label; they are grouped, negative ones first."""
 _IMDB_VALIDATION = 1_250
-"""The last training reviews of each label, used for validation: reviews of the same film are next to each other."""
+"""How many of the last training reviews of each label are used for validation; reviews of a film are next to
+each other."""
 
 
 def _imdb_rows(files: Files, split: str) -> Iterator[_Labelled]:

@@ -27,9 +27,9 @@ def _resolve(text: str, choice: int) -> str:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the lines of each block, which an empty line closes.
+    """Yield each block's lines with the number of the first; an empty line ends a block.
 
-    The file's last block is not closed, and is left out as in 2018: with it, the splits would shift.
+    The file's last block has no such end, and is left out as in 2018: otherwise the splits would shift.
     """
     block: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -41,7 +41,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the two (question, context, answer) triples of the schema that begins at this line."""
+    """Yield the two (question, context, answer) triples of the schema that begins on this line."""
     if len(block) != 3:
         raise DataError(f"{_FILE}, line {line}: a schema has three lines, not {len(block)}.")
     context, question, options = block

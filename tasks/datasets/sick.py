@@ -30,11 +30,11 @@ class _Pair:
     relatedness: str
     entailment: str
     source: str
-    """The unit: the sentence that the pair was made from."""
+    """The unit: the sentence from which the pair was made."""
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    """Yield the rows of a table with tabs between cells, nothing quoted, and a header that names the columns."""
+    """Yield the rows of a tab-separated table without quoting, whose header names the columns."""
     with open_text(path, newline="\n") as file:
         header = next(file, "").rstrip("\r\n").split("\t")
         for number, line in enumerate(file, 2):
@@ -48,7 +48,8 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return a function from a sentence to a representative of all sentences that pairs connect it with."""
+    """Return a function from a sentence to a representative of all sentences that are connected with it by
+    pairs."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
@@ -72,7 +73,7 @@ _NAMES = {
 
 
 def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
-    """Read SemEval's files. They don't name the source of a pair, so pairs that share a sentence are one unit."""
+    """Read SemEval's files. They don't name a pair's source, so pairs that share a sentence form one unit."""
     path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
     family = _families(
         (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)

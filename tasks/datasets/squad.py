@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0: reading comprehension. The answer is a span of the paragraph, or, in 2.0, there may be none."""
+"""SQuAD 1.1 and 2.0: reading comprehension. The answer is a span of the paragraph; in 2.0, there may be none."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
 _HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
 
 _UNANSWERABLE = "unanswerable"
-"""The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer there,
-and the official scorer takes an empty prediction as none; the metric `squad2` takes both."""
+"""The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer
+in that case, and the official scorer takes an empty prediction to mean none; the metric `squad2` accepts both."""
 
 
 class _Paragraphs:
-    """Numbers the paragraphs of an article as they are read: another context under a title is another paragraph."""
+    """Numbers the paragraphs of an article as they are read; a new context under the same title is a new
+    paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""

@@ -38,7 +38,8 @@ _MISQUOTED = {
 
 
 def detokenise(text: str) -> str:
-    """Turn treebank tokens into plain text: brackets, no space before closing marks, no quotes."""
+    """Turn treebank tokens into plain text: restore brackets, remove spaces before closing punctuation, remove
+    quotes."""
     text = " ".join(text.split())
     for mark, plain in _BRACKETS.items():
         text = text.replace(mark, plain)
@@ -53,7 +54,7 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """Return an answer in the casing of its sentence and, where it is misquoted, in its words."""
+    """Return an answer in its sentence's casing and, where it is misquoted, in its sentence's words."""
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
@@ -88,8 +89,8 @@ def _read(files: Files, split: str) -> Iterator[Example]:
 def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
     """Yield the numbered lines of each block: its sentence, then its questions.
 
-    `WIKI1_4 3` opens a block and says how many predicates follow its sentence; `10 experienced 2` opens a predicate and
-    says how many questions follow. A block ends at an empty line, or with the file.
+    `WIKI1_4 3` begins a block and gives the number of predicates after its sentence; `10 experienced 2` begins
+    a predicate and gives the number of its questions. A block ends at an empty line, or with the file.
     """
     block: list[tuple[int, str]] = []
     predicates = questions = number = 0

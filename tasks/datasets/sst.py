@@ -1,4 +1,4 @@
-"""SST, whole sentences, with two labels or with five: sentiment."""
+"""SST: the sentiment of whole sentences, with two labels or with five."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Table = Record
 
 
 def _text(sql: Record, header: list[str]) -> str:
-    """Write a query as decaNLP does: upstream's words of the header and values, with runs of whitespace squeezed."""
+    """Write a query as decaNLP does, in upstream's words for the header and values, with whitespace collapsed."""
     last = len(header) - 1
     aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
     select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
@@ -61,7 +61,7 @@ def _is_place(value: object, last: int) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether a value can be written as it is, without a closer look."""
+    """Return whether a value can be written unchanged, judged by a quick look."""
     return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 
@@ -79,9 +79,10 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
 def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
     """Write a query with its conditions in the order in which their values occur in the question.
 
-    So they are in 79.6 % of validation's queries with several conditions; a copy whose train split has them sorted by
-    column teaches that order. A value is looked for as a whole word first; what is nowhere comes last. Where a value
-    occurs twice, as in 4 % of those queries, or within another, this may be another order than the question's.
+    Validation has this order in 79.6 % of the queries with several conditions, but a copy whose train split
+    sorts them by column teaches that order instead. A value is first searched for as a whole word; values that
+    are not found come last. If a value occurs twice, as in 4 % of those queries, or within another, the order
+    may differ from the question's.
     """
     question = example.context.partition(_BEFORE_QUESTION)[2].lower()
     sql = example.meta["sql"]
@@ -98,7 +99,7 @@ def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
 
 @contextmanager
 def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
-    """Find tables by id, read from disk when asked for: only their offsets are kept in memory."""
+    """Find tables by id, read from disk on demand: only their offsets are kept in memory."""
     offsets: dict[str, tuple[int, int]] = {}
     with path.open("rb") as file:
         for number, line in enumerate(iter(file.readline, b""), 1):

@@ -1,4 +1,4 @@
-"""QA-ZRE, fold 0: zero-shot relation extraction. The relations of one split are in no other."""
+"""QA-ZRE, fold 0: zero-shot relation extraction. No relation is in more than one split."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Where raw data comes from: a folder, upstream, the Hugging Face hub or a web mirror; verified, resumed, streamed."""
+"""Sources of raw data: a folder, upstream, the Hugging Face hub or a web mirror.
+
+Files are verified, resumed and streamed.
+"""

@@ -1,4 +1,7 @@
-"""Download single files over HTTP: resumed at the exact byte, verified, and given their name only when complete."""
+"""Download single files over HTTP.
+
+Transfers resume at the exact byte, and a file gets its name only when it is complete and verified.
+"""
 
 from __future__ import annotations
 
@@ -40,26 +43,27 @@ _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 @dataclass(frozen=True)
 class Network:
-    """Timeouts, retries and bounds of downloads; tests shorten them."""
+    """Timeouts, retries and limits for downloads; tests shorten them."""
 
     retries: int = 3
-    """Number of retries after failed requests and interrupted transfers; each MiB that arrives restores them."""
+    """The number of retries after failed requests and interrupted transfers; each MiB that arrives restores
+    them."""
     backoff: float = 1.0
-    """Seconds before the first retry; doubled for each further one."""
+    """Seconds before the first retry; doubled for each further retry."""
     longest_wait: float = 60.0
-    """The longest single wait in seconds, whatever a server's Retry-After asks for."""
+    """The longest single wait in seconds, even if a server's Retry-After asks for more."""
     connect_timeout: float = 15.0
-    """Seconds within which a connection must be made."""
+    """Seconds to wait for a connection."""
     read_timeout: float = 30.0
-    """Seconds without a byte after which a transfer counts as interrupted."""
+    """Seconds without any data after which a transfer counts as interrupted."""
     time_limit: float = 6 * 3600.0
-    """Seconds that one file may take, with all retries."""
+    """Seconds that a file may take in total, including all retries."""
     largest: int = 4 << 30
-    """The most bytes of a file with no published size."""
+    """The maximum size of a file whose size is not published."""
 
 
 class TransferError(Exception):
-    """A download that failed; the message is only the reason, without URLs or secrets."""
+    """A download that failed; the message contains only the reason, without URLs or secrets."""
 
     def __init__(self, reason: str, status: int | None = None, is_page: bool = False) -> None:
         super().__init__(reason)
@@ -68,7 +72,7 @@ class TransferError(Exception):
 
 
 class InterruptedTransferError(TransferError):
-    """A request or transfer that failed for now: its bytes so far are kept, and it may be tried again."""
+    """A request or transfer that failed temporarily: its bytes are kept, and it may be tried again."""
 
     def __init__(self, reason: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(reason, status)
@@ -79,8 +83,8 @@ class InterruptedTransferError(TransferError):
 class Downloads:
     """A folder of verified downloads.
 
-    `<name>.json` beside a download says where it came from; `.incoming/<name>.part` is an incomplete download, and
-    `.incoming/<name>.part.json` says which version of the file it belongs to.
+    `<name>.json` next to a download says where it came from; `.incoming/<name>.part` is an incomplete download,
+    and `.incoming/<name>.part.json` says which version of the file it belongs to.
     """
 
     folder: Path
@@ -92,9 +96,9 @@ class Downloads:
     force: bool = False
     """Whether to download files that already exist."""
     strict: bool = True
-    """Whether a file must have the published digests; a mirror's need not."""
+    """Whether a file must have the published digests; a mirror's file need not."""
     standard: str = "the published one"
-    """The standard that messages name, if a file does not meet it."""
+    """The name, in messages, of the standard that a file does not meet."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
     """Called with a sentence before every wait for another attempt."""
 
@@ -103,7 +107,8 @@ class Downloads:
         return self.folder / file.name
 
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> tuple[str, dict[str, str]] | None:
-        """Return URL and digests of a file that exists, is intact and came from one of these URLs; None otherwise."""
+        """Return the URL and digests of a file that exists, is intact and came from one of these URLs; None
+        otherwise."""
         path = self.path(file)
         try:
             note = read_json(_note(path))
@@ -170,13 +175,13 @@ def _write_note(path: Path, **content: Any) -> None:
 
 
 def _discard(part: Path) -> None:
-    """Remove a part and its note, so that the next attempt starts from nothing."""
+    """Remove a part and its note, so that the next attempt starts from the beginning."""
     part.unlink(missing_ok=True)
     _note(part).unlink(missing_ok=True)
 
 
 def plain_url(url: str, query: bool = True) -> str:
-    """Remove the user name, password and, on request, the query from a URL, so that it can be shown and stored."""
+    """Remove user name, password and, on request, the query from a URL, so that it can be shown and stored."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, parts.query if query else "", ""))
@@ -184,7 +189,7 @@ def plain_url(url: str, query: bool = True) -> str:
 
 @dataclass
 class _Transfer:
-    """The transfer of one file from one address into a part."""
+    """The transfer of one file from one address into a partial file."""
 
     client: httpx2.Client
     url: str
@@ -195,9 +200,9 @@ class _Transfer:
     """The sha256 that the Hugging Face hub sends with a file; empty for other servers."""
     began: float = field(default_factory=time.monotonic)
     tried: int = 0
-    """Number of retries since the last progress."""
+    """The number of retries since the last progress."""
     reached: int = 0
-    """The size of the part at the last progress."""
+    """The size of the partial file at the last progress."""
 
     @property
     def _size(self) -> int:
@@ -211,7 +216,7 @@ class _Transfer:
     def complete(self) -> bool:
         """Receive all bytes, resuming after interruptions, and return whether their end was marked.
 
-        A body that ends with its connection has no such mark. Raises TransferError.
+        A body that simply ends when the connection closes has no such mark. Raises TransferError.
         """
         while True:
             try:
@@ -226,7 +231,7 @@ class _Transfer:
             raise TransferError(f"it was not complete after {limit:.3g} s; run again to continue")
 
     def _wait(self, error: InterruptedTransferError) -> None:
-        """Wait before the next attempt. Raises TransferError if there is to be none."""
+        """Wait before the next attempt. Raises TransferError if no attempts are left."""
         network, size = self.downloads.network, self._size
         if size >= self.reached + _PROGRESS:
             self.reached, self.tried = size, 0
@@ -273,7 +278,7 @@ class _Transfer:
     def _open(self) -> httpx2.Response:
         """Request the file, or its rest, and return the response with its body unread.
 
-        Redirects are followed here, because the client would first read the body of each into memory.
+        Redirects are followed here, because the client would first read each redirect's body into memory.
         """
         headers, note = {}, self._read_note()
         if self._size and note.get("url") == plain_url(self.url):
@@ -294,7 +299,7 @@ class _Transfer:
         raise TransferError(f"it redirects in a circle, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
-        """Return where in the file the body starts, and the file's size if known."""
+        """Return the body's start position in the file, and the file's size if known."""
         if response.status_code == 200:
             length = response.headers.get("Content-Length", "")
             return 0, int(length) if length.isdecimal() and not _is_chunked(response) else None
@@ -381,7 +386,7 @@ def _is_web_page(response: httpx2.Response, start: bytes) -> bool:
 
 @contextmanager
 def _http_errors(network: Network) -> Iterator[None]:
-    """Turn the client's errors into a TransferError: their own messages repeat URLs."""
+    """Turn the client's errors into a TransferError, because their own messages repeat URLs."""
     try:
         yield
     except httpx2.InvalidURL as error:

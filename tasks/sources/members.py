@@ -1,4 +1,4 @@
-"""Members of zip and tar archives, extracted within bounds: no path, link or bomb of an archive does harm."""
+"""Members of zip and tar archives, extracted within limits: no path, link or archive bomb can do harm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALWAYS_ALLOWED = 256 << 20
 
 
 def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
-    """Extract those of the wanted members that the archive has, and return their paths by name.
+    """Extract the wanted members that the archive contains, and return their paths by name.
 
     Raises DataError and StorageError.
     """
@@ -72,7 +72,7 @@ def _is_safe(name: str) -> bool:
 
 @contextmanager
 def _archive_errors(archive: Path, most: int) -> Iterator[None]:
-    """Turn the many errors of a damaged archive into one DataError; those of writing pass through."""
+    """Turn the many errors of a damaged archive into a DataError; errors of writing pass through."""
     try:
         yield
     except DecabenchError:

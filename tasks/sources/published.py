@@ -1,4 +1,5 @@
-"""The published files of a task, verified: from a folder, a mirror or their own addresses, as adapters read them."""
+"""The published files of a task, verified: from a folder, a mirror or their own addresses, as adapters read
+them."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ __all__ = [
 ]
 
 Status = Literal["verified", "unpinned", "mirror-differs"]
-"""Whether a file equals the published one, is published without a digest, or differs and comes from a mirror, as
-requested."""
+"""Whether a file equals the published one, is published without a digest, or comes from a mirror and differs
+(as permitted)."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,17 @@ class FileRecord:
     name: str
     """Its published name."""
     url: str
-    """The address that it came from, `mirror:<name>` or `local:<name>`."""
+    """The address that it came from, or `mirror:<name>` or `local:<name>`."""
     sha256: str
-    """Computed from the bytes that were read."""
+    """Its digest, computed from the bytes that were read."""
     size: int
-    """In bytes."""
+    """Its size in bytes."""
     status: Status
     """How it compares with the published file."""
 
 
 def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, str]) -> FileRecord:
-    """Record a file on disk with these digests, which came from this address."""
+    """Make the record of a file on disk with these digests, which came from this address."""
     size = path.stat().st_size
     status: Status = "verified" if file.digests else "unpinned"
     if file.find_faults(size, digests):
@@ -66,7 +67,10 @@ def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, st
 
 
 class LocalFiles:
-    """Local files under their published names. Implements the protocol `Files`; closing removes what it extracted."""
+    """Local files under their published names.
+
+    Implements the protocol `Files`; closing removes extracted files.
+    """
 
     def __init__(
         self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = (), is_own: bool = False
@@ -78,7 +82,7 @@ class LocalFiles:
         self._extracted: dict[str, Path] | None = None
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file, or of a member of the archive, which the first call extracts."""
+        """Return the local path of a file, or of an archive's member, which is extracted on the first call."""
         if name in self._paths:
             return _require_content(self._paths[name], name, self._remedy)
         member = next((each for each in self._members if PurePosixPath(each).name == name), None)
@@ -98,7 +102,8 @@ class LocalFiles:
         return _require_content(self._extracted[member], f"The member {member} of {archive}", self._remedy)
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
+        """Stream the rows of a parquet file, with all or only these columns; about a thousand are in memory at
+        once."""
         import pyarrow as arrow
 
         path = self.path(name)
@@ -145,11 +150,11 @@ class LocalFiles:
 
 _REMEDY = "fetch it again with --force, or choose another --mirror"
 _OWN_REMEDY = "write it again"
-"""Advice about a damaged file of the user's own."""
+"""Advice about a damaged file that belongs to the user."""
 
 
 def _require_content(path: Path, name: str, remedy: str) -> Path:
-    """Return the path. Raises DataError for an empty file: upstream publishes none."""
+    """Return the path. Raises DataError for an empty file, because upstream publishes none."""
     if path.exists() and path.stat().st_size == 0:
         raise DataError(f"{name} is empty: {remedy}.")
     return path
@@ -160,15 +165,15 @@ class SourceFiles:
     """The local files of one source of a task."""
 
     files: LocalFiles
-    """The files for the source's reader; close it afterwards."""
+    """The files for the source's reader; close this afterwards."""
     source: Source
-    """The source that worked."""
+    """The source whose files were found."""
     records: tuple[FileRecord, ...]
     """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
-    """Requested splits that this source does not have."""
+    """Requested splits that this source lacks."""
     downloads: Downloads | None = None
-    """The folder of downloads that they are in; None for files that are read in place."""
+    """The folder of downloads that contains the files; None if they are read in place."""
 
     def forget(self) -> None:
         """Make the next run download unverified files again, because they could not be read."""
@@ -178,7 +183,7 @@ class SourceFiles:
 
 
 Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(the files needed) -> the path and the record of each. Raises MissingDataError if one is not there."""
+"""(the files needed) -> the path and the record of each. Raises MissingDataError if a file is missing."""
 
 
 def _open_source(
@@ -186,8 +191,8 @@ def _open_source(
 ) -> SourceFiles:
     """Open the first source whose files can be provided; archives are extracted into a folder in `scratch`.
 
-    `is_own` says that the files are the user's own: a damaged one cannot be fetched again.
-    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
+    `is_own` says that the files belong to the user, so that a damaged file cannot be fetched again. Raises
+    MissingDataError with the reason for each source, and DataError for a damaged file.
     """
     failures = []
     for source in sources:
@@ -213,9 +218,9 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    If no source has them all, open the first that has those of some split, with the others as missing. `origin`, for
-    their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must agree with them.
-    Raises MissingDataError, and DataError for a damaged file.
+    If no source is complete, open the first with all files of some split, and list the other splits as missing.
+    `origin`, for the files' records, is `mirror` or `local`. If there is a SHA256SUMS file next to a mirror's
+    folder for the task, the files must match it. Raises MissingDataError, and DataError for a damaged file.
     """
     listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
@@ -303,9 +308,9 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
 def fetch_from_mirror(
     task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads, mirror: str
 ) -> SourceFiles:
-    """Download the files of the splits from `<mirror>/<task>/`, whatever their published digests.
+    """Download the files of the splits from `<mirror>/<task>/`, regardless of published digests.
 
-    A file that `<mirror>/SHA256SUMS` lists must be as listed. Raises MissingDataError with the files that the mirror
+    Files listed in `<mirror>/SHA256SUMS` must match it. Raises MissingDataError with the files that the mirror
     lacks, DataError for a damaged one, and StorageError.
     """
     from decabench.tasks.sources.download import TransferError, plain_url
@@ -355,13 +360,13 @@ _HUB = "https://huggingface.co"
 
 
 def _hub_address(url: str) -> str:
-    """Return the address of a file on the Hugging Face hub, or on its mirror that HF_ENDPOINT names."""
+    """Return the address of a file on the Hugging Face hub, or on the mirror that HF_ENDPOINT names."""
     mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
     return mirror + url.removeprefix(_HUB) if mirror and url.startswith(f"{_HUB}/") else url
 
 
 CHECKSUMS = "SHA256SUMS"
-"""The name of the file at the top of a mirror that lists its files, as sha256sum writes it."""
+"""The name of the file at the top of a mirror that lists its files in sha256sum's format."""
 
 _CHECKSUM_LINE = re.compile(r"([0-9A-Fa-f]{64}) [ *](?:\./)?(.+)")
 _LONGEST_LIST = 16 << 20
@@ -402,7 +407,10 @@ def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
 
 
 def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
-    """Parse what `sha256sum */*` writes in a mirror: the digest of each file by `<task>/<name>`. Raises DataError."""
+    """Parse the output of `sha256sum */*` in a mirror: the digest of each file by `<task>/<name>`.
+
+    Raises DataError.
+    """
     listed: dict[str, str] = {}
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         found = _CHECKSUM_LINE.fullmatch(line.rstrip())
@@ -421,7 +429,7 @@ _STALE_SECONDS = 24 * 3600
 
 
 def _new_scratch(folder: Path) -> Path:
-    """Name a new scratch folder in `folder`, and remove those left by killed runs at least a day ago."""
+    """Name a new scratch folder in `folder`, and remove those that killed runs left at least a day ago."""
     for old in folder.glob(f"{_SCRATCH}*"):
         if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_SECONDS:
             shutil.rmtree(old, ignore_errors=True)

@@ -73,10 +73,10 @@ START = 8
 """Rows of the first batch with `--batch-size auto`."""
 
 GAIN = 1.1
-"""The speedup that a batch twice as large needs for the batch to keep growing."""
+"""The speedup that doubling the batch must bring for the batch to keep growing."""
 
 WINDOW = 2048
-"""The most questions read ahead for sorting by length, unless one batch has more."""
+"""The maximum number of questions to read ahead for sorting by length, unless one batch has more."""
 
 
 @dataclass
@@ -96,7 +96,8 @@ class BatchSize:
         self.begin()
 
     def begin(self) -> None:
-        """Start a new task: its prompts have different lengths, but sizes that did not fit before will not fit now."""
+        """Start a new task: its prompts have different lengths, but sizes that did not fit before still do not
+        fit."""
         self._rows = self.fixed or START
         self._grows = self.fixed is None
         self._best: tuple[float, int] = (0.0, self._rows)
@@ -114,7 +115,7 @@ class BatchSize:
         return rows
 
     def grow(self, rows: int, positions: int, seconds: float) -> None:
-        """Record a batch that succeeded; double the size while that is faster."""
+        """Record a batch that succeeded, and double the size while that is faster."""
         if not self._grows or rows < self._rows:
             return
         speed = rows * positions / max(seconds, 1e-9)
@@ -126,7 +127,7 @@ class BatchSize:
         self._grows = self._rows > rows
 
     def shrink(self, rows: int, positions: int) -> None:
-        """Record a batch that did not fit; halve the size."""
+        """Record a batch that did not fit, and halve the size."""
         self._too_large = min(rows * positions, self._too_large or rows * positions)
         self._grows = False
         self._rows = max(1, rows // 2)
@@ -141,7 +142,7 @@ class HfPredictor:
     generator: Generator | ChoiceScorer
     """Makes the answers."""
     size: BatchSize
-    """The size of the next batch; shared by the tasks of one model."""
+    """The size of the next batch, shared by all tasks of a model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) after every batch, longest prompts first, so that prompts that cannot fit fail early."""
@@ -193,7 +194,7 @@ class HfPredictor:
         return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
     def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """Return the answers, or the error without its traceback, because a traceback keeps tensors alive."""
+        """Return the answers, or the error without its traceback, since a traceback keeps tensors alive."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
@@ -221,10 +222,11 @@ USED = (
 """The options that the backend uses."""
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
-"""The largest batch of `auto` on each device: larger ones gain nothing."""
+"""The largest batch of `auto` on each device; larger batches gain nothing."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
-"""Suffixes of weights, configuration and tokenizer. Other files (a README, a log) do not affect answers."""
+"""Suffixes of the files with weights, configuration and tokenizer. Other files (a README, a log) do not affect
+answers."""
 
 
 def backend(target: str, options: ModelOptions) -> HfBackend:
@@ -249,7 +251,7 @@ def require_packages(*more: str) -> None:
 
 
 def check_options(options: ModelOptions) -> None:
-    """Raise DecabenchError for options that it cannot honour or that conflict."""
+    """Raise DecabenchError for options that conflict or that the backend cannot honour."""
     refuse_unused(options, USED, "hf:", "it is for other predictors.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
@@ -262,29 +264,31 @@ class Facts:
     """Facts about a model before its weights are loaded."""
 
     digest: str | None
-    """Digest of its files; None for a model on the hub, which the commit identifies."""
+    """The digest of its files; None for a model on the hub, which its commit identifies."""
     architecture: str
-    """Class of the model, as its configuration names it."""
+    """The class of the model, as its configuration names it."""
     is_encoder_decoder: bool
     """Whether the model has an encoder; otherwise it is causal."""
     chat_template: str | None
     """sha256 of the chat template that is used; None for plain text."""
     dtype: str
-    """Number format of its computations."""
+    """The number format of its computations."""
     device: str
     """Device of the model."""
     positions: int | None
-    """Longest sequence that the model has positions for; None for no limit."""
+    """The longest sequence that the model has positions for; None for no limit."""
     advised: int | None
-    """Longest prompt, according to its tokenizer."""
+    """The longest prompt, according to its tokenizer."""
 
 
 @dataclass(frozen=True)
 class HfBackend:
-    """A model before it is loaded. Device and dtype are settled here, so that every worker uses the same.
+    """A model before it is loaded.
 
-    Answers on CPU in float32 do not depend on the batch (see generation.py); elsewhere they may
-    in rare ties, so the batch size is part of the description.
+    Device and dtype are settled here, so that every worker uses the same.
+
+    Answers on CPU in float32 do not depend on the batch (see generation.py); elsewhere they may, in rare ties,
+    so the batch size is part of the description.
     """
 
     source: ModelSource
@@ -344,7 +348,7 @@ class HfBackend:
                 free()
 
     def token_counter(self) -> Callable[[Prompting, Question], int]:
-        """Return a function that counts the tokens of a prompt; load only the tokenizer."""
+        """Return a function that counts the tokens of a prompt; only the tokenizer is loaded."""
         with quiet_transformers():
             tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
         chat, effort = self.facts.chat_template is not None, self.options.reasoning_effort
@@ -357,7 +361,8 @@ class HfBackend:
 
     @property
     def gpus(self) -> float:
-        """GPUs that one copy on a cluster needs: one, or all of this machine if a device map spreads the weights."""
+        """GPUs that a copy on a cluster needs: one, or all of this machine's if a device map spreads the
+        weights."""
         needed = gpus_for(self.facts.device)
         if not needed or self.options.device_map is None:
             return needed
@@ -367,7 +372,7 @@ class HfBackend:
 
     @property
     def _watchful(self) -> bool:
-        """Whether answers are kept independent of the batch; the edge of a nucleus cannot be checked."""
+        """Whether answers are kept independent of the batch; that is impossible at the edge of a nucleus."""
         is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32"
         return is_exact and self.options.top_p in (None, 1.0)
 
@@ -430,11 +435,11 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""Map from path, inode, size and times of a file to its digest, so that this process reads each file once."""
+"""A cache from a file's path, inode, size and times to its digest, so that this process reads each file once."""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:
-    """Digest the name and sha256 of every file that decides answers, or the GGUF file. Raises DecabenchError."""
+    """Digest the name and sha256 of every file that affects answers, or the GGUF file. Raises DecabenchError."""
     try:
         if gguf is not None:
             return _digest(folder / gguf)

@@ -40,8 +40,8 @@ __all__ = [
 def is_no_memory(error: Exception) -> bool:
     """Whether an error on any device means that memory ran out.
 
-    accelerate has `should_reduce_batch_size`; it does not know MemoryError or the words of MPS for a large buffer, and
-    trained models run without accelerate.
+    accelerate has `should_reduce_batch_size`; it does not recognise MemoryError or MPS's message about a large
+    buffer, and trained models run without accelerate.
     """
     import torch
 
@@ -54,7 +54,7 @@ def is_no_memory(error: Exception) -> bool:
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Whether the GPU refuses all further work of this process, as after a failed assertion in a kernel."""
+    """Whether the GPU refuses all further work from this process, as after a failed assertion in a kernel."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
@@ -84,7 +84,7 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""The date shown to templates that print one: Llama's own default. Answers must not depend on the current date."""
+"""The date for templates that print the current date: Llama's own default. Answers must not depend on the day."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Prompt:
     ids: Sequence[int]
     """The tokens of the prompt."""
     kept: tuple[int, int] | None
-    """The characters of the context that it contains, [start, end); None for all of them."""
+    """The characters of the context in the prompt, [start, end); None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Prompter:
     budget: int | None = None
     """The longest prompt in tokens; None for no limit."""
     effort: str | None = None
-    """How much the model is to reason, for chat templates that ask; None for their default."""
+    """How much the model should reason, for chat templates with such a setting; None for their default."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
         """Make one prompt for each question, or a Failure if it would not fit even without its context."""
@@ -145,7 +145,7 @@ class Prompter:
         return self.tokenize([self._text(question, context)])[0]
 
     def tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        """Return the tokens of each text, with the special tokens that a prompt begins with."""
+        """Return each text's tokens, with the special tokens that begin a prompt."""
         # A chat template writes the special tokens into the text; a second beginning would be wrong. Truncation is
         # off, whatever the tokenizer was saved with: only `fit` cuts, and records it.
         found: Sequence[Sequence[int]] = self.tokenizer(
@@ -165,8 +165,9 @@ class Prompter:
 def room(positions: int | None, advised: int | None, asked: int | None, answer: int) -> int | None:
     """Return the longest prompt in tokens; None for no limit.
 
-    `positions` is the model's number of positions, `advised` the limit saved with its tokenizer, which the requested
-    limit `asked` overrides, and `answer` the tokens to leave free if prompt and answer share the window.
+    `positions` is the model's number of positions, and `advised` the limit saved with its tokenizer, which the
+    requested limit `asked` overrides. `answer` is the number of tokens to leave free if prompt and answer share
+    the window.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
@@ -204,9 +205,9 @@ def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]], switches
 
 
 def _stop_clock(template: str) -> str:
-    """Replace the clock of a template with one that always shows DAY.
+    """Replace a template's clock with one that always shows DAY.
 
-    A macro is used because transformers does not pass our functions into a template.
+    It is replaced by a macro because transformers does not pass our functions to a template.
     """
     if "strftime_now" not in template:
         return template
@@ -258,7 +259,7 @@ class Generator:
         return answers
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers, and for each whether it is certain not to depend on the other prompts."""
+        """Return the answers, and for each answer whether it is certain not to depend on the other prompts."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -283,7 +284,8 @@ class Generator:
         return made, watch.sure([answer.completion_tokens or 0 for answer in made])
 
     def _pad(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Pad to (batch, longest): on the left for causal models, whose answer must follow the prompt directly."""
+        """Pad to (batch, longest): on the left for causal models, because the answer must directly follow the
+        prompt."""
         import torch
 
         longest = max(len(prompt.ids) for prompt in prompts)
@@ -351,7 +353,7 @@ class _Stops:
     def _can_end(self, id_: int) -> bool:
         """Whether a text may end in this token.
 
-        A piece may hide a space, and its bytes may be only the end of a character, which decodes as U+FFFD.
+        A piece may hide a space, or hold only the last bytes of a character, which decodes as U+FFFD.
         """
         if id_ not in self._may_end:
             piece = _decode(self._tokenizer, [id_])
@@ -367,7 +369,8 @@ class _Watch:
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), unchanged; the best is removed temporarily to avoid a copy."""
+        """Return the scores, (batch, vocabulary), unchanged; the best score is temporarily removed to avoid a
+        copy."""
         import torch
 
         best, at = scores.max(dim=-1, keepdim=True)
@@ -378,7 +381,7 @@ class _Watch:
         return scores
 
     def sure(self, lengths: Sequence[int]) -> list[bool]:
-        """Return for each answer, of these lengths, whether every token of it was clear."""
+        """Return, for answers of these lengths, whether every token was clearly the best."""
         import torch
 
         rows = torch.stack(self._clear, dim=1).tolist()
@@ -399,7 +402,7 @@ class _Gumbel:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), each with its draw."""
+        """Return the scores, (batch, vocabulary), with a draw added to each."""
         import torch
 
         size = scores.shape[-1]

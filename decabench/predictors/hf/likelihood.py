@@ -1,7 +1,9 @@
-"""Score the labels of a question by their likelihood after the prompt, with the prompt's keys and values computed once.
+"""Score the labels of a question by their likelihood after the prompt, with the prompt's keys and values
+computed once.
 
-Prompt and label are tokenized together and split where the prompt's own tokens end, and a label alone follows the first
-special token of the vocabulary, as in lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
+Prompt and label are tokenized together and split where the prompt's own tokens end, and a label without a
+prompt follows the first special token of the vocabulary, as in lm-evaluation-harness (`lm_eval/api/model.py`,
+`_encode_pair`).
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ class _Rows:
     """The labels of one question as tokens."""
 
     shared: Sequence[int]
-    """The tokens at the beginning of all rows, at most those of the prompt."""
+    """The tokens that all rows begin with, at most those of the prompt."""
     begin: int
-    """The number of tokens in the prompt, after which the label's tokens count."""
+    """The number of tokens in the prompt; the label's tokens follow."""
     wholes: Sequence[Sequence[int]]
     """The prompt with each label."""
 
@@ -86,7 +88,7 @@ class ChoiceScorer:
             self._alone[label] = total
 
     def _sums(self, rows: Sequence[_Rows]) -> list[list[float]]:
-        """Return the log-likelihood of each label: the prompts once, and then what follows them in each row."""
+        """Return the log-likelihood of each label, running the prompts once and then the rest of each row."""
         import torch
 
         model, device = self.loaded.model, self.loaded.model.device

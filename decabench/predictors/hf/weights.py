@@ -38,7 +38,7 @@ NOT_FETCHED = ("*/*", "consolidated*")
 """Other formats of the same weights in the same repository."""
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
-"""Files that a tokenizer is read from; one of them is enough."""
+"""Files from which a tokenizer can be read; one of them is enough."""
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
@@ -85,7 +85,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
 
 
 def local_folder(source: ModelSource, weights: bool = True) -> Path:
-    """Return the folder of a model; fetch missing files from the hub, but the weights only on request.
+    """Return a model's folder, fetching missing files from the hub, but weights only on request.
 
     A GGUF file is always fetched whole. Raises DecabenchError.
     """
@@ -133,7 +133,7 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    """Reject models that transformers would misread or run code for. Raises DecabenchError."""
+    """Reject models that transformers would misread, or whose code it would run. Raises DecabenchError."""
     if (folder / "adapter_config.json").exists():
         raise DecabenchError(
             f"hf: {name} is an adapter, and its base model would not be recorded: merge the two and save the full "
@@ -151,7 +151,7 @@ def _check(name: str, folder: Path) -> None:
 
 
 def _kernels(config: Any) -> Iterator[str]:
-    """Yield every implementation of a layer that a config names, at any depth."""
+    """Yield every layer implementation that a config names, at any depth."""
     if isinstance(config, list):
         for value in config:
             yield from _kernels(value)
@@ -226,7 +226,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""A bound: tokenizers without a limit report a far larger number."""
+"""The largest plausible limit: tokenizers without a limit report a far larger number."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def positions(config: Any) -> int | None:
 
 
 def _common(source: ModelSource) -> dict[str, Any]:
-    """Arguments for loading any part of a model: nothing from the network, no code."""
+    """Arguments for loading any part of a model without network access or custom code."""
     return {
         "local_files_only": True,
         "trust_remote_code": False,
@@ -383,8 +383,8 @@ _COARSE = 0.1  # for number formats with only two or three digits
 def pads_safely(loaded: Loaded) -> bool:
     """Whether padding leaves a model's answer unchanged; tests a short prompt with and without padding.
 
-    Recurrent models that ignore the attention mask (RWKV, RecurrentGemma), and relative attention as in XLNet, read
-    padding as text, so they can only process one prompt at a time.
+    Recurrent models that ignore the attention mask (RWKV, RecurrentGemma), and models with relative attention
+    such as XLNet read padding as text, so they can process only one prompt at a time.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]

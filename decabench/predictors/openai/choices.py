@@ -23,7 +23,7 @@ __all__ = [
 
 
 class UnreadableReplyError(Exception):
-    """A reply without an answer; a retry may succeed. The message describes the reply's content."""
+    """A reply without an answer; a retry may succeed. The message describes the content of the reply."""
 
 
 class ToolCallError(Exception):
@@ -45,7 +45,7 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""Words in a finish_reason, by how the answer ended; the first match counts."""
+"""Words in a finish_reason that show how the answer ended; the first match counts."""
 
 LARGEST_COUNT = 10**9
 """Tokens; larger counts are ignored as implausible."""
@@ -53,14 +53,14 @@ LARGEST_COUNT = 10**9
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """An answer, with the rest of the reply that matters."""
+    """An answer, with the other relevant parts of the reply."""
 
     answer: Answer
     """The answer."""
     model: str
     """The model that answered, according to the server; empty if unknown."""
     unknown_end: str
-    """An unknown finish_reason; the answer is taken as complete."""
+    """An unknown finish_reason; the answer is treated as complete."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,8 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
 def parse_likelihoods(
     content: Mapping[str, Any], labels: Sequence[str], alone: Mapping[str, float]
 ) -> ServedAnswer:
-    """Parse the likelihoods of labels at the ends of prompts, which the server repeats with their log-probabilities.
-
-    Raises UnreadableReplyError if the reply lacks the log-probabilities of the texts.
+    """Parse the likelihoods of labels at the ends of prompts, in a reply that repeats the prompts with
+    log-probabilities. Raises UnreadableReplyError if log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []
@@ -147,7 +146,8 @@ def parse_likelihoods(
 
 
 def _label_values(logprobs: object, label: str) -> list[float]:
-    """Return the log-probabilities of the tokens that end in a label; a token that was generated after it is left out.
+    """Return the log-probabilities of the tokens that end in a label; a token generated after the label is left
+    out.
 
     Raises UnreadableReplyError.
     """
@@ -167,7 +167,7 @@ def _label_values(logprobs: object, label: str) -> list[float]:
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
-    """Return how an answer ended, or None if unknown, and an unrecognized reason."""
+    """Return how an answer ended, or None if unknown, together with any unrecognized reason."""
     reason = choice.get("finish_reason") or choice.get("stop_reason")
     if not reason:
         return None, ""
@@ -200,7 +200,8 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-"""Where a message holds reasoning: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM. The first counts."""
+"""Where a message holds its reasoning: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM. The first
+match counts."""
 
 
 def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
@@ -238,7 +239,8 @@ def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
 def _read_part(part: object) -> tuple[str, str]:
     """Return the kind of a part of a message, and its text or its name.
 
-    text and output_text hold an answer, thinking and reasoning (or any with `thought`, as in Gemini's replies) do not.
+    Parts called text and output_text hold an answer. Parts called thinking and reasoning, or with a `thought`
+    as in Gemini's replies, do not.
     """
     if isinstance(part, str):
         return "text", part
@@ -258,7 +260,8 @@ def _read_part(part: object) -> tuple[str, str]:
 
 
 def _joined(value: object) -> str:
-    """Join the texts in reasoning or a refusal, which may be a string, parts, or an object with either."""
+    """Join the texts of reasoning or of a refusal, which may be a string, a list of parts, or an object with
+    either."""
     if isinstance(value, str):
         return value
     texts = []
@@ -271,7 +274,7 @@ def _joined(value: object) -> str:
 
 
 _TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
-"""Keys under which a part has its text."""
+"""Keys that may hold a part's text."""
 
 
 def _tool_name(call: object) -> str:
@@ -290,8 +293,8 @@ _SNAPSHOT = re.compile(
 def is_same_model(asked: str, served: str) -> bool:
     """Whether a server's name for a model may be another spelling of the requested name.
 
-    Folders and case are ignored. A date may be added or left out, but different dates are different models. `any` and
-    `default` stand for any model.
+    Folders and case are ignored. A date may be added or left out, but different dates mean different models.
+    `any` and `default` stand for any model.
     """
     wanted, given = (
         re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)

@@ -1,9 +1,9 @@
-"""Send requests to a server that speaks the OpenAI API, and retry where that can help.
+"""Send requests to a server that speaks the OpenAI API, and retry if that can help.
 
-Uses plain HTTP rather than the openai package, which costs 3 ms more CPU per request and 0.6 s on import, and lacks
-features needed over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
-minutes, retries within the rate limit, one time limit for the whole reply, a cap on its size, and a key that appears
-in no error or answer.
+This uses plain HTTP rather than the openai package, which costs 3 ms more CPU per request and 0.6 s on import.
+That package also lacks features that thousands of questions need: one pause for all requests after a 429,
+Retry-After of up to ten minutes, retries within the rate limit, one time limit for the whole reply, a cap on
+its size, and a key that appears in no error or answer.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0
-"""Seconds: the longest Retry-After that is honoured; longer ones are cut to this."""
+"""The longest Retry-After to honour, in seconds; longer values are reduced to this."""
 
 LONGEST_BACK_OFF = 60.0
-"""Seconds."""
+"""The longest pause between tries, in seconds."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
-"""Signs that a server cuts prompts: the number of prompts that share the largest token count, the ratio of their
-longest to their shortest length, and the minimum length of the longest, in characters.
+"""Signs that a server truncates prompts: the number of prompts that share the largest token count, the ratio of
+their longest to their shortest length, and the minimum length of the longest, in characters.
 """
 
 SHOWN_WAIT = 5.0
-"""Seconds: waits of this length are logged, so that the program doesn't seem to hang."""
+"""Waits of at least this many seconds are logged, so that the program doesn't seem to hang."""
 
 _log = logging.getLogger("decabench")
 
@@ -90,7 +90,7 @@ class RequestClock:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits for a number of seconds."""
     date: Callable[[], datetime.datetime] = _utc_now
-    """Returns the date and time, for a Retry-After that gives a date."""
+    """Returns the date and time, for a Retry-After that states a date."""
 
 
 class Pace:
@@ -111,7 +111,7 @@ class Pace:
                 slot = self._take_slot()
 
     def pause(self, seconds: float) -> None:
-        """Hold back all requests for `seconds`."""
+        """Pause all requests for `seconds`."""
         self._paused_until = max(self._paused_until, self._clock.now() + seconds)
 
     def _take_slot(self) -> float:
@@ -142,10 +142,10 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
 
 
 RETRIED = frozenset({408, 409, 425, 429})
-"""Statuses after which another try may succeed, besides every 5xx."""
+"""Statuses after which another try may succeed, in addition to every 5xx."""
 
 LARGEST_REPLY = 16 << 20
-"""In bytes; an answer has a few thousand."""
+"""The largest reply to read, in bytes; an answer has a few thousand."""
 
 _NEEDED = ("model", "messages", "prompt")
 """Parameters that every request needs."""
@@ -163,7 +163,7 @@ class UnsupportedError(Exception):
 
 
 class FilteredError(Exception):
-    """A content filter of the server stopped this question."""
+    """The server's content filter stopped this question."""
 
 
 class GaveUpError(Exception):
@@ -242,7 +242,7 @@ class Client:
         self._connections.close()
 
     def redact(self, answer: str) -> str:
-        """Remove the key from an answer, which a server that echoes its input would put on record."""
+        """Remove the key from an answer, because a server may echo its input and the answer is recorded."""
         return self._key.redact_answer(answer)
 
     async def ask(
@@ -253,12 +253,11 @@ class Client:
         parse: Callable[[Mapping[str, Any]], ServedAnswer] = parse_answer,
         is_optional: bool = False,
     ) -> ServedAnswer:
-        """POST until the reply is an answer, and return it.
+        """Send a POST until the reply is an answer, and return it.
 
-        With `is_optional`, a refusal of the request's parameters is an UnsupportedError.
-
-        Raises RefusedError, FilteredError, GaveUpError and PromptOverflowError for this question alone, and ModelError
-        if all other questions would fail too.
+        With `is_optional`, a refusal of the request's parameters is an UnsupportedError. Raises RefusedError,
+        FilteredError, GaveUpError and PromptOverflowError for this question only, and ModelError if all other
+        questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
@@ -288,15 +287,14 @@ class Client:
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log a message that concerns many questions once; `about` identifies it."""
+        """Log a message that concerns many questions only once; `about` identifies it."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
 
     def note_length(self, characters: int, tokens: int) -> None:
-        """Warn if prompts of very different lengths all have the largest number of tokens: the server cuts them there.
-
-        Ollama does so silently at its num_ctx.
+        """Warn if prompts of very different lengths all have the largest number of tokens, because the server
+        truncates them at that number. Ollama does so silently at its num_ctx.
         """
         largest, sizes = self._longest
         if tokens > largest:
@@ -401,7 +399,7 @@ class Client:
             return ServerReply(status, text, headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
-        """Explain why every other question would fail too; empty if another might succeed."""
+        """Explain why every other question would fail too; empty if another question might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
@@ -437,7 +435,7 @@ class Client:
         return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Explain whether the model or the URL is unknown to the server."""
+        """Explain whether the server does not know the model or the URL."""
         try:
             models = _list_models(await self._send("GET", "/models"))
         except _RetryableError:
@@ -454,7 +452,7 @@ class Client:
 
 
 def _list_models(reply: ServerReply) -> list[str]:
-    """Return the names that GET /models lists; none if the reply is not a list."""
+    """Return the model names from GET /models; an empty list if the reply is not a list."""
     data = (reply.content or {}).get("data")
     rows = data if isinstance(data, list) else []
     return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
@@ -476,7 +474,7 @@ class LoopThread:
         self._thread.join()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine; the future holds what it returns."""
+        """Start a coroutine, and return a future for its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,5 @@
-"""The key for a server and other secret headers: their sources, the servers that get them, and how they stay secret."""
+"""The key for a server and other secret headers: where they come from, which servers get them, and how they
+stay secret."""
 
 from __future__ import annotations
 
@@ -26,18 +27,18 @@ SECRET_LENGTH = 8
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key, and other headers, that are shown only to the server."""
+    """A key, and other headers, that only the server gets to see."""
 
     value: str = field(default="", repr=False)
     """The key; empty for none."""
     variable: str = VARIABLE
     """Where the key comes from."""
     others: tuple[Header, ...] = ()
-    """Headers that the user gave; any of them may hold a secret, and one of them may replace the key."""
+    """Headers given by the user. Any of them may hold a secret, and one of them may replace the key."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that carry the key and the rest."""
+        """The headers that carry the key, and the other headers."""
         others = {header.name: header.value for header in self.others}
         is_replaced = "authorization" in map(str.lower, others)
         return (

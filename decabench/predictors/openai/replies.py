@@ -37,15 +37,15 @@ _FILTERED = _any_of(
     r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
 _FILTER_CODES = frozenset({"1301", "1026", "1027"})
-"""Zhipu's code, and MiniMax's for prompts and for answers."""
+"""The filter codes of Zhipu and, for prompts and for answers, MiniMax."""
 _FLAGS = ("reasons", "flagged_input")
-"""Keys of the metadata of OpenRouter's errors that say why a prompt was flagged."""
+"""Keys in the metadata of OpenRouter's errors that say why a prompt was flagged."""
 _NOT_THE_PROMPT = _any_of(
     r"(?:account|resource|organi[sz]ation|project|user|key|you)(?: (?:has|have|been|is|are|was|temporarily))*"
     r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
     r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
 )
-"""A filter's words in an error that affects other prompts too, or that is temporary."""
+"""Words of a filter in errors that affect other prompts too, or are temporary."""
 
 _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
@@ -64,7 +64,7 @@ _TOO_LONG = _any_of(
     r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
 )
 _RATE = _any_of(r"per minute|per day|\bTPM\b|rate[ _-]?limit|quota|throttl|too many requests")
-"""An account's limits, which Groq reports with 413; a shorter context would hide them."""
+"""Account limits, which Groq reports with 413. Shortening the context would hide them."""
 _LIMITS = (
     r"maximum (?:context|model|prompt|input|allowed)(?: input)?[ _](?:length|limit|size)(?: is| of|:)? ?\(?(\d+)",
     r"with (\d+) maximum context length",  # Mistral
@@ -99,7 +99,7 @@ _UNSUPPORTED = _any_of(
 )
 
 LONGEST_ERROR = 10_000
-"""Characters of an error that are read; longer errors repeat the request."""
+"""The number of characters to read of an error; longer errors repeat the request."""
 
 _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
 """Keys of an error that repeat the request or carry no information."""
@@ -120,7 +120,7 @@ def _leaves(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Overflow:
-    """The lengths of a prompt that is too long for the server, in tokens; None if not reported."""
+    """The lengths, in tokens, of a prompt that is too long for the server; None if not reported."""
 
     limit: int | None
     """The maximum number of tokens in prompt and answer together."""
@@ -149,7 +149,7 @@ class ServerReply:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """The JSON object in the body; None for anything else."""
+        """The body as a JSON object; None for anything else."""
         return self._json if isinstance(self._json, dict) else None
 
     @cached_property
@@ -177,7 +177,7 @@ class ServerReply:
 
     @cached_property
     def message(self) -> str:
-        """The message of an error with its cause, or all of its words, or the whole body."""
+        """The error's message with its cause, or all of its words, or the whole body."""
         message = self.error.get("message") or self.error.get("detail")
         if not isinstance(message, str):
             return self._said or self.text
@@ -204,7 +204,7 @@ class ServerReply:
 
     @property
     def overflow(self) -> Overflow | None:
-        """The lengths that an error reports, if it is about a prompt that is too long."""
+        """The lengths stated by an error about a prompt that is too long."""
         said = self._said or (self.text[:LONGEST_ERROR] if self.status >= 400 else "")
         text = re.sub(r"(?<=\d),(?=\d{3})", "", said)
         if self.status in (401, 403, 404, 429) or _RATE.search(text):
@@ -217,7 +217,7 @@ class ServerReply:
         )
 
     def find_refused(self, sent: Sequence[str]) -> str:
-        """Return the sent parameter that an error rejects; empty if there is none."""
+        """Find the sent parameter that an error rejects; empty if there is none."""
         if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
             return ""
         located = [self.error.get("param"), *_locations(self._json)]
@@ -235,7 +235,7 @@ def _says(error: object) -> bool:
 
 
 def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return MiniMax's equivalent of an error."""
+    """Return the error that a failed MiniMax reply states in its own format."""
     status = content.get("base_resp")
     if not isinstance(status, dict) or not status.get("status_code"):
         return {}
@@ -243,7 +243,7 @@ def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _locations(body: object) -> Iterator[str]:
-    """Yield the names of the fields that pydantic complains of: `{"loc": ["body", "seed"]}`, however deep."""
+    """Yield the names of fields that pydantic complains about, at any depth: `{"loc": ["body", "seed"]}`."""
     waiting = [body]
     while waiting:
         item = waiting.pop()
@@ -256,7 +256,7 @@ def _locations(body: object) -> Iterator[str]:
 
 
 def _parse_int(digits: str) -> int | None:
-    """Parse a JSON number; None if it has meaninglessly many digits, which could take long to parse."""
+    """Parse a JSON number; None if it has so many digits that parsing could take long."""
     return int(digits) if len(digits) <= 20 else None
 
 

@@ -78,21 +78,21 @@ _OWN = {
 """Parameters that are not part of the body, and the options that decide them."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters per token, to guess the length of a prompt before the server has counted it."""
+"""Characters per token, for guessing a prompt's length before the server has counted it."""
 
 CUTS = 6
-"""How many times to shorten a context that the server still finds too long."""
+"""How many times to shorten a context that the server still rejects as too long."""
 
 SILENTLY_CUT = (8_000, 8)
-"""A prompt of at least this many characters has more than one token per this many characters, or the server did not
-read it all.
+"""A long prompt has more than one token per this many characters; with fewer, the server did not read all of
+it.
 """
 
 SHORTEST_ECHO = 40
-"""The length of a prompt's beginning that no answer repeats by chance."""
+"""The shortest beginning of a prompt that no answer repeats by chance, in characters."""
 
 ECHO_AT = 40
-"""A repeated prompt begins within this many characters, after spaces or the token that begins a text."""
+"""A repeated prompt begins within this many characters, after spaces or a start-of-text token."""
 
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
@@ -153,13 +153,14 @@ def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
 
 
 _WAYS = {"choices": ("echo",), "json": ("response_format", "structured_outputs", "guided_json")}
-"""The ways to have a protocol enforced. echo: vLLM and llama-cpp-python give the log-probabilities of the prompt.
-response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. structured_outputs: vLLM from 0.12; guided_json: before it.
+"""The ways to enforce a protocol. echo: vLLM and llama-cpp-python return the log-probabilities of the prompt.
+response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. structured_outputs: vLLM from 0.12; guided_json:
+earlier vLLM.
 """
 
 
 def _enforcing(way: str, schema: Mapping[str, Any], is_strict: bool) -> dict[str, Any]:
-    """Return the parameters that have a server enforce a JSON schema."""
+    """Return the parameters that make a server enforce a JSON schema."""
     if way == "response_format":
         named = {"name": "answer", "schema": schema, "strict": is_strict}
         return {way: {"type": "json_schema", "json_schema": named}}
@@ -173,7 +174,7 @@ def _asks_chat(options: ModelOptions) -> bool:
 
 @dataclass(frozen=True)
 class OpenAIBackend:
-    """A server, before the first request. It does not hold the key: `open` reads that from the environment."""
+    """A server, before the first request. It does not hold the key; `open` reads that from the environment."""
 
     url: str
     """The base URL, without a slash at its end: `http://localhost:8000/v1`."""
@@ -186,7 +187,7 @@ class OpenAIBackend:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols besides `tag` and `prose`: labels are scored as completions."""
+        """The protocols in addition to `tag` and `prose`: labels are scored as completions."""
         return ("json",) if _asks_chat(self.options) else ("json", "choices")
 
     def describe(self) -> dict[str, Any]:
@@ -215,7 +216,7 @@ class OpenAIBackend:
 
     @property
     def label(self) -> str:
-        """Its name in a submission: the model, and not the address of a server, which may be private."""
+        """Its name in a submission: the model, not the server's address, which may be private."""
         return f"openai:{self.options.model}"
 
     @contextmanager
@@ -256,13 +257,13 @@ class OpenAIPredictor:
     prompting: Prompting
     """How a question becomes a prompt."""
     options: ModelOptions
-    """The API, how to decode, and the longest prompt as the server counts it."""
+    """The API, how to decode, and the longest prompt by the server's count."""
     window: int
-    """Questions in progress: those in flight, and the same number waiting for a turn or another try."""
+    """The number of questions in progress: those in flight, and as many that wait for a turn or another try."""
     ways: list[str] = field(default_factory=list)
-    """The ways to enforce an answer that the server has not refused, in the order in which to try them."""
+    """The ways to enforce an answer that the server has not refused, in the order in which they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """Those that it has heeded."""
+    """The ways that the server has followed."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label after the template's `Answer:` alone."""
 
@@ -277,7 +278,7 @@ class OpenAIPredictor:
             return Failure(str(error))
 
     async def _answer(self, question: Question) -> Outcome:
-        """Ask with the longest context that fits; `kept` counts its characters, None for all."""
+        """Ask with the longest context that fits; `kept` is the number of its characters, None for all."""
         limit = self.options.max_prompt_tokens
         kept = None
         if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
@@ -320,7 +321,7 @@ class OpenAIPredictor:
         return answer if kept is None else replace(answer, context_kept=(0, kept))
 
     async def _ask(self, question: Question, kept: int | None) -> Answer:
-        """Ask in the first way that the server heeds, and without enforcement if it heeds none."""
+        """Ask in the first way that the server follows, or without enforcement if it follows none."""
         while self.ways:
             way = self.ways[0]
             try:
@@ -340,14 +341,14 @@ class OpenAIPredictor:
         return await self._ask_text(question, kept)
 
     def _say_fallback(self, way: str, reason: str) -> None:
-        """Say once that a protocol gives way to the next."""
+        """Report once that a protocol is replaced by the next."""
         following = f"{self.ways[0]} is tried" if self.ways else "these questions ask for <answer>…</answer>"
         self.client.say_once(
             way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
         )
 
     async def _ask_choices(self, question: Question, kept: int | None, way: str) -> Answer:
-        """Have the server score each label after the prompt."""
+        """Have the server score each label as a continuation of the prompt."""
         labels = self.prompting.labels(question)
         if not labels:
             raise RefusedError("The question names no labels to choose from.")
@@ -472,8 +473,9 @@ class OpenAIPredictor:
     def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
         """Return how much of the context to keep after a prompt was too long: always less than before.
 
-        Uses the server's token count for this prompt if there is one; otherwise a guess: a quarter less each time, then
-        half. Nothing is carried over from other questions, so their order does not matter.
+        Uses the server's token count for this prompt if there is one; otherwise a guess: a quarter less each
+        time, then half. Nothing is carried over from other questions, so the order of questions does not
+        matter.
         """
         context = self._context(question, kept)
         characters = self._size(question, context)
