@@ -93,6 +93,8 @@ class Keeper:
     """The number of processes for scoring."""
     rank_reported: bool = False
     """Whether to rank numbers that nothing here confirms."""
+    splits: Sequence[str] = RANKED_SPLITS
+    """The splits to score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
     """Makes the submissions of baselines for a suite and split."""
     report: Callable[[str], object] = str
@@ -230,7 +232,7 @@ def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[
         if time.monotonic() - said > _REPORT_SECONDS:
             keeper.report(f"Scored {number:,} of {len(paths):,} submissions")
             said = time.monotonic()
-        add(_score_place(top / shown, shown, keeper, RANKED_SPLITS, keeper.suites))
+        add(_score_place(top / shown, shown, keeper, keeper.splits, keeper.suites))
     if keeper.baselines is not None:
         for suite in keeper.suites:
             for split in sorted({entry.split for entry in entries if entry.suite == suite}):

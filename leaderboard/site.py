@@ -26,13 +26,14 @@ from decabench.leaderboard.datafiles import (
     tests_data,
     units_data,
 )
-from decabench.leaderboard.entries import LeaderboardError, NoResultsError, Refusal
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LeaderboardError, NoResultsError, Refusal
 from decabench.leaderboard.example_pages import STATIC_FILES
 from decabench.leaderboard.excerpts import PIECE, Policy, read_answers_shown, read_texts
 from decabench.leaderboard.pages import Pages, without_results
 from decabench.leaderboard.publishing import find_others, publish
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
+from decabench.leaderboard.standings import Board
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import find_metric
 from decabench.submission import FOLDER
@@ -48,7 +49,15 @@ from decabench.tasks import (
     known_tasks,
 )
 
-__all__ = ["BoardOptions", "Site", "build_leaderboard", "open_server", "write_leaderboard"]
+__all__ = [
+    "BoardOptions",
+    "Site",
+    "build_leaderboard",
+    "make_keeper",
+    "open_server",
+    "rank_entries",
+    "write_leaderboard",
+]
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -86,6 +95,8 @@ class BoardOptions:
     """The number of processes that score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
     """Makes baseline submissions for a suite and split, such as `decabench.runs.floors.make_baselines`."""
+    splits: Sequence[str] = RANKED_SPLITS
+    """The splits to score and rank."""
 
 
 def write_leaderboard(
@@ -117,11 +128,30 @@ def build_leaderboard(
     """
     options = options or BoardOptions()
     find_others(Path(output))  # refuses a folder before an hour of scoring, not after it
+    keeper = make_keeper(options, report)
+    folder, paths, unread = find_submissions(Path(submissions))
+    entries, refused = score_submissions(folder, paths, keeper)
+    refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
+    if require_results and not entries:
+        _explain_no_rows(Path(submissions), folder, paths, refused, keeper)
+    boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
+    boards = [board for board in boards if board.tables or options.suites] or boards[:1]
+    publish(
+        _site_files(Pages(entries, refused, boards, keeper.tasks, keeper.metrics), keeper, options.examples),
+        Path(output),
+    )
+    sent = [entry for entry in entries if entry.submission]
+    kinds = Counter(entry.standing for entry in sent)
+    return Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
+
+
+def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) -> Keeper:
+    """Return the tasks, data and choices of a board. Raises UnknownNameError for an unknown suite."""
     include = as_paths(options.include)
     tasks, suites = known_tasks(include), known_suites(include)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
     chosen = [get_suite(name, suites) for name in dict.fromkeys(names)]
-    keeper = Keeper(
+    return Keeper(
         Store(home_folder(options.home)),
         chosen or [suite for name, suite in suites.items() if name not in SUITES] or [DECATHLON],
         tasks,
@@ -129,25 +159,10 @@ def build_leaderboard(
         include,
         options.jobs,
         options.rank_reported,
+        options.splits,
         options.baselines,
         report,
     )
-    folder, paths, unread = find_submissions(Path(submissions))
-    entries, refused = score_submissions(folder, paths, keeper)
-    refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
-    if require_results and not entries:
-        _explain_no_rows(Path(submissions), folder, paths, refused, keeper)
-    boards = [
-        rank_suite(suite, entries, _with_public_splits(keeper), keeper.metrics) for suite in keeper.suites
-    ]
-    boards = [board for board in boards if board.tables or chosen] or boards[:1]
-    publish(
-        _site_files(Pages(entries, refused, boards, tasks, keeper.metrics), keeper, options.examples),
-        Path(output),
-    )
-    sent = [entry for entry in entries if entry.submission]
-    kinds = Counter(entry.standing for entry in sent)
-    return Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
 
 
 def _explain_no_rows(
@@ -193,14 +208,15 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
     return metrics
 
 
-def _with_public_splits(keeper: Keeper) -> dict[str, Task]:
-    """Return the tasks, with hidden splits counted as public if their labels are here."""
-    return {
+def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Board:
+    """Rank the entries of a suite, with hidden splits counted as public if their labels are here."""
+    tasks = {
         name: replace(task, hidden=tuple(split for split in task.hidden if not keeper.hides(name, split)))
         if task.hidden
         else task
         for name, task in keeper.tasks.items()
     }
+    return rank_suite(suite, entries, tasks, keeper.metrics)
 
 
 def _example_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:

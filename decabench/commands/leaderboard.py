@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from decabench.commands._console import echo, is_set, note, print_json
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
+    SCORED_SPLITS,
     complete_suite,
     home_option,
     include_option,
@@ -59,6 +60,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Rank reported numbers, too, without answers or data: if you trust those who sent them.",
 )
+@click.option(
+    "--split",
+    "splits",
+    type=click.Choice(SCORED_SPLITS),
+    multiple=True,
+    help="A split to score and rank; may be repeated.  [default: both]",
+)
 @jobs_option
 @click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
@@ -77,6 +85,7 @@ def leaderboard(
     examples: str,
     baselines: bool,
     rank_reported: bool,
+    splits: tuple[str, ...],
     jobs: int | None,
     serve: bool,
     port: int,
@@ -103,7 +112,14 @@ def leaderboard(
 
         make = partial(make_baselines, home=home_folder(home), include=include, report=report)
     options = BoardOptions(
-        home, suites, include, cast("Policy", examples), rank_reported, processes(jobs), make
+        home,
+        suites,
+        include,
+        cast("Policy", examples),
+        rank_reported,
+        processes(jobs),
+        make,
+        splits or SCORED_SPLITS,
     )
     site = build_leaderboard(submissions, output, options, require_results=True, report=report)
     if is_set("json"):

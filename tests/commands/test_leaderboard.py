@@ -192,3 +192,13 @@ def test_a_port_that_is_taken(command, options):
 def test_a_port_without_a_server_is_refused(command, options):
     done = command("leaderboard", *options, "--port", "8000")
     assert done.exit_code == 2 and "--port is for --serve" in done.stderr
+
+
+def test_one_split(command, options, submit, tmp_path):
+    submit("majority", ["sst"], "submissions/majority", split="test")
+    done = command("leaderboard", *options)
+    assert "Results: 2 verified.\n" in done.stdout, done.output
+    done = command("leaderboard", *options, "--split", "test")
+    assert "Results: 1 verified.\n" in done.stdout
+    board = json.loads((tmp_path / "site" / "board.json").read_text(encoding="utf-8"))
+    assert {row["split"] for row in board["submissions"]} == {"test"}
