@@ -37,6 +37,7 @@ _COMMANDS = (
     "metrics",
     "predict",
     "prepare",
+    "review",
     "run",
     "show",
     "suites",

@@ -3,16 +3,38 @@
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.example_pages import write_example_pages
 from decabench.leaderboard.excerpts import Policy
+from decabench.leaderboard.incoming import (
+    Problem,
+    PullRequest,
+    SendingLimits,
+    outcome_path,
+    queue_fault,
+    read_request,
+    settle,
+    take_queue,
+)
 from decabench.leaderboard.pages import write_comparison_page
+from decabench.leaderboard.reviewing import Review, ReviewedScore, review_submissions
 from decabench.leaderboard.site import BoardOptions, Site, build_leaderboard, open_server, write_leaderboard
 
 __all__ = [
     "BoardOptions",
     "LeaderboardError",
     "Policy",
+    "Problem",
+    "PullRequest",
+    "Review",
+    "ReviewedScore",
+    "SendingLimits",
     "Site",
     "build_leaderboard",
     "open_server",
+    "outcome_path",
+    "queue_fault",
+    "read_request",
+    "review_submissions",
+    "settle",
+    "take_queue",
     "write_comparison_page",
     "write_example_pages",
     "write_leaderboard",

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from decabench.leaderboard import Problem, Review
 from decabench.scoring import (
     Compared,
     ComparedPair,
@@ -190,6 +191,13 @@ class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     index: str  #: The first page, as a URI.
     kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed ones.
     refused: Sequence[RefusedFile]
+
+
+class ReviewDocument(Document, tag="decabench.review/1", frozen=True):
+    """The outcome of `review request` or `review queue`."""
+
+    problems: Sequence[Problem]  #: What is wrong with the request itself.
+    reviews: Sequence[Review]  #: A review for each submission.
 
 
 class MetricFields(Part, frozen=True):
@@ -595,6 +603,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "predict --dry-run": EstimateDocument,
     "predict --show-prompt": PromptDocument,
     "prepare": PreparationDocument,
+    "review queue": ReviewDocument,
+    "review request": ReviewDocument,
     "run": OutcomeDocument,
     "run --dry-run": ForecastDocument,
     "show": BrowsedDocument,

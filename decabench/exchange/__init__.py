@@ -8,7 +8,7 @@ from decabench.errors import DecabenchError, install_hint
 from decabench.exchange.foreign_files import FORMATS
 from decabench.exchange.foreign_rows import Places
 from decabench.exchange.imports import ImportReport, ImportSettings, import_answers
-from decabench.exchange.result_exports import export_results, find_results
+from decabench.exchange.result_exports import escape_markdown, export_results, find_results
 from decabench.exchange.row_matching import RefusedImportError
 from decabench.exchange.task_exports import HARNESSES, ExportedTask, export_tasks
 from decabench.exchange.trackers import TRACKERS, Tracker, Trackers, make_trackers, track_results
@@ -24,6 +24,7 @@ __all__ = [
     "RefusedImportError",
     "Tracker",
     "Trackers",
+    "escape_markdown",
     "export_results",
     "export_tasks",
     "find_results",

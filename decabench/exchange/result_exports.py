@@ -18,7 +18,15 @@ from decabench.submission import ARCHIVE_SUFFIXES
 from decabench.tasks import TASKS, Label, Tags, Task, Tree
 from decabench.text import well_formed
 
-__all__ = ["TABLES", "export_results", "find_results", "latex_table", "markdown_table", "model_index"]
+__all__ = [
+    "TABLES",
+    "escape_markdown",
+    "export_results",
+    "find_results",
+    "latex_table",
+    "markdown_table",
+    "model_index",
+]
 
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
@@ -194,15 +202,17 @@ def markdown_table(results: Sequence[Results]) -> str:
     heading, rows, notes = _cells(results)
     right = ["---:" if at > 1 else "---" for at in range(len(heading))]
     table = [heading, right, *rows]
-    lines = [f"| {' | '.join(cell if row is right else _markdown(cell) for cell in row)} |" for row in table]
-    return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in notes)]) + "\n"
+    lines = [
+        f"| {' | '.join(cell if row is right else escape_markdown(cell) for cell in row)} |" for row in table
+    ]
+    return "\n".join([*lines, *(f"\n{escape_markdown(note)}" for note in notes)]) + "\n"
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
 """Markdown's special characters inside a line, and the characters of links. `\\(` might begin a formula."""
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape Markdown's special characters inside a line. Untrusted text never starts a line."""
     return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
 

@@ -60,7 +60,7 @@ def validate(document, command):
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
-    groups = {"decabench", "export", "vectors"}  # which do nothing by themselves
+    groups = {"decabench", "export", "review", "vectors"}  # which do nothing by themselves
     assert {name.partition(" --")[0] for name in DOCUMENTS} - {"error"} == commands - groups
 
 
@@ -79,6 +79,12 @@ def runs(home, submit, place):
     settings += ["--set", f"home={home}", "--set", 'baselines=["random"]']
     asked = ["--predictor", "openai:http://localhost:1/v1", "--model", "m", *sst, *data]
     results = a / "results" / "validation" / "results.json"
+    (place / "queue" / "somebody" / "empty").mkdir(parents=True)
+    (place / "board" / "submissions").mkdir(parents=True)
+    git = ["git", "-C", place / "board", "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "Begin"], check=True)
+    sent = ["--submissions", place / "board" / "submissions", *data]
     return {
         "check": ["--submission", a, *data],
         "compare": [a, b, *data],
@@ -109,6 +115,8 @@ def runs(home, submit, place):
         "predict --dry-run": asked,
         "predict --show-prompt": ["sst", *asked],
         "prepare": ["sst", "woz.en", "--sample", "--home", place / "home"],
+        "review queue": [place / "queue", *sent, "--results", place / "outcomes"],
+        "review request": ["HEAD", *sent],
         "run": settings,
         "run --dry-run": settings,
         "show": [a, "--task", "sst", *data, "--limit", 2],
