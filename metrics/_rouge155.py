@@ -19,20 +19,6 @@ except ImportError:  # there was no compiler
 else:
     _compiled = True
 
-__all__ = [
-    "Counts",
-    "Sentences",
-    "base_form",
-    "count",
-    "count_in_python",
-    "lcs_hits",
-    "overlap",
-    "precision_recall_f1",
-    "sentence_tokens",
-    "stem",
-    "tokens",
-]
-
 _CONSONANTS = "[^aeiou][^aeiouy]*"
 _VOWELS = "[aeiouy][aeiou]*"
 _MEASURE_OVER_0 = re.compile(f"({_CONSONANTS})?{_VOWELS}{_CONSONANTS}")

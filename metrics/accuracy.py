@@ -13,8 +13,6 @@ from .base import (
     percent,
 )
 
-__all__ = ["accuracy"]
-
 
 def _row(prediction: str, reference: Reference) -> Row:
     return (1.0, float(fold_label(prediction) in map(fold_label, reference.answers)))

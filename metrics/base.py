@@ -13,39 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-__all__ = [
-    "DecabenchError",
-    "Form",
-    "GroupState",
-    "Item",
-    "Metric",
-    "MetricError",
-    "Reference",
-    "Row",
-    "Score",
-    "Scores",
-    "Totals",
-    "UnknownNameError",
-    "any_nonzero",
-    "bounded",
-    "evaluate",
-    "exponential",
-    "f1",
-    "fold_label",
-    "is_scalar",
-    "items",
-    "logarithm",
-    "near_matches",
-    "per_example",
-    "percent",
-    "ratio",
-    "require_gold",
-    "require_name",
-    "score_rows",
-    "show_value",
-    "where",
-]
-
 
 class DecabenchError(Exception):
     """The base class of all errors.

@@ -27,8 +27,6 @@ except ImportError:  # there was no compiler
 else:
     _compiled = True
 
-__all__ = ["bleu", "load_scorer"]
-
 _ORDERS = (1, 2, 3, 4)
 _COUNTS = (
     *(f"right{n}" for n in _ORDERS),

@@ -11,8 +11,6 @@ from typing import Any
 from .base import Metric, Reference, Row, Scores, Totals, bounded, ratio, where
 from .bleu import load_scorer
 
-__all__ = ["chrf2", "chrf_plus_plus"]
-
 _CHARACTERS, _WORDS, _BETA = 6, 2, 2
 _SIDES = ("predicted", "gold", "right")
 

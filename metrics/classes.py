@@ -26,8 +26,6 @@ from .base import (
 )
 from .tagging import MISSING, count_faults
 
-__all__ = ["confusions", "macro_f1", "mcc", "tag_macro_f1"]
-
 _Pair = tuple[str, str]
 """(gold class, predicted text)."""
 

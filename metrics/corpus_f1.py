@@ -5,8 +5,6 @@ from __future__ import annotations
 from .base import Metric, Reference, Row, Scores, Totals, f1, per_example, percent
 from .nf1 import normalize
 
-__all__ = ["corpus_f1"]
-
 _NULL = frozenset(["unanswerable"])
 
 

@@ -25,16 +25,6 @@ from .base import (
     show_value,
 )
 
-__all__ = [
-    "DIALOGUE_F1",
-    "JOINT_GOAL_EM",
-    "dialogue_f1",
-    "find_loss",
-    "joint_goal_em",
-    "read_change",
-    "write_change",
-]
-
 _Goal = dict[str, str]
 
 

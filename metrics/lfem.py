@@ -29,18 +29,6 @@ from .base import (
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = [
-    "AGGREGATORS",
-    "LFEM",
-    "LFEM_NORMALISED",
-    "OPERATORS",
-    "LogicalForm",
-    "Table",
-    "lfem",
-    "parse_query",
-    "read_normalised",
-]
-
 AGGREGATORS = ("", "max", "min", "count", "sum", "avg")
 OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")

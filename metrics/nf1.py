@@ -15,8 +15,6 @@ except ImportError:  # there was no compiler
 else:
     _compiled = True
 
-__all__ = ["em", "nem", "nf1", "normalize", "token_f1"]
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"  # string.punctuation, whose module takes long to load
 _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)

@@ -24,8 +24,6 @@ from .base import (
     where,
 )
 
-__all__ = ["mse", "pearson", "ranks", "relatedness", "spearman"]
-
 _LIMIT = 1e100
 """Larger numbers count as unreadable, because their squares would overflow."""
 

@@ -22,17 +22,6 @@ from .base import (
     percent,
 )
 
-__all__ = [
-    "ROUGE",
-    "ROUGE_LINES",
-    "ROUGE_PERL",
-    "ROUGE_PERL_LINES",
-    "resampling_weights",
-    "rouge",
-    "rouge_perl",
-    "rouge_score",
-]
-
 _KINDS = ("rouge1", "rouge2", "rougeL")
 _PARTS = ("precision", "recall", "f")
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from . import METRICS
 from .base import Item, MetricError, evaluate
 
-__all__ = ["CaseResult", "run_selftest"]
-
 FOLDER = Path(__file__).parent / "data" / "selftest"
 FORMAT = 1
 

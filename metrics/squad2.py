@@ -5,8 +5,6 @@ from __future__ import annotations
 from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 from .nf1 import normalize, token_f1
 
-__all__ = ["squad2"]
-
 _NULL = "unanswerable"
 """The answer to a question without one. It isn't empty because an empty answer looks like a missing one."""
 

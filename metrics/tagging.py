@@ -27,19 +27,6 @@ from .base import (
     show_value,
 )
 
-__all__ = [
-    "MISSING",
-    "PARSING",
-    "PARSING_UD",
-    "ItemFaults",
-    "chunks",
-    "count_faults",
-    "parsing_ud",
-    "sequence_f1",
-    "tag_accuracy",
-    "uas_las",
-]
-
 MISSING = "_"
 """The item of a prediction that a model left out."""
 

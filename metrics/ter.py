@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
-__all__ = ["ter"]
-
-
 _SHORT = 150
 """Answers up to this many words are always searched for shifts."""
 

@@ -1,6 +1,6 @@
 """Every dataset as (question, context, answer) triples. Importing this package loads no data libraries."""
 
-from decabench.tasks.builtin_suites import DECATHLON
+from decabench.tasks.builtin_suites import DECATHLON, SUITES
 from decabench.tasks.example import SPLITS, Example, Question, nest_units, number_units
 from decabench.tasks.outputs import (
     SCHEMES,
@@ -28,7 +28,6 @@ from decabench.tasks.preparation import (
     tasks_with_split,
 )
 from decabench.tasks.registry import (
-    SUITES,
     TASKS,
     get_suite,
     get_task,

@@ -8,8 +8,6 @@ from decabench.tasks.datasets.reviews import FDU, PRODUCTS, SENTENCES
 from decabench.tasks.datasets.translation import IWSLT_OTHERS
 from decabench.tasks.suite import PublishedRow, Suite
 
-__all__ = ["DECATHLON", "SUITES"]
-
 _SINGLE, _JOINT = "single-task", "joint"
 
 

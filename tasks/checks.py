@@ -16,8 +16,6 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import compares_words, find_alike, find_fault
 from decabench.tasks.task import Task
 
-__all__ = ["MOST_FAULTS", "SplitFacts", "check_examples", "describe_rows"]
-
 MOST_FAULTS = 20
 """The maximum number of different faults of a table to report at once."""
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["SPLITS", "Example", "Question", "nest_units", "number_units"]
-
 SPLITS = ("train", "validation", "test")
 """The only split names, in the order in which they are prepared and shown."""
 

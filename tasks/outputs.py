@@ -19,25 +19,6 @@ from decabench.metrics import METRICS, Item, Metric, MetricError, Reference, chu
 from decabench.tasks.example import Example
 from decabench.text import bare
 
-__all__ = [
-    "SCHEMES",
-    "Label",
-    "Number",
-    "Output",
-    "Scheme",
-    "Tags",
-    "Text",
-    "Tree",
-    "compares_words",
-    "default_metric",
-    "describe_output",
-    "find_alike",
-    "find_fault",
-    "find_lost_word",
-    "require_scheme",
-    "write_chunks",
-]
-
 Scheme = Literal["plain", "IOB1", "IOB2", "IOBES", "IOE1", "IOE2"]
 """How tags spell chunks; `plain` tags, such as parts of speech, mark single tokens."""
 

@@ -16,8 +16,6 @@ from decabench.tasks.store import Store
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NORMALISATION", "Compared", "Overlap", "find_overlap", "normalise"]
-
 Compared = Literal["context", "example"]
 """The text to look for: an example's context, or its question and context together."""
 

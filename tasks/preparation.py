@@ -40,20 +40,6 @@ from decabench.untrusted import read_json
 if TYPE_CHECKING:
     from decabench.tasks.sources.published import FileRecord, SourceFiles
 
-__all__ = [
-    "SAMPLE_FOLDER",
-    "Preparation",
-    "Request",
-    "describe_missing",
-    "is_prepared",
-    "is_web_address",
-    "prepare",
-    "prepare_all",
-    "prepare_task",
-    "requested_splits",
-    "sample_sources",
-]
-
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
 """The bundled sample: a mirror with one folder per task and published file names."""
 

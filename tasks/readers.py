@@ -15,25 +15,6 @@ from decabench.tasks.example import Example
 from decabench.tasks.task import Files, RemoteFile
 from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
-__all__ = [
-    "Record",
-    "column_blocks",
-    "csv_records",
-    "github_raw",
-    "hub_file",
-    "json_records",
-    "line_record",
-    "line_records",
-    "listed_files",
-    "one_token",
-    "open_text",
-    "parquet_records",
-    "shuffle_key",
-    "shuffled_within",
-    "stream_items",
-    "text_lines",
-]
-
 
 class Record:
     """A record of a published file: fields are read by type, and errors name the file and the place."""

@@ -42,18 +42,6 @@ from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_t
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
-__all__ = [
-    "SUITES",
-    "TASKS",
-    "get_suite",
-    "get_task",
-    "known_suites",
-    "known_tasks",
-    "load_included",
-    "select_suite",
-    "select_tasks",
-]
-
 TASKS: dict[str, Task] = {
     "squad": SQUAD,
     "iwslt.en.de": IWSLT_EN_DE,

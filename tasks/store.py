@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = [
-    "FORMAT",
-    "References",
-    "SplitRecord",
-    "Store",
-    "fingerprint_line",
-    "home_folder",
-    "include_option",
-    "load",
-    "prepare_again",
-    "units_line",
-]
-
 FORMAT = "decabench.task/2"
 _BATCH = 1_000
 _FINGERPRINTED_AT_ONCE = 1 << 20

@@ -14,8 +14,6 @@ from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.task import NAME, Task
 
-__all__ = ["SUITE_FORMAT", "Combination", "PublishedRow", "Suite", "check_suite", "suite_from_toml"]
-
 SUITE_FORMAT = "decabench.suite/1"
 
 Combination = Literal["sum", "mean", "none"]

@@ -18,26 +18,6 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import Label, Output, Text, default_metric
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
 
-__all__ = [
-    "HIDDEN_ADVICE",
-    "NAME",
-    "NAME_LENGTH",
-    "ContextLimit",
-    "Curriculum",
-    "Files",
-    "Reader",
-    "RemoteFile",
-    "Source",
-    "TargetForm",
-    "Task",
-    "available_splits",
-    "context_limits",
-    "describe_absent",
-    "is_task_name",
-    "require_metric",
-    "unquoted",
-]
-
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """The names allowed for tasks and suites, which also name files and folders."""
 

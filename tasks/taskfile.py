@@ -46,8 +46,6 @@ from decabench.tasks.task import (
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
-__all__ = ["TASK_FORMAT", "task_from_toml"]
-
 TASK_FORMAT = "decabench.taskfile/1"
 
 _DATA_KEYS = (

@@ -11,25 +11,6 @@ from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 
-__all__ = [
-    "KINDS",
-    "PROMPT_KEYS",
-    "AnswerForm",
-    "Kind",
-    "PromptTemplate",
-    "Rewording",
-    "Rewrite",
-    "Variant",
-    "default_form",
-    "fixed",
-    "labelled_prompt",
-    "matched",
-    "numbered",
-    "read_prompt",
-    "word_by_word",
-    "wrapped",
-]
-
 # The form of an answer in the text of a language model
 
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]

@@ -34,8 +34,6 @@ from decabench.exchange.lm_eval_samples import lm_eval_rows
 from decabench.text import quoted
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
-__all__ = ["FORMATS", "frame_answers", "open_foreign"]
-
 
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
     """Open a file of answers. Raises UnknownNameError for an unknown format, SubmissionError for an unreadable file."""

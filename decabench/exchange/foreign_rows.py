@@ -17,25 +17,6 @@ from decabench.errors import SubmissionError
 from decabench.files import require_machine
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 
-__all__ = [
-    "FILE_BYTES",
-    "FINISHES",
-    "LINE_BYTES",
-    "WHOLE_BYTES",
-    "ForeignAnswer",
-    "ForeignFile",
-    "HeadingError",
-    "Places",
-    "as_id",
-    "decode_json",
-    "has_prose",
-    "kind_of",
-    "lines_of",
-    "option_letter",
-    "reading",
-    "texts_in",
-]
-
 FILE_BYTES = 1 << 30
 """The maximum size of a file, unpacked, in bytes."""
 WHOLE_BYTES = 1 << 26

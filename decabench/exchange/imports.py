@@ -55,8 +55,6 @@ from decabench.submission import (
 from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, home_folder, known_tasks
 from decabench.text import excerpt, printable, quoted
 
-__all__ = ["ImportReport", "ImportSettings", "RefusedImportError", "import_answers"]
-
 IMPORTED = "imported"
 """The name of the predictor in the submission.toml of an import."""
 

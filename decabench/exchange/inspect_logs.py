@@ -22,8 +22,6 @@ from decabench.exchange.foreign_rows import (
 from decabench.files import require_machine
 from decabench.text import printable, quoted
 
-__all__ = ["open_inspect"]
-
 
 def open_inspect(path: Path, places: Places) -> ForeignFile:
     """The samples of a log."""

@@ -19,8 +19,6 @@ from inspect_ai.solver import generate
 from decabench.exchange.foreign_rows import FINISHES
 from decabench.exchange.task_exports import ExportedTask
 
-__all__ = ["make_inspect_task"]
-
 _TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 

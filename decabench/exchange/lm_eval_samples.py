@@ -27,8 +27,6 @@ from decabench.exchange.foreign_rows import (
 )
 from decabench.text import printable, quoted
 
-__all__ = ["lm_eval_rows"]
-
 
 def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     """Yield the answers in a file that has a line for each example and filter: `doc`, `filter`, `arguments`,

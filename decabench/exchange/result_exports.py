@@ -18,16 +18,6 @@ from decabench.submission import ARCHIVE_SUFFIXES
 from decabench.tasks import TASKS, Label, Tags, Task, Tree
 from decabench.text import well_formed
 
-__all__ = [
-    "TABLES",
-    "escape_markdown",
-    "export_results",
-    "find_results",
-    "latex_table",
-    "markdown_table",
-    "model_index",
-]
-
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
     """Read the results of a submission's split, or a `results.json`.

@@ -20,8 +20,6 @@ from decabench.submission import Fault, describe_other_form, group_faults
 from decabench.tasks import Store, Task
 from decabench.text import quoted
 
-__all__ = ["Examples", "MatchedRows", "RefusedImportError", "match_rows"]
-
 _SHOWN = 20
 _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."

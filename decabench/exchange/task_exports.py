@@ -35,8 +35,6 @@ from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task,
 from decabench.text import excerpt, quoted
 from decabench.untrusted import parse_json
 
-__all__ = ["HARNESSES", "ExportedTask", "dump_yaml", "export_tasks"]
-
 FORMAT = "decabench.harness/1"
 DATA = "data"
 """The folder for the files of examples."""

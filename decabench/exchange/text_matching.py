@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["ComparedTexts", "Difference", "ExampleTexts", "RowTexts", "TextMatcher", "letters_of"]
-
 _PROSE = 3
 """The minimum number of words in prose, as opposed to a label, a number or a time."""
 _SHARED = 0.6

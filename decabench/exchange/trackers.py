@@ -24,15 +24,6 @@ from decabench.scoring import Results
 from decabench.text import describe_error
 from decabench.untrusted import read_json
 
-__all__ = [
-    "TRACKERS",
-    "Tracker",
-    "Trackers",
-    "make_trackers",
-    "result_numbers",
-    "track_results",
-]
-
 FORMAT = "decabench.tracked/1"
 PROJECT = "decabench"
 """The project or experiment to use unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""

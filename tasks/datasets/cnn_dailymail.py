@@ -25,8 +25,6 @@ from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["CNN_DAILYMAIL", "STORY_FILES", "parse_story", "read_stories"]
-
 _QUESTION = "What is the summary?"
 _END_MARKS = (
     ".",

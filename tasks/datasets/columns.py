@@ -11,17 +11,6 @@ from pathlib import Path
 from decabench.tasks.readers import Record, column_blocks, one_token
 from decabench.tasks.wording import fixed
 
-__all__ = [
-    "POS_QUESTION",
-    "POS_VARIANTS",
-    "TREE_QUESTION",
-    "TREE_VARIANTS",
-    "Sentence",
-    "conllu_sentences",
-    "held_out",
-    "words_of",
-]
-
 POS_QUESTION = "What are the part-of-speech tags?"
 TREE_QUESTION = "What are the heads and relations?"
 

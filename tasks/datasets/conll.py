@@ -13,9 +13,6 @@ from decabench.tasks.readers import Record, column_blocks, github_raw, listed_fi
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed, matched, word_by_word
 
-__all__ = ["CONLL2000", "CONLL2003", "CONLL2003_ENTITIES", "EN_POS", "ONTONOTES", "ONTONOTES_ENTITIES"]
-
-
 # The shared tasks of CoNLL-2000 (chunks, and parts of speech) and CoNLL-2003 (named entities), English.
 
 _CHUNK_QUESTION = "What are the chunk tags?"

@@ -13,8 +13,6 @@ from decabench.tasks.readers import Record, column_blocks, github_raw
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import word_by_word
 
-__all__ = ["HIEN_POS", "HI_POS"]
-
 _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsapp": "WA_HI_EN_CR.txt"}
 
 

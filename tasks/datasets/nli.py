@@ -13,9 +13,6 @@ from decabench.tasks.readers import hub_file, line_records, parquet_records, shu
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
-__all__ = ["MULTINLI", "SNLI"]
-
-
 # MultiNLI, matched then mismatched: natural language inference.
 
 _LABELS = ("entailment", "neutral", "contradiction")

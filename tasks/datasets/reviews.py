@@ -25,19 +25,6 @@ from decabench.tasks.readers import (
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed, labelled_prompt
 
-__all__ = [
-    "FDU",
-    "IMDB",
-    "MR",
-    "PRODUCTS",
-    "QUESTION",
-    "SENTENCES",
-    "SENTIMENT",
-    "SENTIMENT_VARIANTS",
-    "SUBJ",
-    "review_prompt",
-]
-
 QUESTION = "Is this review negative or positive?"
 """The question about every review, worded as in the decathlon's sst."""
 

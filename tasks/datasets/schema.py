@@ -12,8 +12,6 @@ from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_rec
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import labelled_prompt, matched
 
-__all__ = ["SCHEMA"]
-
 _FILE = "schema.txt"
 _COMMIT = "043ab56c592762517f7f14476d21cd6444d0de5c"
 _HUB = ("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")

@@ -13,8 +13,6 @@ from decabench.tasks.readers import Record, open_text
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed
 
-__all__ = ["SICK_ENTAILMENT", "SICK_RELATEDNESS"]
-
 _RELATEDNESS = "How related are the sentences, from 1 to 5?"
 _ENTAILMENT = "entailment, neutral, or contradiction?"
 _LABELS = ("entailment", "neutral", "contradiction")

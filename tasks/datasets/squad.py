@@ -19,8 +19,6 @@ from decabench.tasks.readers import (
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
-__all__ = ["SQUAD", "SQUAD2"]
-
 _FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
 _FILES_2 = {"train": "train-v2.0.json", "validation": "dev-v2.0.json"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"

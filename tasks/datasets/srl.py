@@ -12,8 +12,6 @@ from decabench.tasks.readers import listed_files, open_text
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import labelled_prompt, wrapped
 
-__all__ = ["SRL", "detokenise"]
-
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LAB-": "<", "-RAB-": ">", "-AMP-": "&", "%pw": " "}

@@ -13,8 +13,6 @@ from decabench.tasks.readers import csv_records, github_raw, line_records, liste
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import fixed
 
-__all__ = ["SST", "SST_FINE"]
-
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
 _SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0"
 

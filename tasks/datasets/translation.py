@@ -19,9 +19,6 @@ from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, 
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
-__all__ = ["IWSLT_EN_DE", "IWSLT_OTHERS", "MULTI30K_EN_DE"]
-
-
 # IWSLT 2016: translation of TED talks, from and to English. tst2013 validates, tst2014 tests (Czech: those before).
 
 _LANGUAGES = {"ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "fr": "French"}

@@ -21,9 +21,6 @@ from decabench.tasks.readers import listed_files, open_text
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import word_by_word
 
-__all__ = ["PTB_DEP", "PTB_POS", "UD_DEP", "UD_POS"]
-
-
 # Universal Dependencies, English Web Treebank: parts of speech and dependency trees.
 
 

@@ -14,8 +14,6 @@ from decabench.tasks.readers import Record, line_record, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
-__all__ = ["WIKISQL"]
-
 _QUESTION = "What is the translation from English to SQL?"
 _ARCHIVE = "data.tar.bz2"
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}

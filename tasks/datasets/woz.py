@@ -13,8 +13,6 @@ from decabench.tasks.readers import Record, github_raw, json_records, listed_fil
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 
-__all__ = ["WOZ_DE", "WOZ_EN"]
-
 _QUESTION = "What is the change in state?"
 _UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
 

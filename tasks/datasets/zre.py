@@ -13,8 +13,6 @@ from decabench.tasks.readers import hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
-__all__ = ["ZRE"]
-
 _ARCHIVE = "relation_splits.tar.bz2"
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
 _FOLD = {"train": 840_000, "validation": 600, "test": 12_000}

@@ -28,8 +28,6 @@ from decabench.tasks.task import RemoteFile
 from decabench.text import printable
 from decabench.untrusted import read_json
 
-__all__ = ["Downloads", "InterruptedTransferError", "Network", "TransferError", "plain_url"]
-
 _MOST_REDIRECTS = 10
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 _PROGRESS = 1 << 20

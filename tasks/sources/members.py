@@ -11,8 +11,6 @@ from decabench.archives import DAMAGE, LargeArchiveError, archive_members
 from decabench.errors import DataError, DecabenchError
 from decabench.files import atomic_file, is_refused_write
 
-__all__ = ["extract"]
-
 _NESTED = "!"
 """Separates an archive inside an archive from its member: `2016-01/en-de.tgz!en-de/train.en`."""
 

@@ -26,16 +26,6 @@ from decabench.untrusted import open_parquet
 if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than a small task takes to prepare
     from decabench.tasks.sources.download import Downloads
 
-__all__ = [
-    "CHECKSUMS",
-    "FileRecord",
-    "LocalFiles",
-    "SourceFiles",
-    "fetch",
-    "fetch_from_mirror",
-    "read_folder",
-]
-
 Status = Literal["verified", "unpinned", "mirror-differs"]
 """Whether a file equals the published one, is published without a digest, or comes from a mirror and differs
 (as permitted)."""
