@@ -56,11 +56,6 @@ def test_rouge_counts_of_long_sentences(length):
         assert count(texts[0], texts[1:], ".") == count_in_python(texts[0], texts[1:], ".")
 
 
-def test_rouge_counts_of_nothing():
-    for candidate, references in (("", ["", "a"]), ("a", [""]), ("...", ["."]), ("a", [])):
-        assert count(candidate, references, ".") == count_in_python(candidate, references, ".")
-
-
 def test_ngrams():
     drawn = random.Random(4)
     for _ in range(2_000):
@@ -96,27 +91,3 @@ def test_rows_are_those_without_it(monkeypatch):
         monkeypatch.setattr(module, "_compiled", False)
     for name in names:
         assert METRICS[name].statistics(predictions, references) == here[name]
-
-
-def test_what_is_no_text_is_an_error():
-    numbers = {"a": 0}
-    for arguments in (
-        ("a", [b"a"], b".", numbers),
-        (b"a", b"a", b".", numbers),
-        (b"a", ["a"], b".", numbers),
-        (b"a", [b"a"], ".", numbers),
-        (b"a", [b"a"], b".", None),
-        (b"a", [b"a"], b"."),
-    ):
-        with pytest.raises((TypeError, SystemError)):
-            speedups.rouge_counts(*arguments)
-    with pytest.raises(KeyError):
-        speedups.rouge_counts(b"b", [b"a"], b".", numbers)
-    for texts in ([["a"], "a"], "a", [[["a"]]], None):
-        with pytest.raises((TypeError, SystemError)):
-            speedups.ngram_hits(texts, 4)
-    for texts, orders in (([], 4), ([["a"]], 0), ([["a"]], 5)):
-        with pytest.raises(ValueError):
-            speedups.ngram_hits(texts, orders)
-    with pytest.raises(TypeError):
-        speedups.normalize_ascii(b"a")

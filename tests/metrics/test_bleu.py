@@ -1,3 +1,5 @@
+"""The metric bleu."""
+
 from importlib.metadata import version
 
 import pytest

@@ -1,3 +1,5 @@
+"""The metric chrf."""
+
 import random
 
 import numpy as np

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from decabench.metrics import METRICS
 from decabench.metrics.base import Item, evaluate
 from decabench.metrics.lfem import (
     AGGREGATORS,
@@ -229,15 +228,3 @@ def test_queries_are_read_as_by_patterns_of_all_columns() -> None:
         assert read_normalised(text, header) == expected, (text, header)
         read += expected is not None
     assert read > 450
-
-
-def test_a_quotation_mark_inside_a_value() -> None:
-    sql = {"sel": 0, "agg": 0, "conds": [[1, 0, "O'Brien"]]}
-    gold = "SELECT Name FROM table WHERE Home team = O'Brien"
-    assert both("SELECT Name FROM table WHERE Home team = 'O''Brien'", sql, gold) == (0, 100)
-
-
-def test_it_is_a_metric_of_its_own() -> None:
-    """So statistics and signature of the strict headline stay as they are."""
-    assert METRICS["lfem_normalised"] is LFEM_NORMALISED
-    assert LFEM.signature == "lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1"

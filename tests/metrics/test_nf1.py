@@ -1,6 +1,11 @@
-import pytest
+"""Metrics of words and labels, by hand and against scikit-learn."""
 
-from decabench.metrics import nf1
+import random
+
+import pytest
+import sklearn.metrics
+
+from decabench.metrics import accuracy, corpus_f1, nf1
 from decabench.metrics.nf1 import normalize
 
 
@@ -40,3 +45,40 @@ def test_nf1(prediction, answers, expected):
 )
 def test_normalize(text, expected):
     assert normalize(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "expected"),
+    [  # (corpus_f1, precision, recall, corpus_f1_any) by hand from Levy et al. 2017, evaluate.py
+        (["x y"], ["y, x"], (100, 100, 100, 100)),
+        (["the x and y"], ["y x"], (100, 100, 100, 100)),
+        (["x x"], ["x"], (100, 100, 100, 100)),  # sets, not bags
+        (["unanswerable"], ["unanswerable"], (0, 0, 0, 0)),  # nothing answered, nothing answerable
+        (["x"], ["unanswerable"], (0, 0, 0, 0)),
+        (["unanswerable"], ["x"], (0, 0, 0, 0)),
+        (["unanswerable x"], ["x"], (0, 0, 0, 0)),
+        (["x", "y", "unanswerable"], ["x", "unanswerable", "z"], (50, 50, 50, 50)),
+        (["x", "x"], ["x", "unanswerable"], (200 / 3, 50, 100, 200 / 3)),
+        (["x"], [["x", "y"]], (0, 0, 0, 100)),  # quirk: the union of alternatives
+        (["y x"], [["x", "y"]], (100, 100, 100, 0)),
+        ([""], ["x"], (0, 0, 0, 0)),
+        (["", "x"], ["the", "x"], (100, 100, 100, 100)),  # an empty gold is answerable
+    ],
+)
+def test_corpus_f1(predictions, references, expected):
+    details = corpus_f1(predictions, references).details
+    names = ("corpus_f1", "precision", "recall", "corpus_f1_any")
+    assert tuple(details[name] for name in names) == pytest.approx(expected)
+
+
+def test_accuracy():
+    assert float(
+        accuracy([" Positive ", "negative", ""], ["positive", ["x", "Negative"], "y"])
+    ) == pytest.approx(200 / 3)
+
+
+def test_agrees_with_scikit_learn():
+    source = random.Random(0)
+    predicted, gold = (source.choices(["positive", "negative", "neutral"], k=500) for _ in range(2))
+    wanted = 100 * sklearn.metrics.accuracy_score(gold, predicted)
+    assert float(accuracy(predicted, gold)) == pytest.approx(wanted, abs=1e-9)

@@ -1,8 +1,17 @@
+"""ROUGE: worked examples, stems, the memory of a long answer, and the package rouge-score."""
+
+import subprocess
+import sys
+
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from decabench.metrics import MetricError, rouge, rouge_perl, rouge_score
-from decabench.metrics.rouge import resampling_weights
+from decabench.metrics import rouge, rouge_perl, rouge_score
+from decabench.metrics._rouge155 import (
+    stem,
+)
+
+# Worked examples, and what the package rouge-score gives.
 
 
 def test_a_worked_example():
@@ -28,17 +37,6 @@ def test_several_references_are_pooled():
 @pytest.mark.parametrize(("prediction", "reference"), [("", "a b"), ("a b", ""), ("", ""), ("...", "a b")])
 def test_empty_texts_score_zero(prediction, reference):
     assert float(rouge([prediction], [reference])) == 0
-
-
-def test_other_separators_are_an_error():
-    with pytest.raises(MetricError, match="given ';'"):
-        rouge(["a"], ["a"], sentences=";")
-
-
-def test_weights_average_one():
-    weights = resampling_weights(25)
-    assert sum(weights) == pytest.approx(25)
-    assert all(0.8 < weight < 1.2 for weight in weights)
 
 
 def test_the_generator_is_perl_s():
@@ -69,3 +67,48 @@ def test_is_the_package_s_mean():
 
 def test_the_best_of_several_references():
     assert float(rouge_score(["a b c"], [["x", "a b c"]])) == 100
+
+
+# The stems of Porter and of the script.
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [  # Porter 1980's own examples of the steps, unless noted
+        ("caresses", "caress"), ("ponies", "poni"), ("ties", "ti"), ("caress", "caress"), ("cats", "cat"),
+        ("feed", "feed"), ("agreed", "agre"), ("plastered", "plaster"), ("bled", "bled"), ("motoring", "motor"),
+        ("sing", "sing"), ("conflated", "conflat"), ("troubled", "troubl"), ("sized", "size"), ("hopping", "hop"),
+        ("falling", "fall"), ("hissing", "hiss"), ("fizzed", "fizz"), ("failing", "fail"), ("filing", "file"),
+        ("happy", "happi"), ("sky", "sky"), ("relational", "relat"), ("conditional", "condit"),
+        ("vietnamization", "vietnam"),
+        ("triplicate", "triplic"), ("hopeful", "hope"), ("goodness", "good"), ("revival", "reviv"),
+        ("adoption", "adopt"),
+        ("replacement", "replac"), ("adjustment", "adjust"), ("dependent", "depend"), ("probate", "probat"),
+        ("rate", "rate"), ("cease", "ceas"), ("controll", "control"), ("roll", "roll"), ("is", "is"),
+        ("yellowed", "yellow"), ("possibly", "possibl"), ("archaeology", "archaeolog"), ("geology", "geologi"),  # logi
+        ("decision", "decis"), ("element", "elem"), ("cement", "cement"),  # ROUGE's own step 4
+    ],
+)  # fmt: skip
+def test_stem(word, expected):
+    assert stem(word) == expected
+
+
+# ROUGE-1.5.5 without Perl.
+
+
+@pytest.mark.parametrize("how", ["count", "count_in_python"])
+def test_a_long_answer_takes_little_memory(how):
+    """A submission of a stranger's may have a line of a megabyte; the table has rows for the reference's words only."""
+    program = f"""
+import subprocess
+import sys
+import resource
+from decabench.metrics._rouge155 import {how} as count
+count("a", ["a"], ".")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = count("word " * 150_000, ["word of a cat"], ".")
+assert found == [((1, 150_000, 4), (0, 149_999, 3), (1, 150_000, 4))], found
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 100  # MB; a row for each word of the answer took 2,700

@@ -1,3 +1,5 @@
+"""The metric squad2."""
+
 import json
 import os
 from pathlib import Path

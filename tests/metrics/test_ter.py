@@ -1,3 +1,5 @@
+"""The metric ter."""
+
 import statistics
 
 import numpy as np
@@ -68,10 +70,3 @@ def test_a_long_answer_is_compared_without_shifts(answers, length, random):
     expected = min(edit_distance(words, reference.lower().split()) for reference in references)
     (row,) = METRICS["ter"].statistics([" ".join(words)], items([references]))
     assert row == (expected, statistics.mean(len(reference.split()) for reference in references))
-
-
-def test_the_work_for_a_long_answer_is_bounded():
-    """100,000 words, with a reference of 100: most of an hour in sacrebleu."""
-    answer = " ".join(str(at % 101) for at in range(100_000))
-    reference = " ".join(str(at) for at in range(100))
-    assert float(ter([answer], [reference])) == pytest.approx(100 * (100_000 - 100) / 100)

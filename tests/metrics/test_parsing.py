@@ -1,9 +1,62 @@
+"""Attachment scores of trees, and faults of form of tags and trees."""
+
 import random
 
 import pytest
+import sklearn.metrics
 
-from decabench.metrics import ItemFaults, count_faults, parsing_ud
+from decabench.metrics import ItemFaults, count_faults, parsing_ud, uas_las
 from decabench.metrics.base import MetricError
+
+GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
+
+
+@pytest.mark.parametrize("prediction", ["2:nmod:poss 0:root", "2:nmod 0:root", "02:nmod:of 0:root"])
+def test_subtypes_do_not_count(prediction):
+    assert float(uas_las([prediction], ["2:nmod:poss 0:root"])) == 100
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    [
+        "2:nsubj:pass 0:root",
+        "02:det 0:root:x 4:det 2:obj",
+        "\u0662:nsubj 0: 4:det",
+        f"{'9' * 12}:det 0:root _ 2:obj",
+    ],
+)
+@pytest.mark.parametrize("tags", [None, ["NOUN VERB DET NOUN PUNCT"], [["NN", ",", "DT", "NN", "."]]])
+def test_it_reads_a_parse_as_parsing_ud_does(prediction, tags):
+    short, long = (score([prediction], [GOLD], tags=tags).details for score in (uas_las, parsing_ud))
+    assert short["las"] == long["las_without_punctuation"]
+    assert short["uas"] == long["uas_without_punctuation"]
+
+
+def test_tags_decide_what_is_punctuation():
+    """A symbol related as punct counts, and a full stop related otherwise does not."""
+    gold, tags = "2:punct 0:root 2:goeswith", "SYM VERB PUNCT"
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold], tags=[tags])) == 50
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold])) == 50
+    assert float(uas_las(["2:punct 0:root 1:x"], [gold], tags=[tags])) == 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_scikit_learn_over_tokens_that_are_not_punctuation(seed):
+    source = random.Random(seed)
+
+    def parse(length):
+        return [(str(source.randint(0, 3)), source.choice(["nsubj", "obj", "punct"])) for _ in range(length)]
+
+    lengths = [source.randint(1, 12) for _ in range(40)]
+    gold, predicted = ([parse(length) for length in lengths] for _ in range(2))
+    texts = [[" ".join(map(":".join, sentence)) for sentence in side] for side in (predicted, gold)]
+    pairs = [pair for sides in zip(predicted, gold, strict=True) for pair in zip(*sides, strict=True)]
+    counted = [(ours, theirs) for ours, theirs in pairs if theirs[1] != "punct"]
+    details = uas_las(*texts).details
+    for name, of_token in (("uas", lambda token: token[0]), ("las", ":".join)):
+        ours, theirs = ([of_token(token) for token in side] for side in zip(*counted, strict=True))
+        assert details[name] == pytest.approx(100 * sklearn.metrics.accuracy_score(theirs, ours), abs=1e-9)
+
 
 RELATIONS = "nsubj obj nmod nmod:poss det case punct aux:pass aux flat conj dep acl:relcl mark cc".split()
 
@@ -54,9 +107,6 @@ def test_agrees_with_the_conll_18_evaluator(seed):
     details = parsing_ud(*draw_parses(seed)).details
     found = tuple(details[name] for name in ("uas_ud", "las_ud", "clas_ud"))
     assert found == pytest.approx(OFFICIAL[seed], abs=1e-9)
-
-
-GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
 
 
 @pytest.mark.parametrize(
