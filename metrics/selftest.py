@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from . import METRICS
 from .base import Item, MetricError, evaluate
 
-FOLDER = Path(__file__).parent / "data" / "selftest"
+FILE = Path(__file__).parent / "data" / "selftest.jsonl.gz"
 FORMAT = 1
 
 
@@ -37,34 +40,32 @@ class CaseResult:
         return abs(self.got - self.expected) <= self.tolerance
 
 
-def run_selftest(folder: Path = FOLDER) -> list[CaseResult]:
+def run_selftest(file: Path = FILE) -> list[CaseResult]:
     """Score the bundled cases, offline, in a second or two; returns one result for each expected score.
 
-    Raises MetricError if the files are missing or have another format, or a scorer is not installed.
+    Each case is a line with the expected scores, then a line per row. Raises MetricError if the file is missing or has
+    another format, or a scorer is not installed.
     """
-    files = sorted(folder.glob("*.jsonl.gz"))
-    if not files:
-        raise MetricError(
-            f"There are no self-test cases in {folder}: the installation is incomplete; reinstall decabench."
-        )
-    return [result for file in files for result in _run_case(file)]
+    if not file.exists():
+        raise MetricError(f"There is no {file}: the installation is incomplete; reinstall decabench.")
+    with gzip.open(file, "rt", encoding="utf-8") as text:
+        lines = map(json.loads, text)
+        return [
+            result for head in lines for result in _run_case(head, list(islice(lines, head.get("rows", 0))))
+        ]
 
 
-def _run_case(file: Path) -> list[CaseResult]:
-    """Score one file: a line with the expected scores, then one line per row."""
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        head, *rows = map(json.loads, lines)
+def _run_case(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[CaseResult]:
     if head["format"] != FORMAT:
         raise MetricError(
-            f"{file} has format {head['format']!r}, but this version reads {FORMAT}: reinstall decabench."
+            f"The self-test has format {head['format']!r}, but this version reads {FORMAT}: reinstall decabench."
         )
     predictions = [row["prediction"] for row in rows]
     references = [Item(row["answers"], id=row["id"], meta=row.get("meta", {})) for row in rows]
     got: dict[str, float] = {}
     for name in head["metrics"]:
         got |= evaluate(METRICS[name], predictions, references).details
-    case = file.name.removesuffix(".jsonl.gz")
     return [
-        CaseResult(case, head["scorer"], name, value, got[name], head["tolerance"])
+        CaseResult(head["case"], head["scorer"], name, value, got[name], head["tolerance"])
         for name, value in head["expected"].items()
     ]

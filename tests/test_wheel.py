@@ -143,7 +143,7 @@ def test_nothing_is_missing_from_it(built):
     for some in (
         "decabench/tasks/sample/schema/schema.txt",
         "decabench/tasks/sample/SOURCES.toml",
-        "decabench/metrics/data/selftest/squad.jsonl.gz",
+        "decabench/metrics/data/selftest.jsonl.gz",
         "decabench/metrics/data/wordnet-2.0/noun.exc",
         "decabench/metrics/data/wordnet-2.0/LICENSE",
         "decabench/leaderboard/task_examples.json",

@@ -25,11 +25,11 @@ def test_a_difference_fails():
 
 def test_an_incomplete_installation(tmp_path):
     with pytest.raises(MetricError, match="incomplete"):
-        run_selftest(tmp_path)
+        run_selftest(tmp_path / "none.jsonl.gz")
 
 
 def test_another_format(tmp_path):
     with gzip.open(tmp_path / "x.jsonl.gz", "wt") as file:
         file.write(json.dumps({"format": 2}) + "\n")
     with pytest.raises(MetricError, match="format 2"):
-        run_selftest(tmp_path)
+        run_selftest(tmp_path / "x.jsonl.gz")
