@@ -83,15 +83,6 @@ def test_within_and_across(store: Store, add: Callable[..., None]) -> None:
     assert found[0].normalised == ("sst.validation.0", "sst.validation.1", "sst.validation.3")
 
 
-def test_against_several_splits_but_never_the_split_itself(store: Store, add: Callable[..., None]) -> None:
-    add("sst", "train", ["a"])
-    add("sst", "validation", ["b", "a"])
-    add("sst", "test", ["a", "b", "c"])
-    assert counts(find_overlap(store, ["sst"], ("test",), ("train",))) == {("sst", "test", "sst"): (1, 1, 3)}
-    both = find_overlap(store, ["sst"], ("validation", "test"), ("train", "validation"))
-    assert counts(both) == {("sst", "validation", "sst"): (1, 1, 2), ("sst", "test", "sst"): (2, 2, 3)}
-
-
 def test_questions_with_their_contexts(store: Store, add: Callable[..., None]) -> None:
     add("squad", "train", ["a", "b"], "Who?")
     add("squad", "validation", ["a", "b"], "Where?")

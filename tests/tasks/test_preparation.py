@@ -1,13 +1,15 @@
-"""From files to splits: once, again only where something changed, and never half."""
+"""From files to splits: once, again only where something changed, never half, and several tasks at once."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +20,22 @@ from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Output, Text
 from decabench.tasks.preparation import (
+    SAMPLE_FOLDER,
+    Preparation,
     Request,
+    describe_missing,
     is_prepared,
     prepare_all,
     prepare_task,
 )
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
-from decabench.tasks.task import Files, Task
+from decabench.tasks.registry import TASKS, load_included
+from decabench.tasks.store import SplitRecord, Store
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from tests.tasks.commands import ROOT
 from tests.tasks.fixtures import lines_task, write_lines
+from tests.tasks.sources.server import FileServer, RawServer
+
+# From files to splits: once, again only where something changed, and never half.
 
 TASK = lines_task()
 SST = TASKS["sst"]
@@ -42,19 +50,6 @@ def stamps(request: Request, task: Task = TASK) -> dict[str, tuple[int, int]]:
 
 def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
     return [example.answers[0] for example in Store(request.home).examples(task.name, split)]
-
-
-def test_record(request_for: Requests, words: Path) -> None:
-    record = prepare_task(TASK, request_for(mirror=str(words)))["test"]
-    assert (record.rows, record.origin, record.source, record.version) == (2, "mirror", "words", 1)
-    assert not record.verified
-    (file,) = record.files
-    assert (file["name"], file["url"], file["size"], file["status"]) == (
-        "test.txt",
-        "mirror:test.txt",
-        18,
-        "unpinned",
-    )
 
 
 @pytest.mark.parametrize(
@@ -291,10 +286,224 @@ def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_fo
         prepare_task(task, request_for(mirror=str(words)))
 
 
-def test_who_names_no_place_keeps_what_a_mirror_gave(request_for: Requests, words: Path) -> None:
-    """Not downloaded again, nor found to be missing offline; --force and a newer adapter still ask the source."""
-    first = prepare_task(TASK, request_for(mirror=str(words)))
-    assert is_prepared(TASK, request_for())
-    assert prepare_task(TASK, request_for()) == first
-    assert not is_prepared(TASK, request_for(force=True))
-    assert not is_prepared(replace(TASK, version=2), request_for())
+# Tasks made from the same files: one folder in a mirror and among the downloads, and each task prepared on its own.
+
+Requests = Callable[..., Request]
+
+WORDS = lines_task()
+FIRST, SECOND = (replace(WORDS, name=f"words.{name}", shared_folder="words") for name in ("first", "second"))
+
+
+@pytest.fixture
+def shared_words(tmp_path: Path) -> Path:
+    for split in ("train", "validation", "test"):
+        write_lines(tmp_path / "mirror" / "words" / f"{split}.txt", [f"{split} one", f"{split} two"])
+    return tmp_path / "mirror"
+
+
+@pytest.mark.parametrize("name", ["../words", "Words", "/words"])
+def test_a_folder_that_is_no_name(name: str) -> None:
+    with pytest.raises(DataError, match="A shared folder must be named like a task"):
+        replace(WORDS, shared_folder=name)
+
+
+def test_a_mirror_has_the_files_once(request_for: Requests, shared_words: Path) -> None:
+    request = request_for(mirror=str(shared_words))
+    for task in (FIRST, SECOND):
+        assert {split: record.rows for split, record in prepare_task(task, request).items()} == dict.fromkeys(
+            ("train", "validation", "test"), 2
+        )
+    assert {path.name for path in (request.home / "tasks").iterdir() if path.is_dir()} == {
+        "words.first",
+        "words.second",
+    }
+
+
+def test_a_mirror_without_them_says_where_they_belong(request_for: Requests, tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingDataError, match="words does not contain the files for words: 'words': no train"
+    ):
+        prepare_task(FIRST, request_for(mirror=str(tmp_path)))
+
+
+def test_what_one_task_downloaded_the_other_reads(request_for: Requests, shared_words: Path) -> None:
+    with FileServer(shared_words / "words") as server:
+        files = {
+            split: (RemoteFile(f"{split}.txt", (f"{server.url}/{split}.txt",)),)
+            for split in ("train", "validation", "test")
+        }
+        tasks = [replace(task, sources=(replace(task.sources[0], files=files),)) for task in (FIRST, SECOND)]
+        with ThreadPoolExecutor() as pool:
+            records = list(pool.map(lambda task: prepare_task(task, request_for()), tasks))
+        assert len(server.seen) == 3
+    assert [record["train"].rows for record in records] == [2, 2]
+    raw = request_for().home / "raw"
+    assert [path.name for path in raw.iterdir() if path.is_dir()] == ["words"]
+    store = Store(request_for().home)
+    assert store.record("words.first", "test").fingerprint == records[0]["test"].fingerprint
+
+
+# From a server to splits: what was cut is refused or said, and what could not be read is downloaded again.
+
+Requests = Callable[..., Request]
+ROWS = (SAMPLE_FOLDER / "sst" / "dev_binary_sent.csv").read_bytes()
+CUT = b"".join(ROWS.splitlines(keepends=True)[:19])
+
+
+def serve(*bodies: bytes, length: bool) -> RawServer:
+    """A mirror with one file and nothing else."""
+    waiting = list(bodies)
+
+    def script(connection: socket.socket) -> None:
+        path = server.requests[-1].split()[1]
+        if not path.endswith(b".csv"):
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return
+        body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        told = b"Content-Length: %d\r\n" % len(body) if length else b""
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + told + b"Connection: close\r\n\r\n" + body)
+
+    server = RawServer([script])
+    return server
+
+
+def test_cut_where_no_length_tells(request_for: Requests) -> None:
+    """18 of 32 rows were prepared, exit 0."""
+    with serve(CUT, length=False) as server:
+        with pytest.raises(MissingDataError, match=rf"the connection ended after {len(CUT):,} bytes"):
+            prepare_task(TASKS["sst"], request_for(mirror=server.url, split="validation"))
+
+
+def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
+    url = f"{published_sst.url}/dev_binary_sent.csv"
+    file = RemoteFile("dev_binary_sent.csv", (url,))
+    form = Source("csv", {"validation": (file,)}, TASKS["sst"].sources[0].read)
+    request = request_for(split="validation")
+    with pytest.raises(DataError) as caught:
+        prepare_task(replace(TASKS["sst"], sources=(form,)), request)
+    assert str(caught.value) == (
+        "dev_binary_sent.csv: 32 of the 872 examples of sst, validation, are there, 840 are missing; "
+        "fetch again with --force."
+    )
+    assert not Store(request.home).path("sst", "validation").exists()
+    counted = replace(form, counts={"validation": 32})
+    assert prepare_task(replace(TASKS["sst"], sources=(counted,)), request)["validation"].rows == 32
+
+
+@pytest.fixture
+def published_sst():  # type: ignore[no-untyped-def]
+    with FileServer(SAMPLE_FOLDER / "sst") as server:
+        yield server
+
+
+def made_record(rows: int, origin: str = "mirror", status: str = "mirror-differs") -> SplitRecord:
+    file = {"name": "dev.csv", "status": status}
+    return SplitRecord(rows, "sha256:", origin, "upstream csv", False, (file,), 1)
+
+
+def test_what_is_missing_is_said() -> None:
+    sst = TASKS["sst"]
+    assert describe_missing(sst, "validation", made_record(872)) == ""
+    assert describe_missing(sst, "validation", made_record(32, "sample")) == ""
+    assert describe_missing(sst, "validation", made_record(1)) == (
+        "validation has 1 of the 872 published examples (dev.csv is not the published file)"
+    )
+    assert describe_missing(sst, "validation", made_record(873, status="verified")) == (
+        "validation has 873 examples, 1 more than published (dev.csv)"
+    )
+
+
+# Several tasks at once: each ends in an outcome of its own, in the order asked for.
+
+NAMES = ("sst", "woz.en", "schema", "srl")
+Requests = Callable[..., Request]
+
+
+def home_bytes(home: Path) -> dict[str, bytes]:
+    """Every parquet file and record below a home."""
+    paths = [*home.glob("tasks/*/*.parquet"), *home.glob("tasks/*/task.json")]
+    return {str(path.relative_to(home)): path.read_bytes() for path in paths}
+
+
+def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
+    tasks = [TASKS[name] for name in NAMES]
+    for jobs in (1, 2):
+        outcomes = prepare_all(tasks, Request(tmp_path / str(jobs), sample=True, progress=False), jobs)
+        assert [outcome.task for outcome in outcomes] == list(NAMES)
+        assert not any(outcome.error for outcome in outcomes)
+    one, two = home_bytes(tmp_path / "1"), home_bytes(tmp_path / "2")
+    assert len(one) == 4 * (3 + 1)  # splits and the record
+    assert one == two
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path, jobs: int) -> None:
+    mirror = tmp_path / "mirror"
+    write_lines(mirror / "sst" / "dev_binary_sent.csv", ["label,sentence", "1,Good"])
+    write_lines(
+        mirror / "srl" / "wiki1.dev.qa",
+        ["WIKI1_1\t1", "Bo ran .", "1\tran\t1", "who\t_\t_\tran\t_\t_\t_\t?\tLiv", ""],
+    )
+    write_lines(mirror / "woz.en" / "woz_validate_en.json", ['[{"turns": []}]'])
+    reports: list[Preparation] = []
+    outcomes = prepare_all(
+        [TASKS[name] for name in ("srl", "woz.en", "wikisql", "sst")],
+        request_for(mirror=str(mirror), split="validation"),
+        jobs,
+        report=reports.append,
+    )
+    srl, woz, wikisql, sst = outcomes
+    assert "wiki1.dev.qa, line 4: an answer is not in its sentence" in srl.error
+    assert "dialogue 1: 'dialogue' is missing" in woz.error
+    assert "no data.tar.bz2" in wikisql.error
+    assert {outcome.exit_code for outcome in (srl, woz, wikisql)} == {3}
+    assert (sst.error, sst.exit_code, sst.records["validation"].rows) == ("", 0, 1)
+    assert sorted(reports, key=str) == sorted(outcomes, key=str)
+
+
+_TWO_TASKS = """
+import os, signal
+from dataclasses import replace
+from decabench.tasks import TASKS, Example
+
+def good(files, split):
+    yield Example(split, "q", "c", ("positive",), ("g",))
+
+def bad(files, split):
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield
+
+def task(name, read):
+    source = replace(TASKS["sst"].sources[0], read=read)
+    return replace(TASKS["sst"], name=name, sources=(source,))
+
+GOOD, KILLED = task("good", good), task("killed", bad)
+"""
+
+
+def test_a_task_of_an_included_file(request_for: Requests, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "two.py", [_TWO_TASKS.replace("os.kill", "print")])
+    mirror = write_mirror(tmp_path)
+    outcomes = prepare_all(load_included(path), request_for(mirror=mirror), 2, [path])
+    assert [(outcome.task, bool(outcome.error)) for outcome in outcomes] == [
+        ("good", False),
+        ("killed", True),
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_process_that_is_killed_is_a_sentence(request_for: Requests, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "two.py", [_TWO_TASKS])
+    tasks = [replace(task) for task in load_included(path)]
+    outcomes = prepare_all(tasks, request_for(mirror=write_mirror(tmp_path)), 2, [path])
+    killed = outcomes[1]
+    assert killed.exit_code == 3
+    assert "killed" in killed.error
+    assert "--jobs 1" in killed.error
+
+
+def write_mirror(folder: Path) -> str:
+    for name in ("good", "killed"):
+        for part in ("train", "dev", "test"):
+            write_lines(folder / "mirror" / name / f"{part}_binary_sent.csv", ["label,sentence"])
+    return str(folder / "mirror")

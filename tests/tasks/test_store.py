@@ -1,10 +1,11 @@
-"""Prepared splits on disk: what goes in comes out, damage is a sentence, nothing is half there."""
+"""Prepared splits on disk: what goes in comes out, as examples, references and a dataset; damage is a sentence."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,14 @@ from typing import Any
 
 import pytest
 
-from decabench.errors import DataError, MissingDataError
-from decabench.tasks.example import Example
+import decabench
+from decabench.errors import DataError, MissingDataError, UnknownNameError
+from decabench.metrics import Item
+from decabench.tasks import SPLITS, Example, SplitRecord, Store, get_task, load, number_units
+from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import TASKS, known_tasks
-from decabench.tasks.store import SplitRecord, Store
+
+# Prepared splits on disk: what goes in comes out, damage is a sentence, nothing is half there.
 
 RECORD = SplitRecord(
     rows=2,
@@ -40,7 +45,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def write(store: Store, examples: list[Example] = EXAMPLES) -> str:
+def write_sst(store: Store, examples: list[Example] = EXAMPLES) -> str:
     """Writes a split of `sst` and its record; returns its fingerprint."""
     rows, fingerprint, units = store.write("sst", "test", examples)
     record = replace(RECORD, rows=rows, fingerprint=fingerprint, units_digest=units)
@@ -60,32 +65,7 @@ def test_fingerprint_is_the_digest_of_the_triples(store: Store) -> None:
         Example("b", "q", 'c"', ("x",), ("g",)),
     ]
     lines = '["a","q","",["x","y"],"g",{"a":"ü","z":1}]\n["b","q","c\\"",["x"],"g",{}]\n'
-    assert write(store, examples) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
-
-
-def test_fingerprints_are_those_of_single_lines(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever was joined before it was digested, and whichever contexts repeat."""
-    monkeypatch.setattr("decabench.tasks.store._FINGERPRINTED_AT_ONCE", 300)
-    contexts = ["", "one", "one", "ü" * 200, "ü" * 200, "one", "", 'a "quoted" \\ text\n']
-    examples = [
-        Example(
-            f"id{at}",
-            "q",
-            contexts[at % len(contexts)],
-            ("a", f"{at}"),
-            ("outer", f"ü{at // 3}"),
-            {"n": at % 2},
-        )
-        for at in range(2_100)
-    ]
-    _, fingerprint, units = store.write("sst", "test", examples)
-    lines, names_of_units = hashlib.sha256(), hashlib.sha256()
-    for one in examples:
-        inner = [one.id, one.question, one.context, list(one.answers), one.units[-1], dict(one.meta)]
-        for digest, value in ((lines, inner), (names_of_units, list(one.units))):
-            digest.update(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-    assert fingerprint == f"sha256:{lines.hexdigest()}"
-    assert units == f"sha256:{names_of_units.hexdigest()}"
+    assert write_sst(store, examples) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +83,7 @@ def test_fingerprints_are_those_of_single_lines(store: Store, monkeypatch: pytes
 )
 def test_fingerprint_sees_every_field(store: Store, change: dict[str, Any]) -> None:
     example = Example("a", "q", "c", ("x", "x", "y"), ("g",), {"a": 1})
-    assert write(store, [example]) != write(store, [replace(example, **change)])
+    assert write_sst(store, [example]) != write_sst(store, [replace(example, **change)])
 
 
 GOOD = Example("a", "q", "c", ("x",), ("g",))
@@ -162,7 +142,7 @@ def test_bad_examples_leave_nothing_behind(store: Store, examples: list[Example]
 
 
 def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
-    write(store)
+    write_sst(store)
     before = store.path("sst", "test").read_bytes()
 
     def broken() -> Iterator[Example]:
@@ -180,7 +160,7 @@ def test_what_is_not_prepared_names_the_command(store: Store) -> None:
     assert store.records("sst") == {}
     with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
         store.ids("sst", "test")
-    write(store)
+    write_sst(store)
     store.path("sst", "test").unlink()
     with pytest.raises(MissingDataError, match="run decabench prepare sst"):
         list(store.examples("sst", "test"))
@@ -188,19 +168,13 @@ def test_what_is_not_prepared_names_the_command(store: Store) -> None:
 
 @pytest.mark.parametrize("cut", [0, 4, 100, -1], ids=["empty", "start", "middle", "end"])
 def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
-    write(store)
+    write_sst(store)
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(
         DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and add --force if"
     ):
         list(store.examples("sst", "test"))
-
-
-def row(**changes: Any) -> dict[str, Any]:
-    """A table of one row, as it is stored."""
-    plain = {"id": "a", "question": "q", "context": "", "answers": ["x"], "units": ["a"], "meta": "{}"}
-    return {name: [value] for name, value in {**plain, **changes}.items() if value is not ...}
 
 
 def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: Path) -> None:
@@ -217,3 +191,138 @@ def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: 
         MissingDataError, match=rf"prepare own sst --include {re.escape(str(file))}, with --mirror"
     ):
         store.require([own, "sst"], "train")
+
+
+# References are columns of a split's file, and are always those of the data that its record describes.
+
+
+@pytest.fixture
+def wikisql(home: Path, tmp_path: Path) -> Store:
+    """A copy of the sample's WikiSQL, whose examples have meta."""
+    shutil.copytree(home / "tasks" / "wikisql", tmp_path / "home" / "tasks" / "wikisql")
+    return Store(tmp_path / "home")
+
+
+def expected(store: Store, task: str, split: str) -> list[Item]:
+    return [Item(one.answers, one.id, one.units, one.meta) for one in store.examples(task, split)]
+
+
+def test_they_are_the_examples_of_every_sample_task(home: Path) -> None:
+    store = Store(home)
+    for folder in sorted((home / "tasks").iterdir()):
+        for split in SPLITS if folder.is_dir() else ():
+            if split not in store.records(folder.name):
+                continue
+            found = store.references(folder.name, split)
+            assert repr(list(found)) == repr(expected(store, folder.name, split))
+
+
+def prepared(folder: Path, examples: list[Example]) -> Store:
+    """Prepare SQuAD's validation split from made-up examples."""
+    store = Store(folder)
+    rows, fingerprint, units_digest = store.write("squad", "validation", examples)
+    record = SplitRecord(rows, fingerprint, "user", "made up", False, (), 1, units_digest=units_digest)
+    store.write_records(get_task("squad"), {"validation": record})
+    return store
+
+
+def made_up(rows: int) -> list[Example]:
+    """Examples of which every paragraph name recurs in other articles, and articles come back."""
+    return [
+        Example(
+            f"q{at}",
+            "Who?",
+            "",
+            tuple(f"a{at + more}" for more in range(at % 3 + 1)),
+            (f"article {at // 7 % 5}", f"paragraph {at % 4}"),
+            {"at": at} if at % 2 else {},
+        )
+        for at in range(rows)
+    ]
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_units_are_numbered_as_their_names_are(
+    tmp_path: Path, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("decabench.tasks.store._BATCH", 16)
+    examples = [replace(one, units=one.units[:levels]) for one in made_up(100)]
+    found = prepared(tmp_path, examples).references("squad", "validation")
+    assert found.unit_numbers().tolist() == number_units([one.units for one in examples]).tolist()
+
+
+def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told_apart_by_outer_ones() -> (
+    None
+):
+    labels = [("b", "x"), ("a", "x"), ("b", "y"), ("a", "x"), ("b", "x"), ("c", "z")]
+    wanted = [[0, 0], [1, 1], [0, 2], [1, 1], [0, 0], [2, 3]]
+    assert number_units(labels).tolist() == wanted
+    assert number_units([(), (), ()]).tolist() == [[0], [1], [2]]
+
+
+def test_data_without_a_digest_are_read_by_rows(wikisql: Store) -> None:
+    """As earlier versions prepared them; a home that this user may only read stays as it is."""
+    records = wikisql.records("wikisql")
+    wikisql.write_records(
+        get_task("wikisql"), {split: replace(each, checked="") for split, each in records.items()}
+    )
+    assert not wikisql.is_unaltered("wikisql", "validation")
+    assert list(wikisql.references("wikisql", "validation")) == expected(wikisql, "wikisql", "validation")
+
+
+def test_other_examples_under_the_same_record_are_refused(wikisql: Store) -> None:
+    shutil.copy(wikisql.path("wikisql", "test"), wikisql.path("wikisql", "validation"))
+    with pytest.raises(DataError, match="wikisql, validation, does not match its record"):
+        wikisql.references("wikisql", "validation")
+
+
+# Prepared data as a `datasets.Dataset`.
+
+
+@pytest.fixture
+def copied(home, tmp_path):
+    """The sample of SST, in a home that a test may change."""
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    return tmp_path / "home"
+
+
+def test_load(copied, monkeypatch):
+    import datasets
+
+    monkeypatch.setenv("DECABENCH_HOME", str(copied))
+    found = decabench.load("sst", "validation")
+    assert isinstance(found, datasets.Dataset)
+    assert found.column_names == ["id", "question", "context", "answers", "units", "meta"]
+    rows = list(Store(copied).read("sst", "validation"))
+    assert [{**row, "meta": json.loads(row["meta"])} for row in found] == rows
+
+
+def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
+    from decabench.tasks.registry import load_included
+
+    for answers in (["one", "two"], ["three", "four", "five"]):
+        task = load_included(own_task(answers))[0]
+        prepare_task(task, Request(tmp_path / "home", progress=False))
+        found = load("own", "validation", tmp_path / "home")
+        assert [row["answers"][0] for row in found] == answers
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "error", "sentence"),
+    [
+        ("sts", "validation", UnknownNameError, "There is no task 'sts'. Did you mean sst"),
+        ("sst", "dev", UnknownNameError, "There is no split 'dev'"),
+        ("squad", "validation", MissingDataError, "squad, validation, is not prepared"),
+    ],
+)
+def test_what_cannot_be_loaded(copied, task, split, error, sentence):
+    with pytest.raises(error, match=sentence):
+        load(task, split, copied)
+
+
+def test_damaged_data(copied):
+    path = copied / "tasks" / "sst" / "validation.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"validation\.parquet is damaged .*--force"):
+        load("sst", "validation", copied)
+    assert not list(copied.glob("arrow/*"))

@@ -1,7 +1,8 @@
-"""Tasks are values: frozen, comparable, checked when they are made, documented field by field."""
+"""Tasks and their outputs check themselves when they are made."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,29 +10,15 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
+from decabench.metrics import METRICS
+from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree, default_metric, describe_output
 from decabench.tasks.registry import TASKS
 from decabench.tasks.task import RemoteFile, Source, Task
 from decabench.tasks.wording import fixed
 
+# Tasks are values: frozen, comparable, checked when they are made, documented field by field.
+
 SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, split: iter(()))
-
-
-@pytest.mark.parametrize(
-    ("output", "metric"),
-    [
-        (Text(), "nf1"),
-        (Label(), "accuracy"),
-        (Tags(), "tag_accuracy"),
-        (Tags("IOBES"), "sequence_f1"),
-        (Tree(), "parsing"),
-        (Number(0, 1), "mse"),
-    ],
-)
-def test_the_metric_follows_from_the_output(output: Output, metric: str) -> None:
-    made = Task("own", "Own", "Own", sources=(SOURCE,), output=output)
-    assert (made.metric, made.licence, made.secondary) == (metric, "not stated", ("nf1",))
-    assert replace(made, metric="em").metric == "em"
 
 
 @pytest.mark.parametrize(
@@ -75,3 +62,47 @@ def test_a_metric_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
     (info / "entry_points.txt").write_text("[decabench.metrics]\ncoverage = no_such_module:X\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert replace(TASKS["sst"], metric="coverage").metric == "coverage"
+
+
+# Outputs check themselves, and say what an answer is.
+
+_OUTPUTS = [
+    (Text(), "nf1", "text"),
+    (Text(extractive=True), "nf1", "a span of the context"),
+    (Label(), "accuracy", "one of the labels that the question names"),
+    (Label(("a", "b")), "accuracy", "one of a, b"),
+    (Tags(), "tag_accuracy", "a tag for each token of the context"),
+    (Tags("IOB2", ("B-X", "O")), "sequence_f1", "a tag (IOB2) for each token of the context: B-X, O"),
+    (Tree(), "parsing", "a head and a relation for each token of the context"),
+    (Number(0, 5.5), "mse", "a number from 0 to 5.5"),
+]
+
+
+@pytest.mark.parametrize(("output", "metric", "phrase"), _OUTPUTS)
+def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -> None:
+    assert default_metric(output) == metric
+    assert metric in METRICS
+    assert describe_output(output) == phrase
+    assert output.max_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Text(max_tokens=0), "max_tokens is 0: give 1 or more"),
+        (lambda: Label(("a", "b", "a")), "Each label may be named only once; a is named more than once"),
+        (lambda: Label(("a", " ")), "Each label must be a non-empty string; given 'a', ' '"),
+        (lambda: Label(max_tokens=-1), "max_tokens is -1"),
+        (lambda: Tags("BIO"), "There is no tagging scheme 'BIO': use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
+        (lambda: Tags(names=("a", "a")), "Each tag may be named only once"),
+        (lambda: Tags(names=("B PER",)), "A tag cannot hold a space, as 'B PER' does"),
+        (lambda: Tree(("a", "a")), "Each relation may be named only once"),
+        (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
+        (lambda: Number(0, float("inf")), "not from 0 to inf"),
+        (lambda: Number(0, 1, max_tokens=0), "max_tokens is 0"),
+    ],
+)
+def test_an_output_checks_itself(make: Callable[[], Output], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        make()
+    assert sentence in str(caught.value)

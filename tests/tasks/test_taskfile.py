@@ -177,12 +177,6 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         assert sum(fault in line for line in lines[1:]) == 1, fault
 
 
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "task.toml").write_bytes(b'name = "\xff"')
-    with pytest.raises(DataError, match="is not UTF-8"):
-        load_task(tmp_path / "task.toml")
-
-
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
@@ -515,12 +509,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     store.require_current(task, "validation")
     (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
     store.require_current(task, "validation")
-
-
-def test_an_id_that_occurs_twice_is_named(request_for: Requests, tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "data.jsonl", [*ROWS, ROWS[0]])
-    with pytest.raises(DataError, match=r"the examples 0 and 2 .* have the same id, 'no'"):
-        prepared(write_toml(tmp_path, id='"key"'), request_for())
 
 
 @pytest.mark.parametrize(

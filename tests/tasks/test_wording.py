@@ -130,21 +130,6 @@ def test_answers_in_the_words_of_a_wording_are_read_as_the_labels(
     assert extract(both, form, variant.rewrite(question)).rule.endswith("unparseable")
 
 
-@pytest.mark.parametrize(
-    ("answer", "label"),
-    [
-        ("happy", "positive"),
-        (" Angry\n", "negative"),
-        ("HAPPY", "positive"),
-        ("positive", "positive"),
-        ("happy, I think", "happy, I think"),
-        ("", ""),
-    ],
-)
-def test_relabel(answer: str, label: str) -> None:
-    assert TASKS["sst"].variants[1].relabel(answer) == label
-
-
 def test_helpers_refuse_templates_that_lose_a_part() -> None:
     with pytest.raises(ValueError, match=r"must have \{question\}"):
         wrapped("lost", "Answer this")
