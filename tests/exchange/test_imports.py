@@ -279,27 +279,6 @@ def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes
     assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        ({"id": ["a"], "text": ["x"]}, "no column 'answer'"),
-        ({"id": [1.5], "answer": ["x"]}, "the id is the number 1.5"),
-        ({"id": [True], "answer": ["x"]}, "the id is true"),
-        ({"id": ["sst.validation.0"], "answer": [float("nan")]}, "is the number nan: give a string"),
-        ({"id": ["sst.validation.0"], "answer": [None]}, "is missing: give a string"),
-        (
-            {"id": ["sst.validation.0", "sst.validation.1"], "answer": ["negative"]},
-            "is missing: give a string",
-        ),
-        ({"id": [0], "answer": ["negative"]}, "no example has the id '0'"),
-    ],
-)
-def test_tables_that_are_not_what_they_should_be(bring, tmp_path, table, says):
-    with pytest.raises(SubmissionError, match=says):
-        bring(table, "sst")
-    assert not (tmp_path / "out").exists()
-
-
 # Folders
 
 

@@ -1,9 +1,12 @@
-"""Rows find their examples by id, by order or by texts, and a file whose texts are others is refused."""
+"""Rows find their examples by id, by order or by texts, however another program wrote them."""
 
 from __future__ import annotations
 
 import csv
+import html
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,11 @@ import pytest
 from decabench import import_answers
 from decabench.errors import SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
+from decabench.exchange.text_matching import ExampleTexts, TextMatcher
 from decabench.submission import read_answers
+from decabench.tasks import DECATHLON, Store
+
+# Rows find their examples by id, by order or by texts, and a file whose texts are others is refused.
 
 BY_TEXT = "32 of 32 examples matched by their texts; answers taken as they are."
 BY_ID = "32 of 32 examples matched by id, and their texts agree; answers taken as they are."
@@ -26,16 +33,6 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return path
-
-
-def write_samples(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """A file of lm-eval; a row has its doc, its answer and other keys."""
-    lines = [
-        {"doc_id": at, "resps": [[row["answer"]]], "filtered_resps": [row["answer"]], "filter": "none", **row}
-        for at, row in enumerate(rows)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
@@ -134,47 +131,6 @@ def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
     assert "secret0" not in str(caught.value)
 
 
-def test_numbers_are_the_ids_of_whichever_split_has_the_texts(home, tmp_path):
-    """An own task whose examples are numbered: another split's file has the same ids."""
-    rows = [
-        {"number": at, "text": f"{word} is a word of the list", "answer": "yes"}
-        for at, word in enumerate("alpha bravo charlie delta echo foxtrot golf hotel india juliett".split())
-    ]
-    others = [{**row, "text": f"{row['text'][::-1]} {row['number']}"} for row in rows]
-    for name, part in (("validation", rows), ("test", others)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
-    (tmp_path / "own.toml").write_text(
-        'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nanswer = "answer"\nid = "number"\n'
-        'question = "Is it?"\ncontext = "{text}"\n[files]\nvalidation = "validation.jsonl"\ntest = "test.jsonl"\n'
-    )
-    from decabench import prepare
-
-    prepare(["own"], home=tmp_path / "home", include=[tmp_path / "own.toml"])
-    for name, part in (("validation", rows), ("test", others)):
-        path = write_samples(
-            tmp_path / f"{name}.samples.jsonl", [{"doc": row, "answer": "yes"} for row in part]
-        )
-
-        def call(split: str, path: Path = path, name: str = name) -> Any:
-            settings = ImportSettings(Places("number"))
-            return import_answers(
-                path,
-                "own",
-                tmp_path / f"{name}-{split}",
-                "x",
-                split,
-                "lm-eval",
-                settings,
-                tmp_path / "home",
-                [tmp_path / "own.toml"],
-            )
-
-        other = {"validation": "test", "test": "validation"}[name]
-        assert "by id, and their texts agree" in call(name).words
-        with pytest.raises(RefusedImportError, match="matched by id, 10 of its rows have other texts"):
-            call(other)
-
-
 # Files without texts
 
 
@@ -192,14 +148,6 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
     assert "--in-order" not in str(caught.value)
     with pytest.raises(SubmissionError, match="Sort its rows by their ids as numbers"):
         bring(table, "sst", force=True, in_order=True)
-
-
-@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
-def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
-    path = tmp_path / "answers.txt"
-    path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))
-    with pytest.raises(SubmissionError, match="a number and a separator at the beginning of every line"):
-        bring(path, "squad", "text")
 
 
 @pytest.mark.parametrize("column", ["prediction", "model_output", "Response"])
@@ -288,3 +236,112 @@ def test_quotation_marks_and_line_ends_that_belong_to_answers(bring, examples, t
         '5" pipe',
         "it's",
     ]
+
+
+# Texts find their example however another program wrote them, and only theirs.
+
+
+def tokenized(text: str) -> str:
+    """As the Penn Treebank does it."""
+    text = text.replace("(", " -LRB- ").replace(")", " -RRB- ").replace("n't", " n't")
+    return re.sub(r"([.,!?;:\"])", r" \1 ", text).lower()
+
+
+PROMPT = "Read the text and answer the question about it.\n\nText: {}\nQuestion: {}\nAnswer:"
+FORMS: dict[str, Any] = {
+    "columns": lambda example: [example.question, example.context],
+    "beside others": lambda example: [
+        example.context,
+        "validation",
+        example.question,
+        "https://example.org/a",
+    ],
+    "prompt": lambda example: [PROMPT.format(example.context, example.question)],
+    "tokenized": lambda example: [tokenized(example.context), tokenized(example.question)],
+    "tokenized prompt": lambda example: [PROMPT.format(tokenized(example.context), example.question)],
+    "escaped": lambda example: [html.escape(example.context), html.escape(example.question)],
+    "cut": lambda example: [example.context[:300], example.question],
+    "shouted": lambda example: [re.sub(r"[^\w\s]", "", f"{example.context} {example.question}").upper()],
+}
+
+
+@pytest.fixture
+def split(home):
+    """The texts of a task's examples."""
+
+    def read(task: str) -> list[ExampleTexts]:
+        examples = Store(home).examples(task, "validation")
+        return [ExampleTexts(example.question, example.context, example.answers) for example in examples]
+
+    return read
+
+
+def compare(matcher: TextMatcher, rows: list[list[str]], places: list[int]) -> list[int]:
+    """The rows that differ from their examples."""
+    words = matcher.read(dict(enumerate(rows)))
+    return [each.row for each in matcher.compare(words, dict(enumerate(places))).differences]
+
+
+@pytest.mark.parametrize("task", DECATHLON.tasks)
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_are_those_of_their_example_and_of_no_other(split, task, form):
+    examples = split(task)
+    matcher, size = TextMatcher(examples), len(examples)
+    rows = [FORMS[form](example) for example in examples]
+    assert compare(matcher, rows, list(range(size))) == []
+    texts = [example[:2] for example in examples]
+    shuffled = random.Random(1).sample(range(size), size)
+    as_text = sorted(range(size), key=str)
+    two = [1, 0, *range(2, size)] if texts[0] != texts[1] else []
+    for order in [[*range(1, size), 0], shuffled, as_text, two]:
+        differ = [row for row, place in enumerate(order) if texts[row] != texts[place]]
+        assert set(compare(matcher, rows, order)) <= set(differ)
+        assert (compare(matcher, rows, order) != []) == (differ != [])
+    found = matcher.find(matcher.read(dict(enumerate(rows))))
+    assert all(row in places or not places for row, places in found.items())
+    assert sum(len(places) == 1 for places in found.values()) > 0.7 * size or form == "cut"
+
+
+@pytest.mark.parametrize("task", DECATHLON.tasks)
+def test_texts_of_another_split_are_those_of_no_example(split, task):
+    examples = split(task)
+    half = len(examples) // 2
+    matcher = TextMatcher(examples[:half])
+    others = [
+        example
+        for example in examples[half:]
+        if example.context not in {each.context for each in examples[:half]}
+    ]
+    rows = [[example.question, example.context] for example in others[:half]]
+    assert len(compare(matcher, rows, list(range(len(rows))))) > 0.8 * len(rows)
+
+
+def test_questions_tell_examples_of_one_paragraph_apart(split):
+    """Prompts of SQuAD: the paragraph alone would fit a quarter of the examples in a wrong order."""
+    examples = split("squad")
+    rows = [[f"{example.context}\n{example.question}"] for example in examples]
+    following = [
+        at + 1 if at + 1 < len(examples) and examples[at].context == examples[at + 1].context else at
+        for at in range(len(examples))
+    ]
+    differ = [row for row, place in enumerate(following) if row != place]
+    assert len(differ) > 20
+    assert compare(TextMatcher(examples), rows, following) == differ
+
+
+def test_texts_without_spaces_or_with_accents():
+    contexts = [
+        "天气很好我们去公园。",
+        "他昨天买了一本新书。",
+        "Café brûlé à la crème",
+        "Un été à Paris, déjà vu",
+    ]
+    matcher = TextMatcher([ExampleTexts("?", context) for context in contexts])
+    rows = [
+        ["天气很好 我们去公园"],
+        ["他昨天买了一本 新书。"],
+        ["cafe brule a la creme"],
+        ["un ete a paris deja vu"],
+    ]
+    assert compare(matcher, rows, [0, 1, 2, 3]) == []
+    assert compare(matcher, rows, [1, 0, 3, 2]) == [0, 1, 2, 3]

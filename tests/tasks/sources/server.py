@@ -1,4 +1,4 @@
-"""A file server on this machine that fails on request. It remembers what it was asked."""
+"""A file server on this machine that fails on request and remembers what it was asked, and files that it publishes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import hashlib
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["Fault", "FileServer", "RawServer", "Seen"]
+from decabench.tasks.example import Example
+from decabench.tasks.task import Files, RemoteFile, Source
+
+__all__ = ["Fault", "FileServer", "RawServer", "Seen", "git_blob", "no_reader", "pinned", "sha256", "source"]
+
+
+# A file server on this machine that fails on request. It remembers what it was asked.
 
 
 @dataclass(frozen=True)
@@ -217,3 +224,31 @@ class RawServer:
                 script(connection)
             except OSError:
                 pass  # the client has hung up, as it should
+
+
+# Values that the tests of sources are made from.
+
+
+def no_reader(files: Files, split: str) -> Iterator[Example]:
+    """These tests read no examples."""
+    yield from ()
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def git_blob(content: bytes) -> str:
+    """The id under which git stores the bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def pinned(path: Path, *urls: str, **others: Any) -> RemoteFile:
+    """The file as published, with its sha256."""
+    return RemoteFile(path.name, urls, sha256(path), **others)
+
+
+def source(*files: RemoteFile, name: str = "upstream", **others: Any) -> Source:
+    """A source with one split, `train`."""
+    return Source(name, {"train": files}, no_reader, **others)

@@ -1,21 +1,37 @@
-"""Files that are read where they lie: paths, members of archives and rows of parquet, whole and broken."""
+"""Files as readers see them: members of archives and rows of parquet, whole and broken; and where they come from."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+import tarfile
+import tracemalloc
+import zipfile
+import zlib
+from dataclasses import asdict, replace
+from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
-from decabench.tasks.sources.published import (
-    LocalFiles,
-    SourceFiles,
-    read_folder,
-)
+from decabench.tasks.sources.download import Downloads, Network
+from decabench.tasks.sources.published import LocalFiles, SourceFiles, fetch, fetch_from_mirror, read_folder
 from decabench.tasks.task import RemoteFile, Source
-from tests.tasks.sources.build import no_reader, pinned, sha256, source
+from tests.tasks.fixtures import tar_bytes
+from tests.tasks.sources.server import Fault, FileServer, no_reader, pinned, sha256, source
+
+# Files that are read where they lie: paths, members of archives and rows of parquet, whole and broken.
+
+MEMBERS = {"data/train.txt": b"train " * 5000, "data/dev.txt": b"dev", "data/other.txt": b"other"}
+
+
+def zip_bytes(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def local(tmp_path: Path, name: str, content: bytes, members: tuple[str, ...] = ()) -> LocalFiles:
@@ -23,6 +39,150 @@ def local(tmp_path: Path, name: str, content: bytes, members: tuple[str, ...] = 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return LocalFiles({name: path}, tmp_path / "scratch", members)
+
+
+ARCHIVES = {
+    "data.zip": zip_bytes(MEMBERS),
+    "data.tgz": tar_bytes(MEMBERS),
+    "data.tar.gz": tar_bytes(MEMBERS),
+    "data.tar.bz2": tar_bytes(MEMBERS, "w:bz2"),
+    "data.tar.xz": tar_bytes(MEMBERS, "w:xz"),
+    "data.tar": tar_bytes(MEMBERS, "w"),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_members_declared_come_in_one_pass(tmp_path: Path, name: str) -> None:
+    declared = ("data/train.txt", "data/dev.txt", "in/another/archive.txt")
+    with local(tmp_path, name, ARCHIVES[name], declared) as files:
+        assert files.path("train.txt").read_bytes() == MEMBERS["data/train.txt"]
+        (tmp_path / name).unlink()  # the others need the archive no more
+        assert files.path("dev.txt").read_bytes() == b"dev"
+        assert not list((tmp_path / "scratch").rglob("other.txt"))
+    assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize("outer", ["tgz", "zip"])
+def test_archive_inside_an_archive(tmp_path: Path, outer: str) -> None:
+    inner = {"2016-01/en-de.tgz": ARCHIVES["data.tgz"], "2016-01/README": b"read me"}
+    name = f"2016-01.{outer}"
+    declared = ("2016-01/en-de.tgz!data/train.txt", "2016-01/en-de.tgz!data/dev.txt", "2016-01/README")
+    with local(tmp_path, name, tar_bytes(inner) if outer == "tgz" else zip_bytes(inner), declared) as files:
+        for member in ("train.txt", "dev.txt"):
+            path = files.path(member)
+            assert path.read_bytes() == MEMBERS[f"data/{member}"]
+        assert files.path("README").read_bytes() == b"read me"
+        assert not [path for path in (tmp_path / "scratch").rglob("*.tgz") if path.is_file()]
+
+
+@pytest.mark.parametrize("member", ["data/none.txt", "none.tgz!data/dev.txt"])
+@pytest.mark.parametrize("name", ["data.zip", "data.tgz"])
+def test_member_that_is_not_there(tmp_path: Path, name: str, member: str) -> None:
+    with local(tmp_path, name, ARCHIVES[name], (member,)) as files:
+        with pytest.raises(DataError, match=f"{name} has no member {member}"):
+            files.path(Path(member).name)
+
+
+@pytest.mark.parametrize("name", ["data.zip", "data.tgz", "data.tar.bz2", "data.tar.xz", "data.tar"])
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "empty", "text"])
+def test_damaged_archive(tmp_path: Path, name: str, damage: str) -> None:
+    if (name, damage) == ("data.tar", "overwritten"):
+        pytest.skip("a plain tar has no checksum of its contents")
+    whole = ARCHIVES[name]
+    third = len(whole) // 3
+    content = {
+        "truncated": whole[:third],
+        "overwritten": whole[:third] + b"\xff" * (len(whole) - third),
+        "empty": b"",
+        "text": b"<html>not found</html>" * 100,
+    }[damage]
+    with local(tmp_path, name, content, tuple(MEMBERS)) as files:
+        with pytest.raises(DataError, match=f"{name}"):
+            for member in MEMBERS:
+                assert files.path(Path(member).name).read_bytes() == MEMBERS[member]
+
+
+@pytest.mark.parametrize(
+    "member", ["../evil.txt", "/evil.txt", "data/../../evil.txt", "..\\evil.txt", "C:/evil.txt"]
+)
+@pytest.mark.parametrize("name", ["data.zip", "data.tgz"])
+def test_member_that_leads_out_is_refused(tmp_path: Path, name: str, member: str) -> None:
+    members = {member: b"evil", "data/dev.txt": b"dev"}
+    content = zip_bytes(members) if name == "data.zip" else tar_bytes(members)
+    with local(tmp_path / "deep" / "er", name, content, (member,)) as files:
+        with pytest.raises(DataError, match="leads out of its folder"):
+            files.path(PurePosixPath(member).name)
+        assert not list(tmp_path.rglob("evil.txt"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
+def test_links_in_tar_are_refused(tmp_path: Path, kind: bytes) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo("data/train.txt")
+        info.type, info.linkname = kind, "/etc/hostname"
+        archive.addfile(info)
+    with local(tmp_path, "data.tgz", buffer.getvalue(), ("data/train.txt",)) as files:
+        with pytest.raises(DataError, match="is a link, a folder or encrypted"):
+            files.path("train.txt")
+
+
+def test_links_in_zip_are_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        info = zipfile.ZipInfo("data/train.txt")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/hostname")
+    with local(tmp_path, "data.zip", buffer.getvalue(), ("data/train.txt",)) as files:
+        with pytest.raises(DataError, match="is a link, a folder or encrypted"):
+            files.path("train.txt")
+
+
+def bomb(kind: str, member: bytes = b"data.json") -> bytes:
+    """A small archive with a member of 400 MB of zeros."""
+    size = 300_000_000
+    if kind == "zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            with archive.open(member.decode(), "w", force_zip64=True) as file:
+                for _ in range(300):
+                    file.write(bytes(1_000_000))
+        return buffer.getvalue()
+    info = tarfile.TarInfo(member.decode())
+    info.size = size
+    if kind == "header":
+        info.type, info.name = tarfile.XHDTYPE, "pax"
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    head = packed.compress(info.tobuf(tarfile.USTAR_FORMAT))
+    return head + b"".join(packed.compress(bytes(1_000_000)) for _ in range(300)) + packed.flush()
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("zip", "data.json"), ("tar", "data.json"), ("tar", "other.json")]
+)
+def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: str, asked: str) -> None:
+    """Nor read to its end on the way to a member behind it."""
+    archive = tmp_path / "bomb.tgz"
+    archive.write_bytes(bomb(kind))
+    assert archive.stat().st_size < 1_000_000
+    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch", (asked,)) as files:
+        with pytest.raises(DataError, match=r"bomb\.tgz unpacks to more than 256 MiB, 200 times its size"):
+            files.path(asked)
+        assert not [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
+
+
+def test_a_header_bomb_stays_out_of_memory(tmp_path: Path) -> None:
+    archive = tmp_path / "bomb.tgz"
+    archive.write_bytes(bomb("header"))
+    tracemalloc.start()
+    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch", ("data.json",)) as files:
+        with pytest.raises(DataError, match=r"bomb\.tgz is damaged \(a header of 300,000,000 bytes\)"):
+            files.path("data.json")
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    tracemalloc.stop()
+
+
+# Files that are read where they lie: paths, members of archives and rows of parquet, whole and broken.
 
 
 def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
@@ -117,3 +277,196 @@ def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.json is damaged: its sha256 is .*, but SHA256SUMS has "):
         read_folder(*arguments, "mirror")
     assert read_folder(*arguments, "local").records
+
+
+# Which source is taken, from where, and what is said of it.
+
+DATA = "data.json"
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "raw" / "task"
+
+
+@pytest.fixture
+def downloads(raw: Path, hasty: Network) -> Downloads:
+    return Downloads(raw, hasty)
+
+
+@pytest.fixture
+def data(server: FileServer) -> RemoteFile:
+    return pinned(server.folder / DATA, f"{server.url}/{DATA}")
+
+
+def content(fetched: SourceFiles, name: str = DATA) -> bytes:
+    return fetched.files.path(name).read_bytes()
+
+
+def test_verified(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
+    fetched = fetch("task", [source(data)], ["train"], downloads)
+    assert content(fetched) == (server.folder / DATA).read_bytes()
+    (record,) = fetched.records
+    assert asdict(record) == {
+        "name": DATA,
+        "url": f"{server.url}/{DATA}",
+        "sha256": data.sha256,
+        "size": 307_200,
+        "status": "verified",
+    }
+    assert (fetched.source.name, fetched.missing) == ("upstream", ())
+
+
+def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
+    for file in (data, replace(data, sha256=None)):
+        sources = [source(file)]
+        first = fetch("task", sources, ["train"], downloads)
+        server.seen.clear()
+        assert fetch("task", sources, ["train"], downloads).records == first.records
+        assert server.seen == []
+
+
+def test_damaged_file_is_fetched_again(
+    raw: Path, downloads: Downloads, server: FileServer, data: RemoteFile
+) -> None:
+    fetch("task", [source(data)], ["train"], downloads)
+    (raw / DATA).write_bytes(b"damaged")
+    assert content(fetch("task", [source(data)], ["train"], downloads)) != b"damaged"
+    assert server.statuses() == [200, 200]
+
+
+def test_force_fetches_again(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
+    unpinned = [source(replace(data, sha256=None))]
+    fetch("task", unpinned, ["train"], downloads)
+    (server.folder / DATA).write_bytes(b"a new edition")
+    assert content(fetch("task", unpinned, ["train"], downloads)) != b"a new edition"
+    assert content(fetch("task", unpinned, ["train"], replace(downloads, force=True))) == b"a new edition"
+
+
+def test_next_address_then_next_source(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
+    gone = RemoteFile("gone.json", (f"{server.url}/a/gone.json", f"{server.url}/b/gone.json"))
+    moved = replace(data, urls=(f"{server.url}/moved.json", *data.urls))
+    sources = [source(gone, name="first"), source(moved, name="second")]
+    fetched = fetch("task", sources, ["train"], downloads)
+    assert fetched.source.name == "second"
+    assert fetched.records[0].url == f"{server.url}/{DATA}"
+    assert [(seen.path, seen.status) for seen in server.seen] == [
+        ("a/gone.json", 404),
+        ("b/gone.json", 404),
+        ("moved.json", 404),
+        (DATA, 200),
+    ]
+
+
+def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
+    server.always[DATA] = Fault(wrong=True)
+    sources = [
+        source(RemoteFile("gone.json", (f"{server.url}/gone.json",)), name="first"),
+        source(data, name="second"),
+        source(RemoteFile("never.json"), name="third"),
+        Source("fourth", {"test": (data,)}, no_reader),
+    ]
+    with pytest.raises(MissingDataError) as caught:
+        fetch("squad", sources, ["train"], downloads)
+    said = str(caught.value)
+    assert "The files for squad could not be downloaded from any source: " in said
+    assert f"'first': gone.json from {server.url}/gone.json (HTTP 404)" in said
+    assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the published one: sha256 " in said
+    assert f"expected {data.sha256}" in said
+    assert "'third': never.json is not published anywhere" in said
+    assert "'fourth': it has no split train" in said
+    assert said.endswith("use --mirror with a folder or URL that has them.")
+    assert "\n" not in said
+    assert caught.value.exit_code == 3
+
+
+def test_files_that_are_not_published_are_the_users_own(downloads: Downloads) -> None:
+    names = [f"wsj_{number:02}.mrg" for number in range(25)]
+    sources = [
+        Source("columns", {"train": (RemoteFile("all.conllu"),)}, no_reader),
+        Source("brackets", {"train": tuple(map(RemoteFile, names))}, no_reader),
+    ]
+    with pytest.raises(MissingDataError) as caught:
+        fetch("ptb", sources, ["train"], downloads)
+    assert str(caught.value) == (
+        "The files for ptb are not published: put your own (all.conllu; or wsj_00.mrg, wsj_01.mrg, …, wsj_24.mrg (25 "
+        "files)) into the folder DIR/ptb and use --mirror DIR."
+    )
+
+
+def mirrored(server: FileServer, content: bytes | None = None) -> Path:
+    """The served folder as a mirror that has the task; returns the task's folder."""
+    folder = server.folder / "task"
+    folder.mkdir()
+    (folder / DATA).write_bytes(content or (server.folder / DATA).read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pinned_digest", "held", "status"),
+    [(True, None, "verified"), (True, b"a subset", "mirror-differs"), (False, b"a subset", "unpinned")],
+)
+def test_mirror_status(
+    downloads: Downloads, server: FileServer, pinned_digest: bool, held: bytes | None, status: str
+) -> None:
+    file = RemoteFile(DATA, (), sha256(server.folder / DATA) if pinned_digest else None)
+    folder = mirrored(server, held)
+    fetched = fetch_from_mirror("task", [source(file)], ["train"], downloads, f"{server.url}/")
+    assert content(fetched) == (folder / DATA).read_bytes()
+    (record,) = fetched.records
+    assert (record.status, record.url) == (status, f"mirror:{DATA}")
+    assert record.sha256 == sha256(folder / DATA)
+
+
+def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server)
+    server.faults[f"task/{DATA}"] = [Fault(503), Fault(cut=1000)]
+    for _ in range(2):
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert server.statuses(f"task/{DATA}") == [503, 200, 206]
+
+
+def test_mirror_that_fails(downloads: Downloads, server: FileServer) -> None:
+    server.always["task"] = Fault(500)
+    mirror = f"http://me:secret@{server.host}"
+    with pytest.raises(MissingDataError, match=r"'upstream': no data.json \(HTTP 500\)") as caught:
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, mirror)
+    said = str(caught.value)
+    assert said.startswith(f"The mirror http://{server.host} does not contain the files for task: ")
+    assert "secret" not in said
+    assert server.statuses(f"task/{DATA}") == [500] * 4
+
+
+def list_checksums(server: FileServer, **digests: str) -> None:
+    """What `sha256sum */*` prints in the mirror."""
+    listed = {f"task/{DATA}": sha256(server.folder / "task" / DATA)} | digests
+    (server.folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in listed.items()))
+
+
+def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server, b"18 of 32 rows")
+    list_checksums(server, **{f"task/{DATA}": "0" * 64})
+    with pytest.raises(
+        DataError, match=r"data.json from the mirror http\S+ is damaged: the file is not the one in"
+    ) as caught:
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert "SHA256SUMS: sha256 " in str(caught.value) and "expected 0000" in str(caught.value)
+    assert server.statuses(f"task/{DATA}") == [200, 200]
+
+
+def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_ENDPOINT names a mirror of the hub, and the digest that the hub sends must be that of the bytes."""
+    name = f"datasets/owner/name/resolve/{'0' * 40}/data.parquet"
+    path = server.folder / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"PAR1 rows")
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    file = RemoteFile("data.parquet", (f"https://huggingface.co/{name}",))
+    server.always[name] = Fault(headers={"X-Linked-ETag": f'"{"0" * 64}"'})
+    with pytest.raises(MissingDataError, match=f"but the server says {'0' * 64}"):
+        fetch("task", [source(file)], ["train"], downloads)
+    server.always[name] = Fault(headers={"X-Linked-ETag": f'"{sha256(path)}"'})
+    fetched = fetch("task", [source(file)], ["train"], downloads)
+    assert [(record.url, record.status) for record in fetched.records] == [
+        (f"{server.url}/{name}", "unpinned")
+    ]
