@@ -54,14 +54,20 @@ def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
 
 def encode_words(folder: Path, words: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
     """Return the vectors of words, (N, d): the mean of the last layer's states, or of the input embeddings."""
+    found = encode_texts(folder, words, inputs)
+    return found * np.float32(NORM / np.linalg.norm(found, axis=1).mean())
+
+
+def encode_texts(folder: Path, texts: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
+    """Return the mean of the last layer's states, or of the input embeddings, of each text: (N, d)."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     encoder = AutoModel.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
     ).eval()
-    pieces = [each.ids for each in tokenizer.encode_batch(list(words), add_special_tokens=not inputs)]
-    found = _average_embeddings(encoder, pieces) if inputs else _average_states(encoder, pieces)
-    return found * np.float32(NORM / np.linalg.norm(found, axis=1).mean())
+    tokenizer.enable_truncation(encoder.config.max_position_embeddings)
+    pieces = [each.ids for each in tokenizer.encode_batch(list(texts), add_special_tokens=not inputs)]
+    return _average_embeddings(encoder, pieces) if inputs else _average_states(encoder, pieces)
 
 
 def _average_embeddings(encoder: Any, pieces: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
