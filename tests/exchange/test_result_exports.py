@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -104,17 +102,6 @@ def cells_of(text):
     return rows
 
 
-def test_markdown_has_the_numbers(scored):
-    results = scored["majority"]
-    text = markdown_table([results])
-    task = results.tasks["sst"]
-    low, high = task.interval
-    assert cells_of(text)[0] == ["task", "metric", "score", "95 %", "n"]
-    rows = {row[0]: row for row in cells_of(text)}
-    assert rows["sst"] == ["sst", "em", f"{task.score:.1f}", f"{low:.1f} to {high:.1f}", "32"]
-    assert "bundled sample: not comparable" in text.replace("\\", "")
-
-
 def test_markdown_stands_systems_beside_each_other(scored):
     first, second = scored["majority"], scored["oracle"]
     rows = cells_of(markdown_table([renamed(first, "a"), renamed(second, "b")]))
@@ -174,23 +161,6 @@ def test_latex_keeps_a_name_a_text(scored):
     )
     assert r"\input" not in text
     assert len(text.splitlines()) == len(latex_table([scored["majority"], scored["oracle"]]).splitlines())
-
-
-@pytest.mark.skipif(
-    shutil.which("pdflatex") is None, reason="there is no pdflatex: the table was only parsed"
-)
-def test_latex_compiles(scored, tmp_path):
-    name = HOSTILE.replace("\ud800", "")
-    table = latex_table([renamed(scored["majority"], name), renamed(scored["oracle"], "b")])
-    page = (
-        "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
-        + table
-        + "\n\\end{document}\n"
-    )
-    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
-    command = ["pdflatex", "-halt-on-error", "-no-shell-escape", "page.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
 
 
 # What may stand together, and where results are found

@@ -119,14 +119,6 @@ def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
     assert (tmp_path / "out" / "decabench_sst.yaml").read_text() == task
 
 
-def test_the_page_says_what_may_not_be_passed_on(export):
-    page = (export("squad", "cnn_dailymail") / "README.md").read_text()
-    rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}
-    assert "do not redistribute this file" in rows["| cnn_dailymail"]
-    assert "do not redistribute this file" not in rows["| squad"]
-    assert "--tasks decabench_squad,decabench_cnn_dailymail" in page
-
-
 @pytest.mark.parametrize("name", ["squad2", "sst", "woz.en"])
 def test_refused_answers_are_wrong(export, name):
     """Even where an empty answer is right: some questions of SQuAD 2.0 have none."""
@@ -177,15 +169,3 @@ def test_the_command(command, home, tmp_path):
         gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
     )
     assert (head["format"], head["rows"]) == ("decabench.harness/1", 32)
-
-
-def test_the_command_takes_a_suite(command, home, tmp_path):
-    out = tmp_path / "out"
-    done = command(
-        "export", "tasks", "--suite", "decathlon", "--for", "inspect", "--output", out, "--home", home
-    )
-    assert done.exit_code == 0, done.output
-    assert len(list((out / "data").iterdir())) == 10
-    for wrong in ((), ("sst", "--suite", "decathlon")):
-        done = command("export", "tasks", *wrong, "--for", "inspect", "--output", out, "--home", home)
-        assert (done.exit_code, "Which tasks?" in done.stderr) == (2, True)

@@ -211,13 +211,3 @@ def test_a_tracker_that_fails_loses_no_score(command, home, submit, wandb):
     assert done.exit_code == 0
     assert "wandb failed to start (ConnectionError: no network): the run continues without it." in done.output
     assert (folder / "results" / "validation" / "results.json").exists()
-
-
-def test_run_sends_its_scores(command, home, tmp_path, wandb):
-    done = command(
-        *("run", "--set", "predictor=majority", "--set", f"output={tmp_path / 'out'}", "--set", "tasks=sst"),
-        *("--set", f"home={home}", "--set", "log=wandb"),
-    )
-    assert done.exit_code == 0, done.output
-    assert wandb.init.call_args.kwargs["name"] == "majority"
-    assert {*wandb.init.return_value.log.call_args.args[0]} == {"score/sst", "low/sst", "high/sst"}

@@ -154,21 +154,6 @@ def test_order_of_turns_does_not_matter_and_goes_by_number():
     assert joint_goal_em(predictions[::-1], gold[::-1], turns=turns[::-1]) == forward
 
 
-def test_pairs_as_references():
-    pairs = [[[turn, answer]] for turn, answer in zip(TURNS, GOLD, strict=True)]
-    assert joint_goal_em(GOLD, pairs) == joint_goal_em(GOLD, GOLD, turns=TURNS)
-    assert joint_goal_em(["none"], [["en_0_0", "none"]]).value == 100
-
-
-@pytest.mark.parametrize(
-    ("turns", "message"),
-    [(["en_0_0"] * 4, "occurs twice"), (["a", "b", "c", "d"], "such as en_12_3"), (["en_0_x"] * 4, "en_0_x")],
-)
-def test_bad_ids(turns, message):
-    with pytest.raises(MetricError, match=message):
-        joint_goal_em(GOLD, GOLD, turns=turns)
-
-
 def test_dialogue_f1_by_hand():
     # Turn by turn, predicted against gold: 1 of 1 and 1 slots right, 0 of 1 and 1, 0 of 0 and 0, 1 of 2 and 1.
     predictions = ["food: thai;", "area: south; phone, address", "None", "food: any, area: east;"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ from decabench.tasks.store import SplitRecord, Store
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from tests.tasks.commands import ROOT
 from tests.tasks.fixtures import lines_task, write_lines
-from tests.tasks.sources.server import FileServer, RawServer
+from tests.tasks.sources.server import FileServer
 
 # From files to splits: once, again only where something changed, and never half.
 
@@ -185,11 +184,6 @@ def test_data_that_were_altered_are_made_again(
     assert (again.altered, again.was_ready) == ((), True)
 
 
-def test_a_mirror_without_the_files(request_for: Requests, tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match=r"lines.*no train\.txt, validation\.txt, test\.txt"):
-        prepare_task(TASK, request_for(mirror=str(tmp_path)))
-
-
 def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Path) -> None:
     """The other splits are prepared; the command says which file is missing, and ends with an error."""
     (words / "lines" / "train.txt").unlink()
@@ -203,17 +197,6 @@ def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Pat
     assert not is_prepared(TASK, request)
     write_lines(words / "lines" / "train.txt", ["train one"])
     assert prepare_task(TASK, request)["train"].rows == 1
-
-
-def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> None:
-    request = request_for(mirror=str(words))
-    first = prepare_task(TASK, request)
-    write_lines(words / "lines" / "train.txt", [])
-    with pytest.raises(DataError, match=r"train\.txt is empty"):
-        prepare_task(TASK, request)
-    assert answers(request, "train") == ["train one", "train two"]
-    assert Store(request.home).records("lines") == first
-    assert not is_prepared(TASK, request)
 
 
 def refuse(number: int) -> Callable[..., Any]:
@@ -346,32 +329,6 @@ def test_what_one_task_downloaded_the_other_reads(request_for: Requests, shared_
 # From a server to splits: what was cut is refused or said, and what could not be read is downloaded again.
 
 Requests = Callable[..., Request]
-ROWS = (SAMPLE_FOLDER / "sst" / "dev_binary_sent.csv").read_bytes()
-CUT = b"".join(ROWS.splitlines(keepends=True)[:19])
-
-
-def serve(*bodies: bytes, length: bool) -> RawServer:
-    """A mirror with one file and nothing else."""
-    waiting = list(bodies)
-
-    def script(connection: socket.socket) -> None:
-        path = server.requests[-1].split()[1]
-        if not path.endswith(b".csv"):
-            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-            return
-        body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-        told = b"Content-Length: %d\r\n" % len(body) if length else b""
-        connection.sendall(b"HTTP/1.1 200 OK\r\n" + told + b"Connection: close\r\n\r\n" + body)
-
-    server = RawServer([script])
-    return server
-
-
-def test_cut_where_no_length_tells(request_for: Requests) -> None:
-    """18 of 32 rows were prepared, exit 0."""
-    with serve(CUT, length=False) as server:
-        with pytest.raises(MissingDataError, match=rf"the connection ended after {len(CUT):,} bytes"):
-            prepare_task(TASKS["sst"], request_for(mirror=server.url, split="validation"))
 
 
 def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:

@@ -43,11 +43,6 @@ def test_damaged_json_is_one_sentence(tmp_path: Path, content: str | bytes) -> N
         list(stream_items(path, "data.item"))
 
 
-def test_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", '{"a": "\u2028\u0085"}\r\n\n  \n[1]\n"last"')
-    assert [record.value for record in line_records(path)] == [{"a": "\u2028\u0085"}, [1], "last"]
-
-
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"a": 1}\n\n{"a": \n')
     with pytest.raises(DataError, match=r"^a\.jsonl, line 3, is not JSON"):
@@ -64,13 +59,6 @@ def test_blocks_between_empty_lines(tmp_path: Path, end: str, last: str) -> None
     text = "{e}a 1{e}\u2028 2{e}{e} {e}b 3" + last
     path = write(tmp_path / "a.txt", text.replace("{e}", end))
     assert blocks(path) == [[["a", "1"], ["\u2028", "2"]], [["b", "3"]]]
-
-
-def test_comments_and_skipped_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", "word tag x\n# a b c\na 1\n")
-    assert blocks(path, comment="#", skip=1) == [[["# a b c"], ["a", "1"]]]
-    with pytest.raises(DataError, match=r"a\.txt, line 1: it has 3 columns, but each line must have 2"):
-        blocks(path)
 
 
 @pytest.mark.parametrize("cell", ["", "a b", "a\u00a0b", "\u2028"])

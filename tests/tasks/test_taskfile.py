@@ -97,36 +97,15 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"format": None}, r"has no format: write format = 'decabench\.taskfile/1' for a task"),
         ({"format": '"decabench.taskfile/2"'}, "has format 'decabench.taskfile/2'"),
         (
-            {"lisence": '"CC0"'},
-            "There is no key 'lisence'. Did you mean licence",
-        ),
-        ({"name": None}, "'name' is missing: give a string"),
-        ({"name": '""'}, "'name' must be a non-empty string"),
-        (
             {"name": '"My Task"'},
             "a name must consist of lower-case letters, digits, dots, - and _, not 'My Task'",
         ),
-        ({"name": '"../up"'}, "a name must consist of lower-case"),
-        ({"name": '".."'}, "a name must consist of lower-case"),
         ({"metric": None}, "'metric' is missing: name one, or give the type of an answer with 'output'"),
-        ({"metric": "3"}, "'metric' must be a string, not 3"),
         ({"metric": '"nf2"'}, "There is no metric 'nf2'. Did you mean nf1"),
-        ({"secondary": '["nf2"]'}, "There is no metric 'nf2'. Did you mean nf1"),
-        ({"question": None}, "'question' is missing"),
-        ({"question": '["a"]'}, r"'question' must be a string, not \[\"a\"\]"),
-        ({"context": "1979-05-27"}, "'context' must be a string"),
-        ({"answer": None}, "'answer' is missing"),
-        ({"id": "true"}, "'id' must be a string, not true"),
         ({"units": '"number"'}, "'units' must be a list"),
         ({"units": '["number", "number"]'}, "'units' must name each column once, not number, number"),
-        ({"title": "3"}, "'title' must be a string"),
-        ({"licence": "3"}, "'licence' must be a string"),
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
         ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
-        ({"context_limit": "{ }"}, r"\[context_limit\]: 'tokens' is missing"),
-        ({"files": None}, r"\[files\] must name a file for one or more of train, validation, test"),
-        ({"files": "{}"}, r"\[files\] must name a file"),
-        ({"files": '"data.jsonl"'}, r"\[files\] must name a file"),
         (
             {"files": '{ dev = "data.jsonl" }'},
             r"\[files\]: There is no key 'dev'. Known: train, validation, test",
@@ -135,7 +114,6 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
             {"files": '{ test = "data.xlsx" }'},
             r"a file must be \.jsonl, \.csv, \.tsv or \.parquet, not 'data\.xlsx'",
         ),
-        ({"files": '{ test = ["data.csv"] }'}, r"\[files\]: 'test' must be a string"),
         ({"name": "no quotes"}, "task.toml is not valid TOML"),
     ],
     ids=lambda value: (
@@ -293,17 +271,12 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
         ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' occurs more than once"),
         ("d.csv", '"q"x,c,a\nq1,c1,a1\n', "line 1: From here on it is not CSV"),
         ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on it is not CSV"),
-        ("d.csv", 'q,c,a\nq1,"c1,a1\nq2,c2,a2\n\nq3,c3,a3\n', "line 2: From here on it is not CSV"),
-        ("d.csv", 'q,c,a\nq1,"c1,a1\nq2,c2,a2\nq3,c3",a3\n', "line 2: A cell .* to line 4"),
         # pandas and datasets write lists so
         (
             "d.csv",
             "q,c,a\nq1,c1,a1\nq2,c2,\"['a1', 'a2']\"\n",
             r"line 3: Its 'a' is a list .* written as a text",
         ),
-        ("d.csv", 'q,c,a\nq1,c1,"[""a1""]"\n', "line 2: Its 'a' is a list"),
-        ("d.csv", "q,c,a\nq1,c1,['a1' 'a2']\n", "line 2: Its 'a' is a list"),
-        ("d.csv", "q,c,a\nq1,c1,[]\n", "line 2: Its 'a' is a list"),
         ("d.tsv", "q\tc\ta\nq1\tc1\t{'text': ['a1'], 'answer_start': [1]}\n", "line 2: Its 'a' is a list"),
         ("d.csv", b"q,c,a\nq1,caf\xe9,a1\n", r"d\.csv, line 2, is not UTF-8"),
     ],
@@ -331,7 +304,6 @@ def test_tables_that_could_be_misread(
             "The tag 'V' in its answer is none of N",
         ),
         ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "7"}, "'7' is not a number from 1 to 5"),
-        ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "3,5"}, "'3,5' is not a number"),
         (
             {"output": '"tree"'},
             {"c": "x y", "a": "9:root 1:obj"},
@@ -350,7 +322,6 @@ def test_tables_that_could_be_misread(
             {"c": "x y", "a": "B-PER L-PER"},
             "Its answer has the tag 'L-PER'; write O, or",
         ),
-        ({"metric": '"sequence_f1"'}, {"c": "x", "a": "PER-B"}, "Its answer has the tag 'PER-B'"),
         (
             {"metric": '"sequence_f1"', "output": '"tags"'},
             {"c": "x y z", "a": "B-PER O S-PER"},
@@ -362,11 +333,6 @@ def test_tables_that_could_be_misread(
             "Tag 2 of its answer is 'I-Per', where IOB2 has 'B-Per'",
         ),
         (
-            {"output": '{ kind = "tags", scheme = "IOB1" }'},
-            {"c": "x y", "a": "B-X I-X"},
-            "Tag 1 of its answer is 'B-X', where IOB1 has 'I-X'",
-        ),
-        (
             {"output": '{ kind = "tags", scheme = "IOBES" }', "metric": '"tag_accuracy"'},
             {"c": "x y", "a": "U-X O"},
             "Tag 1 of its answer is 'U-X', where IOBES has 'S-X'",
@@ -376,24 +342,6 @@ def test_tables_that_could_be_misread(
             {"c": "x y", "a": "2:nsubj 1:obj"},
             "The heads of word 1 in its answer lead back to it",
         ),
-        ({"output": '"tree"'}, {"c": "x y", "a": "1:root 0:obj"}, "The heads of word 1"),
-        (
-            {"metric": '"parsing"'},
-            {"a": "2:nsubj 1:obj"},
-            "The heads of word 1 in its answer lead back to it",
-        ),
-        (
-            {"metric": '"parsing_ud"'},
-            {"a": "3:nsubj 0:root"},
-            "'3:nsubj' in its answer is not `head:relation`",
-        ),
-        (
-            {"metric": '"sequence_f1"'},
-            {"a": "B-PER O S-PER"},
-            "Its tags follow none of the schemes that sequence_f1 reads: IOB1",
-        ),
-        ({"output": '"tree"'}, {"c": "x", "a": "-1:root"}, "'-1:root' in its answer is not `head:relation`"),
-        ({"output": '"tree"'}, {"c": "x", "a": "0::pass"}, "'0::pass' in its answer is not `head:relation`"),
         *(
             (
                 {"output": '{ kind = "number", low = 0, high = 2000 }'},
@@ -413,8 +361,6 @@ def test_tables_that_could_be_misread(
             "has 2 answers, but tag_accuracy reads only the first",
         ),
         ({}, {"a": True}, "'a' must be a text, a number or a date, not true or false: True"),
-        ({}, {"a": {"text": "z"}}, "'a' must be a text, a number or a date, not an object"),
-        ({}, {"q": ["x", "y"]}, "'q' must be a text, a number or a date, not a list"),
     ],
 )
 def test_answers_have_the_type_that_the_task_declares(
@@ -519,7 +465,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
         ("em", "\ufeffRome", "has spaces around it"),
         ("nf1", " no", ""),  # it ignores them
         ("bleu", "no ", ""),
-        ("em", "[1, 2]", ""),
         ("em", "['a', 'b']", ""),  # a text of JSON lines is that text
         (
             "em",
@@ -528,8 +473,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
         ),
         ("nf1", "Zu\u0308rich", "write NFC"),
         ("nf1", "Z\u00fcrich", ""),
-        ("nf1", "\u09a1\u09bc", ""),  # Bengali is written in both forms
-        ("nf1", "x\u0303", ""),  # there is no other form
     ],
 )
 def test_texts_that_no_model_can_answer_with(
@@ -591,9 +534,6 @@ WORKING = "Natalia sold 48 / 2 = 24 clips in May, and so 48 + 24 in both months.
         ({"metric": '"nf1"'}, [f"{WORKING} The answer is 72.", f"{WORKING} The answer is: 5"], "answer is"),
         ({}, [f"{WORKING} So it is $\\boxed{{72}}$.", f"{WORKING} $\\boxed{{5}}$"], "\\boxed{"),  # MATH
         ({}, [f"{WORKING} #### 72", "5", "6"], ""),
-        ({}, ["72", "The answer is 5"], ""),
-        ({}, ["#### 72", "#### 5"], ""),  # no text before the mark
-        ({}, [WORKING, WORKING], ""),
         ({"metric": '"rouge"'}, [f"{WORKING} #### 72", f"{WORKING} #### 5"], ""),  # of texts
     ],
 )

@@ -10,9 +10,7 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.datasets.cnn_dailymail import (
     CNN_DAILYMAIL,
-    STORY_FILES,
     Story,
-    parse_story,
     read_stories,
 )
 from decabench.tasks.example import Example
@@ -20,8 +18,6 @@ from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
 # CNN/DailyMail: periods added, compatibility forms folded, three forms of the data.
-
-QUESTION = "What is the summary?"
 
 
 def write_part(
@@ -76,12 +72,6 @@ def test_sample_starts_with_its_first_row(sample: Callable[[Task, str], list[Exa
 )
 def test_missing_periods(files: FolderFiles, highlights: str, answer: str) -> None:
     assert highlights_as_read(files, highlights) == answer
-
-
-def test_article_is_folded_and_else_left_alone(files: FolderFiles) -> None:
-    write_part(files, "test", 0, 1, [("  A \ufb01ne  day\nwithout an end ", "Fine", "a")])
-    (example,) = read_form(CNN_DAILYMAIL, "hub parquet", "test", files)
-    assert example == Example("a", QUESTION, "A fine  day\nwithout an end", ("Fine.",), ("a",))
 
 
 ROWS = [(f"Article {number}.", f"Highlight {number}\nMore", f"id{number}") for number in range(6)]
@@ -147,21 +137,6 @@ def write_all(files: FolderFiles) -> None:
         write_archive(files, paper, urls)
 
 
-@pytest.mark.parametrize(
-    ("text", "article", "highlights"),
-    [
-        ("one\n\n two \n\n@highlight\n\nthree\n\n@highlight\n\nfour\n", ["one", "two"], ["three", "four"]),
-        ("one\r\n@highlight\r\ntwo\r\n", ["one"], ["two"]),
-        ("@highlight\n\nonly", [], ["only"]),
-        ("no highlight", ["no highlight"], []),
-        ("one\n@highlight\ntwo\nthree", ["one"], ["two", "three"]),
-    ],
-    ids=["usual", "crlf", "no article", "no highlights", "two lines below one mark"],
-)
-def test_parse_story(text: str, article: list[str], highlights: list[str]) -> None:
-    assert parse_story("id", text) == ("id", article, highlights)
-
-
 def test_order_is_the_lists(files: FolderFiles) -> None:
     write_all(files)
     expected: list[Story] = [(digest(url), [url], []) for urls in URLS.values() for url in urls]
@@ -173,22 +148,3 @@ def test_a_listed_story_that_the_archive_lacks(files: FolderFiles) -> None:
     write_archive(files, "cnn", ["http://c/1"])
     with pytest.raises(DataError, match=rf"cnn_stories\.tgz has no story {digest('http://c/2')}.*http://c/2"):
         list(read_stories(files, "test"))
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [(b"<html>not found</html>", "is damaged"), (tar_bytes({"cnn/a.story": b""})[:60], "cnn_stories")],
-    ids=["another file", "cut"],
-)
-def test_an_archive_that_is_not_whole(files: FolderFiles, content: bytes, sentence: str) -> None:
-    write_all(files)
-    files.path("cnn_stories.tgz").write_bytes(content)
-    with pytest.raises(DataError, match=sentence):
-        list(read_stories(files, "test"))
-
-
-def test_each_split_has_both_archives_and_its_own_lists() -> None:
-    names = {split: [file.name for file in files] for split, files in STORY_FILES.items()}
-    for split, word in (("train", "training"), ("validation", "validation"), ("test", "test")):
-        lists = [f"{paper}_wayback_{word}_urls.txt" for paper in ("cnn", "dailymail")]
-        assert names[split] == ["cnn_stories.tgz", "dailymail_stories.tgz", *lists]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets.conll import (
     CONLL2000,
     CONLL2003,
@@ -137,11 +136,3 @@ def test_questions_by_type_are_decanlps(files: FolderFiles) -> None:
     assert answers["Which entities are persons?"] == "Jo Wu, Al"
     assert answers["Which entities are geopolitical?"] == "#1"
     assert answers["Which entities are artworks?"] == "None"
-
-
-def test_an_unknown_type(files: FolderFiles) -> None:
-    write_lines(files.folder / NAME, [COLUMNS[0], row("Jo", "(HUMAN)")])
-    with pytest.raises(
-        DataError, match=rf"{NAME}, line 2: column 11 must name a type of entity, not '\(HUMAN\)'"
-    ):
-        read_form(ONTONOTES, "conll columns", "validation", files)

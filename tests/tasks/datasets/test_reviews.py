@@ -61,22 +61,6 @@ def test_the_last_of_each_label_validate(small: FolderFiles) -> None:
     }
 
 
-def test_an_example(small: FolderFiles) -> None:
-    examples = read_form(IMDB, "hub parquet", "validation", small)
-    assert [example.id for example in examples] == [f"imdb.validation.{at}" for at in range(6)]
-    answers = {example.context: example.answers for example in examples}
-    assert answers["train 19<br />"] == ("positive",)
-    assert answers["train 7<br />"] == ("negative",)
-
-
-def test_the_order_does_not_tell_the_label(small: FolderFiles) -> None:
-    """That of the texts' digests: upstream's is negative first."""
-    contexts = [example.context for example in read_form(IMDB, "hub parquet", "test", small)]
-    assert contexts == sorted(
-        contexts, key=lambda text: hashlib.sha256(f"reviews\n{text}".encode()).hexdigest()
-    )
-
-
 # Sentences of Kotzias et al.: a sentence, a tab and a label a line; some hold characters that look like ends.
 
 

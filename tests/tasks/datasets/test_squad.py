@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from decabench.prompts import extract
 from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines, write_parquet
 
 ARTICLES = [
@@ -116,13 +114,6 @@ def test_neither_ids_nor_the_order_of_a_paragraph_tell_whether_there_is_an_answe
     assert [example.meta["id"].startswith("5a") for example in found] == none
     for place in range(4):
         assert 35 < sum(none[place::4]) < 65  # of 100, within 3 standard errors
-
-
-def test_half_of_the_sample_of_squad2_has_no_answer(sample: Callable[[Task, str], list[Example]]) -> None:
-    for split, rows in (("train", 64), ("validation", 32)):
-        examples = sample(SQUAD2, split)
-        assert len(examples) == rows
-        assert sum(example.answers == ("unanswerable",) for example in examples) == rows / 2
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets.sst import SST, SST_FINE
 from decabench.tasks.example import Example
-from decabench.tasks.task import Task
-from tests.tasks.fixtures import FolderFiles, read_form, write_csv, write_jsonl, write_lines
+from tests.tasks.fixtures import FolderFiles, read_form, write_csv, write_jsonl
 
 SENTENCES = [
     ("1", "A stirring, funny film ."),
@@ -35,12 +31,6 @@ def expected(split: str) -> list[Example]:
     ]
 
 
-def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
-    first = sample(SST, "validation")[0]
-    assert first.question == "Is this review negative or positive?"
-    assert (first.context, first.answers) == ("One long string of cliches.", ("negative",))
-
-
 @pytest.mark.parametrize(
     ("split", "stem"), [("train", "train"), ("validation", "dev"), ("test", "test")], ids=str
 )
@@ -50,12 +40,6 @@ def test_forms_are_alike(files: FolderFiles, split: str, stem: str) -> None:
     write_jsonl(files.folder / f"{stem}.jsonl", rows)
     assert read_form(SST, "upstream csv", split, files) == expected(split)
     assert read_form(SST, "hub jsonl", split, files) == expected(split)
-
-
-def test_unquoted_csv(files: FolderFiles) -> None:
-    write_lines(files.folder / "dev_binary_sent.csv", ["label,sentence", "0,No yuks .", '1,"So, so good"'])
-    contexts = [example.context for example in read_form(SST, "upstream csv", "validation", files)]
-    assert contexts == ["No yuks .", "So, so good"]
 
 
 @pytest.mark.parametrize(("split", "stem"), [("train", "train"), ("validation", "dev"), ("test", "test")])
@@ -68,9 +52,3 @@ def test_five_classes(files: FolderFiles, split: str, stem: str) -> None:
     assert found == read_form(SST_FINE, "hub jsonl", split, files)
     assert [example.answers for example in found] == [(labels[int(label)],) for label, _ in rows]
     assert (found[0].id, found[0].context) == (f"sst.fine.{split}.0", "sentence 4, with a comma")
-
-
-def test_a_sixth_class_is_refused(files: FolderFiles) -> None:
-    write_csv(files.folder / "dev_fine_sent.csv", [("label", "sentence"), ("5", "x")])
-    with pytest.raises(DataError, match="'label' must be"):
-        read_form(SST_FINE, "decaNLP csv", "validation", files)

@@ -100,13 +100,6 @@ def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german:
             read(files, form(english), form(german))
 
 
-def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None:
-    write_lines(files.folder / "train.tags.de-en.en", ["One"])
-    files.path("train.tags.de-en.de").write_bytes("Müller\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"train\.tags\.de-en\.\w\w, line 1, is not UTF-8"):
-        read_form(IWSLT_EN_DE, "de-en files", "train", files)
-
-
 def test_cut_xml_is_one_sentence(files: FolderFiles) -> None:
     with pytest.raises(DataError, match=r"IWSLT16\.TED\.tst2013\.de-en\.de\.xml is not valid XML"):
         read_xml(files, xml(["One", "Two"]), xml(["Eins", "Zwei"])[:-3])
@@ -160,11 +153,6 @@ def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: 
     before = [("no", "nein")] * translation._SLICES[split][0]
     write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
     assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
-
-
-def test_slices_have_the_published_lengths() -> None:
-    lengths = {split: stop - start for split, (start, stop) in translation._SLICES.items()}
-    assert lengths == {split: IWSLT_EN_DE.counts[split] for split in ("validation", "test")}
 
 
 def test_the_other_direction(files: FolderFiles) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import DataError
 from decabench.tasks.datasets.treebanks import PTB_DEP, PTB_POS, UD_DEP, UD_POS
 from decabench.tasks.example import Example
 from tests.tasks.conftest import shared
@@ -56,12 +55,6 @@ def test_words_of_a_sentence(files: FolderFiles) -> None:
     assert first.question == "What are the heads and relations?"
     assert first.answers == ("2:nsubj 0:root 2:nmod:poss",)
     assert first.meta == {"upos": "PRON AUX PART"}
-
-
-def test_comments_without_words(files: FolderFiles) -> None:
-    write_lines(files.folder / DEV, ["# newdoc id = a", "", *LINES])
-    with pytest.raises(DataError, match="line 1: the sentence has no words"):
-        read_form(UD_POS, "upstream conllu", "validation", files)
 
 
 @pytest.mark.mirror
@@ -130,9 +123,3 @@ def test_trees(files: FolderFiles) -> None:
     )
     assert examples[0].meta == {"pos": TAGS[0]}
     assert len(read_form(PTB_DEP, "sections in conllu", "train", files)) == 2 * 20
-
-
-def test_columns_without_heads(files: FolderFiles) -> None:
-    write_lines(files.folder / "wsj_23.conllu", ["1\tNo\t_\tRB\tRB\t_\t_\t_\t_\t_"])
-    with pytest.raises(DataError, match="the head must be from 0 to 1"):
-        read_form(PTB_DEP, "sections in conllu", "test", files)

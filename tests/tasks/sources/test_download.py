@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -70,17 +68,6 @@ def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: Fil
     assert not (downloads.folder / DATA).exists()
 
 
-def test_file_that_changed_meanwhile_starts_over(downloads: Downloads, server: FileServer) -> None:
-    server.always[DATA] = Fault(cut=10_000)
-    with pytest.raises(TransferError):
-        fetch(downloads, server)
-    server.always.clear()
-    server.seen.clear()
-    (server.folder / DATA).write_bytes(b"new" * 50_000)
-    assert fetch(downloads, server, RemoteFile(DATA)) == b"new" * 50_000
-    assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 200)]
-
-
 def test_damaged_part_is_dropped_and_fetched_once_more(downloads: Downloads, server: FileServer) -> None:
     leave_part(downloads, server, b"x" * CUT)
     assert is_whole(fetch(downloads, server), server)
@@ -129,20 +116,6 @@ def test_every_pin_is_checked(downloads: Downloads, server: FileServer, kind: st
     pins: dict[str, Any] = good | {kind: "0" * (32 if kind == "md5" else len(good[kind]))}
     with pytest.raises(DataError, match=f"{kind} [0-9a-f]+, expected 0"):
         fetch(downloads, server, RemoteFile(DATA, **pins))
-
-
-def test_encoding_that_is_the_file_itself_is_kept(downloads: Downloads, server: FileServer) -> None:
-    archive = server.folder / "archive.tgz"
-    archive.write_bytes(gzip.compress(b"members"))
-    server.faults["archive.tgz"] = [Fault(headers={"Content-Encoding": "x-gzip"})]
-    file = pinned(archive)
-    downloads.fetch(file, f"{server.url}/archive.tgz")
-    assert downloads.path(file).read_bytes() == archive.read_bytes()
-
-
-def test_no_such_host(downloads: Downloads) -> None:
-    with pytest.raises(TransferError, match="name"):
-        downloads.fetch(RemoteFile(DATA), "http://nowhere.invalid/data.json")
 
 
 def test_no_secret_in_notes(downloads: Downloads, server: FileServer) -> None:
@@ -240,22 +213,6 @@ def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Clien
         with pytest.raises(TransferError, match="it was not complete after 1 s; run again to continue"):
             client.fetch(server)
     assert time.monotonic() - started < AT_ONCE
-
-
-def test_progress_restores_the_retries(client: Client) -> None:
-    content = os.urandom(3 << 20)
-
-    def piece(start: int) -> Script:
-        end = min(start + (1 << 20), len(content))
-        headers = (f"Content-Range: bytes {start}-{len(content) - 1}/{len(content)}",) if start else ()
-        length = f"Content-Length: {len(content) - start}"
-        status = "206 Partial Content" if start else "200 OK"
-        return reply(*headers, length, status=status, body=content[start:end])
-
-    client.network = replace(NETWORK, retries=1)
-    with RawServer([piece(start) for start in range(0, len(content), 1 << 20)]) as server:
-        assert client.fetch(server) == content
-    assert len(client.said) == 2
 
 
 def test_an_announced_size_beyond_reason_is_refused_at_once(client: Client) -> None:

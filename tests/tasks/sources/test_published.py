@@ -204,15 +204,6 @@ def test_rows_of_a_damaged_file(tmp_path: Path, content: bytes) -> None:
             next(files.rows("rows.parquet", ("id",)))
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "data.json", "data.tgz"])
-def test_an_empty_file_is_named(tmp_path: Path, name: str) -> None:
-    with (
-        local(tmp_path, name, b"") as files,
-        pytest.raises(DataError, match=f"{name} is empty: fetch it again"),
-    ):
-        files.path(name)
-
-
 DATA = "data.json"
 
 
@@ -254,15 +245,6 @@ def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
         f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json; "
         "add those of one of these sources."
     )
-
-
-def test_only_the_files_of_the_splits_are_needed(tmp_path: Path, folder: Path) -> None:
-    form = Source("words", {"train": (RemoteFile(DATA),), "test": (RemoteFile("test.json"),)}, no_reader)
-    assert len(read(tmp_path, form).records) == 1
-    opened = read(tmp_path, form, splits=("train", "test"))
-    assert ([record.name for record in opened.records], opened.missing) == ([DATA], ("test",))
-    with pytest.raises(MissingDataError, match=r"no test\.json"):
-        read(tmp_path, form, splits=("test",))
 
 
 def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
@@ -324,15 +306,6 @@ def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data:
         server.seen.clear()
         assert fetch("task", sources, ["train"], downloads).records == first.records
         assert server.seen == []
-
-
-def test_damaged_file_is_fetched_again(
-    raw: Path, downloads: Downloads, server: FileServer, data: RemoteFile
-) -> None:
-    fetch("task", [source(data)], ["train"], downloads)
-    (raw / DATA).write_bytes(b"damaged")
-    assert content(fetch("task", [source(data)], ["train"], downloads)) != b"damaged"
-    assert server.statuses() == [200, 200]
 
 
 def test_force_fetches_again(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
