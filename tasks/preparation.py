@@ -8,8 +8,8 @@ import os
 import secrets
 import shutil
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from decabench.files import (
 from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import SplitRecord, Store, home_folder, include_option
+from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.task import (
     HIDDEN_ADVICE,
     Task,
@@ -34,7 +34,6 @@ from decabench.tasks.task import (
     describe_absent,
     unquoted,
 )
-from decabench.text import printable
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -264,7 +263,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     try:
         return Preparation(task.name, _prepare_due(task, request, found), was_ready=not found.splits)
     except DecabenchError as error:
-        records = _current_records(task, request, found)
+        records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
     except Exception as error:  # an adapter met data in an unknown form: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
@@ -290,19 +289,22 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _lock(folder):
-            due = _find_due(task, request, found.altered)  # another process may have been first
+            due = _find_due(task, request)  # another process may have been first
             if due.splits:
                 sweep_temporary(folder)
-            ready = tuple(split for split in due.splits if split not in due.lost)
-            if ready:
-                _prepare_splits(task, ready, request, store)
-        for split, mirror in due.lost.items():
-            again = f"decabench prepare {task.name}{include_option(task)} --split {split}"
-            raise DataError(
-                f"{split} of {task.name} was changed since it was prepared from {printable(mirror)}. Name a place, "
-                f"{again} --mirror PLACE, or take the published files, {again} --force."
-            )
+            for mirror, splits in _by_mirror(task, request, store, due).items():
+                _prepare_splits(task, tuple(splits), replace(request, mirror=mirror), store)
     return _requested_records(task, request)
+
+
+def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
+    """Return the splits that are due by their mirror: an altered one that is kept comes from its own again."""
+    records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
+    found: dict[str | None, list[str]] = {}
+    for split in due.splits:
+        is_kept = split in due.altered and task.folder is None and request.keeps(records[split], task)
+        found.setdefault(str(inputs[split]["place"]) if is_kept else request.mirror, []).append(split)
+    return found
 
 
 def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
@@ -338,15 +340,10 @@ class _Due:
     altered: tuple[str, ...] = ()
     """Splits from the same files that were changed or deleted since they were prepared, so that they cannot be
     read."""
-    lost: Mapping[str, str] = field(default_factory=dict)
-    """Those altered splits whose mirror is not named again, with that mirror."""
 
 
-def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()) -> _Due:
-    """Find the splits that must be prepared; an interrupted run continues where it stopped.
-
-    For splits that were found altered before, only the digests are compared again.
-    """
+def _find_due(task: Task, request: Request) -> _Due:
+    """Find the splits that need preparing: an interrupted run continues where it stopped."""
     store, splits = Store(request.home), requested_splits(task, request)
     everything = _Due(splits)
     if request.force:
@@ -367,30 +364,9 @@ def _find_due(task: Task, request: Request, altered_before: Collection[str] = ()
             and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
         )
 
-    def is_altered(split: str) -> bool:
-        if store.is_unaltered(task.name, split):
-            return False
-        return split in altered_before or not _has_recorded_rows(store, task, split)
-
     current = [split for split in splits if is_current(split)]
-    altered = tuple(split for split in current if is_altered(split))
-    kept = [split for split in altered if task.folder is None and request.keeps(records[split], task)]
-    lost = {split: str(inputs[split].get("place")) for split in kept}
-    return _Due(tuple(split for split in splits if split not in current or split in altered), altered, lost)
-
-
-def _has_recorded_rows(store: Store, task: Task, split: str) -> bool:
-    """Return whether a split has its recorded rows although its file is not the recorded one; if so, record the
-    file's digest."""
-    try:
-        store.require_content(task.name, split)
-        records = store.records(task.name)
-        digest = records[split].check_digest(store.path(task.name, split))
-    except (DecabenchError, OSError):
-        return False
-    with suppress(StorageError):  # a home that this user may only read
-        store.write_records(task, {**records, split: replace(records[split], checked=digest)})
-    return True
+    altered = tuple(split for split in current if not store.is_unaltered(task.name, split))
+    return _Due(tuple(split for split in splits if split not in current or split in altered), altered)
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
@@ -421,10 +397,10 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         raise
 
 
-def _current_records(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
+def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Return the records of the requested splits that are up to date."""
     try:
-        due = _find_due(task, replace(request, force=False), found.altered).splits
+        due = _find_due(task, replace(request, force=False)).splits
         records = Store(request.home).records(task.name)
     except DecabenchError:
         return {}

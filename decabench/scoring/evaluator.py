@@ -247,7 +247,7 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
     """
     if options.again or (found := ledger.find(job.scored)) is None:
         return None
-    if job.record.checked and not job.store.is_unaltered(job.task.name, job.file.split):
+    if not job.store.is_unaltered(job.task.name, job.file.split):
         return None
     read = cache(partial(_read_answers, submission, job, tuple(found.variant_rows)))
     return replace(

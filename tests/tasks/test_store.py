@@ -240,16 +240,6 @@ def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told
     assert number_units([(), (), ()]).tolist() == [[0], [1], [2]]
 
 
-def test_data_without_a_digest_are_read_by_rows(wikisql: Store) -> None:
-    """As earlier versions prepared them; a home that this user may only read stays as it is."""
-    records = wikisql.records("wikisql")
-    wikisql.write_records(
-        get_task("wikisql"), {split: replace(each, checked="") for split, each in records.items()}
-    )
-    assert not wikisql.is_unaltered("wikisql", "validation")
-    assert list(wikisql.references("wikisql", "validation")) == expected(wikisql, "wikisql", "validation")
-
-
 def test_other_examples_under_the_same_record_are_refused(wikisql: Store) -> None:
     shutil.copy(wikisql.path("wikisql", "test"), wikisql.path("wikisql", "validation"))
     with pytest.raises(DataError, match="wikisql, validation, does not match its record"):
