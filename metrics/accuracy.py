@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from .base import (
-    Metric,
-    Reference,
-    Row,
-    Scores,
-    Totals,
-    fold_label,
-    per_example,
-    percent,
-)
+from .base import Metric, Reference, Row, Scores, Totals, fold_label, per_example, percent
 
 
 def _row(prediction: str, reference: Reference) -> Row:

@@ -16,10 +16,7 @@ _SIDES = ("predicted", "gold", "right")
 
 
 def _columns(words: int) -> tuple[str, ...]:
-    orders = [
-        *(f"char{n}" for n in range(1, _CHARACTERS + 1)),
-        *(f"word{n}" for n in range(1, words + 1)),
-    ]
+    orders = [*(f"char{n}" for n in range(1, _CHARACTERS + 1)), *(f"word{n}" for n in range(1, words + 1))]
     return tuple(f"{order}_{side}" for order in orders for side in _SIDES)
 
 

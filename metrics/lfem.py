@@ -467,9 +467,7 @@ LFEM_NORMALISED = Metric(
 
 
 def lfem(
-    predictions: Iterable[str],
-    references: Iterable[Any],
-    tables: Iterable[Mapping[str, Any]] | None = None,
+    predictions: Iterable[str], references: Iterable[Any], tables: Iterable[Mapping[str, Any]] | None = None
 ) -> Score:
     """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017; decaNLP 2018): 100 * right / n.
 

@@ -11,18 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .base import (
-    Metric,
-    Reference,
-    Row,
-    Scores,
-    Totals,
-    bounded,
-    percent,
-    ratio,
-    require_gold,
-    where,
-)
+from .base import Metric, Reference, Row, Scores, Totals, bounded, percent, ratio, require_gold, where
 
 _LIMIT = 1e100
 """Larger numbers count as unreadable, because their squares would overflow."""

@@ -36,14 +36,7 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import (
-    References,
-    SplitRecord,
-    Store,
-    home_folder,
-    include_option,
-    load,
-)
+from decabench.tasks.store import References, SplitRecord, Store, home_folder, include_option, load
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.task import (
     HIDDEN_ADVICE,

@@ -98,15 +98,7 @@ _TRAINING = "decathlon, no fine-tuning"
 ZERO_SHOT = Suite(
     name="zero-shot",
     title="Zero-shot tasks",
-    tasks=(
-        "snli",
-        *SENTENCES,
-        "squad2",
-        "woz.de",
-        "multi30k.en.de",
-        *IWSLT_OTHERS,
-        "imdb",
-    ),
+    tasks=("snli", *SENTENCES, "squad2", "woz.de", "multi30k.en.de", *IWSLT_OTHERS, "imdb"),
     total="none",
     description=(
         "New texts, labels, questions and languages for models of the decathlon. There is no total: the tasks are on "
@@ -329,16 +321,6 @@ CODESWITCH = Suite(
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
-    for suite in (
-        DECATHLON,
-        FDU_SUITE,
-        MOVIES,
-        PRODUCTS_SUITE,
-        ZERO_SHOT,
-        JMT,
-        JMT_PTB,
-        TAGGING,
-        CODESWITCH,
-    )
+    for suite in (DECATHLON, FDU_SUITE, MOVIES, PRODUCTS_SUITE, ZERO_SHOT, JMT, JMT_PTB, TAGGING, CODESWITCH)
 }
 """The built-in suites by name."""

@@ -15,25 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import (
-    Paths,
-    as_paths,
-    atomic_file,
-    make_folder,
-    sweep_temporary,
-    wait_for_lock,
-)
+from decabench.files import Paths, as_paths, atomic_file, make_folder, sweep_temporary, wait_for_lock
 from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.checks import SplitFacts, check_examples
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
-from decabench.tasks.task import (
-    HIDDEN_ADVICE,
-    Task,
-    available_splits,
-    describe_absent,
-    unquoted,
-)
+from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:

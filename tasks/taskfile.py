@@ -33,16 +33,7 @@ from decabench.tasks.outputs import (
     require_scheme,
 )
 from decabench.tasks.readers import line_records, open_text
-from decabench.tasks.task import (
-    NAME,
-    ContextLimit,
-    Files,
-    Reader,
-    RemoteFile,
-    Source,
-    Task,
-    require_metric,
-)
+from decabench.tasks.task import NAME, ContextLimit, Files, Reader, RemoteFile, Source, Task, require_metric
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 

@@ -21,14 +21,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import atomic_file, is_temporary, make_folder, require_within, sweep_temporary
 from decabench.metrics import Item
-from decabench.prompts import (
-    Shot,
-    extract,
-    load_template,
-    make_prompting,
-    select_shots,
-    settle_form,
-)
+from decabench.prompts import Shot, extract, load_template, make_prompting, select_shots, settle_form
 from decabench.scoring import find_metric, score_task
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task, home_folder, known_tasks

@@ -115,9 +115,7 @@ HI_POS = Task(
     counts={"train": 1_494, "validation": 165, "test": 1_684},
     sources=(
         Source(
-            "treebank csv",
-            {split: (RemoteFile(name),) for split, name in _TREEBANK.items()},
-            _read_hindi,
+            "treebank csv", {split: (RemoteFile(name),) for split, name in _TREEBANK.items()}, _read_hindi
         ),
     ),
     licence="CC BY-NC-SA 4.0",

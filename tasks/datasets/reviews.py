@@ -42,10 +42,7 @@ SENTIMENT_VARIANTS = (
     ),
     fixed("sentiment", QUESTION, "What is the sentiment of this review, negative or positive?"),
     fixed(
-        "angry-happy",
-        QUESTION,
-        "Is this review angry or happy?",
-        {"angry": "negative", "happy": "positive"},
+        "angry-happy", QUESTION, "Is this review angry or happy?", {"angry": "negative", "happy": "positive"}
     ),
 )
 """Other wordings of the question."""
@@ -189,11 +186,7 @@ def _fdu(domain: str) -> Task:
     return _fdu_task(
         name,
         domain,
-        {
-            "train": _DOMAINS[domain][1] - _FDU_VALIDATION,
-            "validation": _FDU_VALIDATION,
-            "test": _FDU_TEST,
-        },
+        {"train": _DOMAINS[domain][1] - _FDU_VALIDATION, "validation": _FDU_VALIDATION, "test": _FDU_TEST},
         Source(
             "text files",
             {"train": (train,), "validation": (train,), "test": (test,)},
@@ -404,9 +397,7 @@ _SUBJ_ZIP = RemoteFile(
     "subjectivity.zip",
     (
         github_raw(
-            "nltk/nltk_data",
-            "5db857e6f7df11eabb5e5665836db9ec8df07e28",
-            "packages/corpora/subjectivity.zip",
+            "nltk/nltk_data", "5db857e6f7df11eabb5e5665836db9ec8df07e28", "packages/corpora/subjectivity.zip"
         ),
     ),
     "741f3371e1a4375051b874fd82fd55857b90975473c91c19a3101cbe17fc4d8c",

@@ -63,11 +63,7 @@ def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
 
 
 _COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score")
-_NAMES = {
-    "train": "SICK_train.txt",
-    "validation": "SICK_trial.txt",
-    "test": "SICK_test_annotated.txt",
-}
+_NAMES = {"train": "SICK_train.txt", "validation": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
 
 def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
@@ -145,11 +141,7 @@ def _sources(ask: Callable[[_Pair], tuple[str, str]]) -> tuple[Source, ...]:
     )
 
 
-_PROMPT = PromptTemplate(
-    input="{context}\n{question}",
-    answer="Answer:",
-    stop=("\n\n", "\nSentence A:"),
-)
+_PROMPT = PromptTemplate(input="{context}\n{question}", answer="Answer:", stop=("\n\n", "\nSentence A:"))
 _SHARED = {
     "dataset": "SICK",
     "counts": {"train": 4_500, "validation": 500, "test": 4_927},

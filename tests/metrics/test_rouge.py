@@ -7,9 +7,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from decabench.metrics import rouge, rouge_perl, rouge_score
-from decabench.metrics._rouge155 import (
-    stem,
-)
+from decabench.metrics._rouge155 import stem
 
 # Worked examples, and what the package rouge-score gives.
 

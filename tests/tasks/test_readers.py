@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.readers import (
-    column_blocks,
-    line_records,
-    one_token,
-    stream_items,
-)
+from decabench.tasks.readers import column_blocks, line_records, one_token, stream_items
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -24,8 +19,7 @@ def write(path: Path, content: str | bytes) -> Path:
 def test_items_keep_pythons_types(tmp_path: Path) -> None:
     items: list[Any] = [1, 2.5, 10**15, "ü\u2028", None, True, {"a": [1]}]
     path = write(
-        tmp_path / "a.json",
-        '{"data": [1, 2.5, 1000000000000000, "\\u00fc\\u2028", null, true, {"a": [1]}]}',
+        tmp_path / "a.json", '{"data": [1, 2.5, 1000000000000000, "\\u00fc\\u2028", null, true, {"a": [1]}]}'
     )
     found = list(stream_items(path, "data.item"))
     assert found == items

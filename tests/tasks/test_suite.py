@@ -67,11 +67,7 @@ def test_a_total_of_metrics_of_mixed_direction_is_refused() -> None:
     check_suite(TWO, tasks)
 
 
-TOML = [
-    'format = "decabench.suite/1"',
-    'name = "two"',
-    'tasks = ["sst", "schema"]',
-]
+TOML = ['format = "decabench.suite/1"', 'name = "two"', 'tasks = ["sst", "schema"]']
 
 
 def load_suite(path: Path) -> Suite:

@@ -30,19 +30,9 @@ SHORT_CASES = [
         'Hypothesis: "It is neutral, or contradiction?" -- yes, maybe, or no?',
     ),
     ("schema", 1, "Who is hurt? Bob or Charlie?", "Who is hurt? Charlie or Bob?"),
-    (
-        "schema",
-        1,
-        "Who was victorious Yakutsk or Kamchatka?",
-        "Who was victorious Kamchatka or Yakutsk?",
-    ),
+    ("schema", 1, "Who was victorious Yakutsk or Kamchatka?", "Who was victorious Kamchatka or Yakutsk?"),
     ("squad", 2, "What is {question}?", "According to the text: What is {question}?"),
-    (
-        "zre",
-        1,
-        "Which river?",
-        "Answer with words of the context, or with unanswerable: Which river?",
-    ),
+    ("zre", 1, "Which river?", "Answer with words of the context, or with unanswerable: Which river?"),
 ]
 
 

@@ -8,11 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.datasets.cnn_dailymail import (
-    CNN_DAILYMAIL,
-    Story,
-    read_stories,
-)
+from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL, Story, read_stories
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet

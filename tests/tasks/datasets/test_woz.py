@@ -47,10 +47,7 @@ def read(files: FolderFiles, *dialogues: list[dict[str, Any]]) -> list[Example]:
             ["food: thai;", "area: east;"],
         ),
         ([[inform("food", "thai")], [inform("food", "greek")]], ["food: thai;", "food: greek;"]),
-        (
-            [[inform("area", "east")], [], [inform("area", "east")]],
-            ["area: east;", "None", "area: east;"],
-        ),
+        ([[inform("area", "east")], [], [inform("area", "east")]], ["area: east;", "None", "area: east;"]),
         ([[request("phone")], [request("phone")]], ["; phone", "; phone"]),
     ],
     ids=[
@@ -104,10 +101,7 @@ MODERATE = inform("price range", "moderate")
             [turn([THAI]), turn([inform("food", "greek")]), turn([], words="greek or thai")],
             ["food: thai;", "food: greek;", "food: greek;"],
         ),
-        (
-            [turn([inform("area", "dontcare")]), turn([], words="I dontcare")],
-            ["area: dontcare;", "None"],
-        ),
+        ([turn([inform("area", "dontcare")]), turn([], words="I dontcare")], ["area: dontcare;", "None"]),
         ([turn([THAI]), turn([], ["area", ["food", "thai"]], "yes")], ["food: thai;", "None"]),
         ([turn([inform("food", "a (b")]), turn([], words="a (b")], ["food: a (b;", "food: a (b;"]),
         (

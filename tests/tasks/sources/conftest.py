@@ -30,10 +30,4 @@ def server(published: Path) -> Iterator[FileServer]:
 @pytest.fixture
 def hasty(server: FileServer) -> Network:
     """A network without patience, for which the server is Google Drive too."""
-    return Network(
-        retries=3,
-        backoff=0.01,
-        longest_wait=0.05,
-        connect_timeout=1.0,
-        read_timeout=1.0,
-    )
+    return Network(retries=3, backoff=0.01, longest_wait=0.05, connect_timeout=1.0, read_timeout=1.0)

@@ -201,9 +201,7 @@ WHOLE = reply(LENGTH, body=CONTENT)
 def test_a_stall_is_told_and_tried_again(client: Client) -> None:
     with RawServer([reply(LENGTH, body=CONTENT[:1000], then=stall), WHOLE]) as server:
         assert client.fetch(server) == CONTENT
-    assert client.said == [
-        "data.bin: the server sent nothing for 0.3 s; retrying in 0.01 s (1 of 2)",
-    ]
+    assert client.said == ["data.bin: the server sent nothing for 0.3 s; retrying in 0.01 s (1 of 2)"]
 
 
 def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Client) -> None:
@@ -225,8 +223,7 @@ def test_an_announced_size_beyond_reason_is_refused_at_once(client: Client) -> N
 
 
 @pytest.mark.parametrize(
-    ("known", "most"),
-    [({}, NETWORK.largest), ({"size": SIZE, "sha256": "0" * 64}, 2 * SIZE + (1 << 20))],
+    ("known", "most"), [({}, NETWORK.largest), ({"size": SIZE, "sha256": "0" * 64}, 2 * SIZE + (1 << 20))]
 )
 @pytest.mark.parametrize("is_chunked", [True, False])
 def test_an_endless_body_is_cut(
