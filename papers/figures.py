@@ -1,9 +1,10 @@
-"""Figures of three papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
+"""Figures of four papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
 
 - `ACTIVATIONS`: MQAN's encoder on one example per task, after coattention and before the decoder (Figure 5 of McCann
   et al. 2018).
 - `FUSION`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu et al.
   2016).
+- `CHANGES`: how much the matrices that a Meta-LSTM generates change at each word (Figure 4 of Chen et al. 2018).
 - `ROUTES`: the sub-networks that each task's words are routed through (Figure 4 of Xu et al. 2021).
 """
 
@@ -191,6 +192,74 @@ def _analyze_fusion(model: TrainedModel, samples: Samples, output: Path) -> Iter
     yield from write_figure(output, "fusion", content, figure)
 
 
+@dataclass(frozen=True)
+class MatrixChanges:
+    """How much the matrices W(z) that a Meta-LSTM generates for a task change at each word of a text."""
+
+    words: Sequence[str]
+    """T words"""
+    means: Sequence[float]
+    """(T - 1,): the mean of |W(z_t) - W(z_t-1)| / |W(z_t-1)| over all entries, from the second word on (Eq. 54).
+    Entries near 0 dominate it."""
+    norms: Sequence[float]
+    """(T - 1,): the norm of W(z_t) - W(z_t-1), divided by that of W(z_t-1)"""
+
+
+@torch.inference_mode()
+def measure_changes(model: TrainedModel, task: Task, example: Example) -> MatrixChanges:
+    """Measure how a Meta-LSTM's matrices change from word to word; of two directions, the forward one.
+
+    Raises DecabenchError for other models.
+    """
+    network: Any = model.network
+    if model.config.name != "meta-lstm":
+        raise DecabenchError(f"The model {model.config.name} generates no matrices: choose a meta-lstm.")
+    model.check_task(task)
+    item = model.encode(example, task)
+    batch: Any = model.make_batch(task, [item])
+    network.eval()
+    x = network.embed(batch, "text")[0].double()
+    meta, basic = network.shared[0], network.heads[task.name].networks[0]
+    states = network.trace(batch)[0][0, :, : basic.P.shape[1]].double()
+    W_m, b_m, W_z, P, Q = (part.double() for part in (meta.weight, meta.bias, meta.project, basic.P, basic.Q))
+    own = cell = x.new_zeros(W_z.shape[1])
+    before, means, norms = x.new_empty(0), [], []
+    for t in range(len(x)):
+        h = states[t - 1] if t else torch.zeros_like(states[0])
+        o, i, f, g = (W_m @ torch.cat([x[t], h, own]) + b_m).chunk(4)  # Eq. 30
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        own = o.sigmoid() * cell.tanh()
+        now = P * (W_z @ own) @ Q  # Eq. 28: the matrices of four gates
+        if t:
+            change = (now - before).abs()
+            means.append((change / before.abs()).mean().item())
+            norms.append((change.norm() / before.norm()).item())
+        before = now
+    words = [model.words.lexicon.words[number].strip() for number in item["text"]]
+    return MatrixChanges(words, means, norms)
+
+
+def _analyze_changes(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
+    """Write `changes.json` and `changes.png`: predictions after each word and, below, the matrices' changes."""
+    ((task, (example,)),) = samples.values()
+    found, traced = measure_changes(model, task, example), trace_fusion(model, task, example)
+    yield f"{task.name} {example.id}: {' '.join(found.words)}"
+    yield f"answer: {traced.answer}; gold: {' or '.join(example.answers)}"
+    figure, (above, below) = make_figure(min(40.0, 3 + 0.3 * len(found.words)), 5.2, 2, sharex=True)
+    at = range(len(found.words))
+    for label, name in enumerate(traced.labels):
+        above.plot(at, [row[label] for row in traced.probabilities], marker=".", label=name)
+    above.set(ylim=(0, 1), ylabel="probability", title=f"{task.name} {example.id}: {traced.answer}")
+    above.legend(fontsize="x-small")
+    below.plot(at[1:], found.means, marker=".", label="mean change of an entry (Eq. 54)")
+    below.plot(at[1:], found.norms, marker=".", label="change of the norm")
+    below.set(yscale="log", ylabel="change of W(z)")
+    below.legend(fontsize="x-small")
+    below.set_xticks(at, [escape_token(word) for word in found.words], rotation=90, fontsize=7)
+    content = {"task": task.name, "id": example.id, **asdict(found), "probabilities": traced.probabilities}
+    yield from write_figure(output, "changes", content, figure)
+
+
 # Recurrent modules ---------------------------------------------------------------------------------------------------
 
 STEPS = 6
@@ -314,5 +383,8 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
 ACTIVATIONS = Analysis("The activations of MQAN's encoder, one example per task", _analyze_activations)
 FUSION = Analysis(
     "The model's predictions after each word, and its fusion gate", _analyze_fusion, single=True
+)
+CHANGES = Analysis(
+    "How much the matrices that a Meta-LSTM generates change at each word", _analyze_changes, single=True
 )
 ROUTES = Analysis("The sub-networks through which each task's words are routed", _analyze_routes)

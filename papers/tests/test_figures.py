@@ -18,10 +18,12 @@ from papers.figures import (
     ROUTES,
     STEPS,
     encoder_activations,
+    measure_changes,
     measure_routes,
     shared_use,
     trace_fusion,
 )
+from tests.models.equations import meta as equations
 
 # Recurrent classifiers: fusion
 
@@ -80,6 +82,45 @@ def test_the_command_fusion(train, command, home, tmp_path, example, name):
     assert (content["task"], content["id"], content["model"]) == ("sst", example.id, name)
     assert len(content["words"]) == len(content["probabilities"])
     assert (tmp_path / "out" / "fusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+# Meta-LSTM: changes of its matrices
+
+
+def test_changes_are_those_of_the_equations(train, example):
+    model = Checkpoint.open(train("meta-lstm", "model.meta=3", "model.rank=2")).load("cpu")
+    found = measure_changes(model, SST, example)
+    w = {name: value.detach().double() for name, value in model.network.named_parameters()}
+    item = model.encode(example, SST)
+    x = model.network.embed(model.make_batch(SST, [item]), "text")[0].detach().double()
+    h = equations.meta_lstm(x, w, "shared.0", "heads.sst.networks.0")
+    W_m, b_m, W_z = w["shared.0.weight"], w["shared.0.bias"], w["shared.0.project"]
+    before, own, cell = None, torch.zeros(3).double(), torch.zeros(3).double()
+    expected = []
+    for t, x_t in enumerate(x):
+        u = torch.cat([x_t, h[t - 1] if t else torch.zeros_like(h[0]), own])
+        own, cell = equations.advance(equations.gates(W_m @ u + b_m), cell)
+        P, Q = w["heads.sst.networks.0.P"], w["heads.sst.networks.0.Q"]
+        now = torch.cat([P[gate] @ torch.diag(W_z @ own) @ Q[gate] for gate in range(4)])
+        if before is not None:
+            ratios = [abs(a - b) / abs(b) for a, b in zip(now.flatten(), before.flatten(), strict=True)]
+            expected.append(float(sum(ratios) / len(ratios)))
+        before = now
+    assert len(found.words) == len(found.norms) + 1
+    np.testing.assert_allclose(found.means, expected, rtol=1e-3)  # the states come in single precision
+    with pytest.raises(DecabenchError, match="choose a meta-lstm"):
+        measure_changes(Checkpoint.open(train("lstm")).load("cpu"), SST, example)
+
+
+def test_the_command_changes(train, command, home, tmp_path, example):
+    folder = train("meta-lstm", "model.bidirectional=true")
+    options = ("--task", "sst", "--id", example.id, "--home", home, "--device", "cpu")
+    done = command("analyze", "papers.figures:CHANGES", folder, *options, "--output", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out" / "changes.json").read_text())
+    assert len(content["words"]) == len(content["means"]) + 1 == len(content["probabilities"])
+    assert all(0 < value < float("inf") for value in content["means"] + content["norms"])
+    assert (tmp_path / "out" / "changes.png").read_bytes().startswith(b"\x89PNG")
 
 
 # MQAN: activations
