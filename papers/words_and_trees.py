@@ -1,4 +1,4 @@
-"""What the Joint Many-Task model's paper counts (Hashimoto et al. 2017), for models that were trained here.
+"""Counts that the Joint Many-Task model's paper reports (Hashimoto et al. 2017), for models that were trained here.
 
 - `UNKNOWN_WORDS`: tags and heads of words that the training data does not have (Tables 14 and 15).
 - `NEIGHBOURS`: the closest words before and after each task's W_u (Table 16).

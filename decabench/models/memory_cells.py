@@ -337,3 +337,73 @@ def unroll(
         flat = [in_full(part) for memory in memories for part in memory]
         states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
     return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
+
+
+class AlignWeights(NamedTuple):
+    """The weights of an additive alignment, the first form of Eq. 8, one for each task."""
+
+    matrix: Tensor
+    """(G, 2M, M), W_a, from a segment and the key"""
+    vector: Tensor
+    """(G, M, 1), v"""
+
+    def attend(self, content: Tensor, key: Tensor) -> Tensor:
+        """(G, B, K, M), (G, B, 1, M) -> (G, B, 1, K): Eq. 7, with v tanh(W_a [x; y])."""
+        of_content, of_key = self.matrix[:, None].chunk(2, 2)
+        hidden = (content @ of_content + key @ of_key).tanh()
+        return (hidden @ self.vector[:, None]).softmax(2).transpose(2, 3)
+
+
+def unroll_additive(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    fuse: Tensor,
+    from_cell: Tensor,
+    memories: tuple[MemoryWeights, ...],
+    aligned: tuple[AlignWeights, ...],
+    reads: str = "both",
+) -> tuple[Tensor, Tensor]:
+    """Do the same as `unroll` with the additive alignment of Eq. 8.
+
+    It goes step by step and leaves the gradients to autograd, so it takes three times as long.
+    """
+    tasks, texts, length, m = x.shape
+    is_hybrid = len(memories) == 2
+    given = torch.einsum("gbtm,gnm->tgbn", x, weight[..., :m]) + bias[:, None]
+    contents = [memory.initial[:, None].expand(-1, texts, -1, -1) for memory in memories]
+    keys = [content.new_zeros(tasks, texts, 1, content.shape[3]) for content in contents]
+
+    def attend() -> list[Tensor]:
+        return [own.attend(*pair) for own, *pair in zip(aligned, contents, keys, strict=True)]
+
+    def write(which: int, state: Tensor, attention: Tensor) -> Tensor:
+        """Write to a memory, and read with the same attention (Eq. 5, 9 and 16): (G, B, M)."""
+        emitted = state @ memories[which].weight + memories[which].bias
+        key, add, erase = emitted.unsqueeze(2).chunk(3, 3)
+        turned = attention.transpose(2, 3)
+        contents[which] = contents[which] * (1 - turned @ erase.sigmoid()) + turned @ add.tanh()
+        keys[which] = key.tanh()
+        return (attention @ contents[which]).squeeze(2)
+
+    first = [attention @ content for attention, content in zip(attend(), contents, strict=True)]
+    read = [[own.squeeze(2)] for own in first]  # by index t: the read after step t - 1
+    state = cell = x.new_zeros(tasks, texts, from_cell.shape[1])
+    states, opened = [], []
+    for t in range(length):
+        attention = attend()
+        if is_hybrid:
+            seen = torch.cat([read[which][max(t - late, 0)] for which, late in _sources(reads)], 2)
+        else:
+            seen = (attention[0] @ contents[0]).squeeze(2)  # Eq. 6
+        o, i, f, g = (given[t] + state @ weight[..., m:].transpose(1, 2)).chunk(4, 2)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        added, gate = (seen @ fuse.transpose(1, 2)).chunk(2, 2)
+        gate = (gate + cell @ from_cell.transpose(1, 2)).sigmoid()  # Eq. 12
+        state = o.sigmoid() * (cell + gate * added).tanh()  # Eq. 11
+        read[0].append(write(0, state, attention[0]))
+        if is_hybrid:
+            read[1].append(write(1, read[0][-1], attention[1]))  # Eq. 18 and 19
+        states.append(state)
+        opened.append(gate)
+    return torch.stack(states, 2), torch.stack(opened, 2).detach()

@@ -35,11 +35,18 @@ from decabench.models.layers import (
     WordEmbedding,
     add_l2,
     check_numbers,
+    in_full,
     max_over_time,
     non_embeddings,
     token_mask,
 )
-from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
+from decabench.models.memory_cells import (
+    MEMORY_READS,
+    AlignWeights,
+    MemoryWeights,
+    unroll,
+    unroll_additive,
+)
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
@@ -68,6 +75,9 @@ class SharedMemoryConfig:
     reads: str = "both"
     """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
     global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
+    align: str = "cosine"
+    """How a memory's segments are compared with the key (Eq. 8): by their `cosine` (paper), or `additive`, by
+    v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
     fusion: str = "own"
     """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
     shared_layer: int = 300
@@ -103,6 +113,7 @@ class SharedMemoryConfig:
         require_name(self.name, MODELS, "model")
         require_name(self.split, SPLITS, "way to split texts (model.split)")
         require_name(self.reads, MEMORY_READS, "choice of reads")
+        require_name(self.align, ("cosine", "additive"), "alignment")
         require_name(self.fusion, ("own", "shared"), "fusion")
         require_name(self.bag, ("", "sum", "mean"), "bag")
         counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
@@ -191,17 +202,20 @@ class DeepFusion(nn.Module):
 
 class ExternalMemory(nn.Module):
     """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
-    parameters.
+    parameters, and M (2M + 1) of an additive alignment (Eq. 8).
 
     A text begins with learned content. Its segments start at different random values: equal segments would stay
     equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
-    def __init__(self, segments: int, width: int, n: int) -> None:
+    def __init__(self, segments: int, width: int, n: int, is_additive: bool) -> None:
         super().__init__()
         self.initial = _empty(segments, width)
         self.weight = _empty(3 * width, n)  # W_m, in the order key, add, erase
         self.bias = _empty(3 * width)  # b_m
+        if is_additive:
+            self.align = _empty(width, 2 * width)  # W_a, for [segment; key]
+            self.vector = _empty(width)  # v
 
 
 class MemoryNetwork(TextClassifier):
@@ -210,15 +224,15 @@ class MemoryNetwork(TextClassifier):
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
         d, segments, width = config.hidden, config.segments, config.segment_width
-        has_global = config.name == "arc-ii"
+        has_global, is_additive = config.name == "arc-ii", config.align == "additive"
         reads = width * (2 if has_global and config.reads != "global" else 1)
         own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: MemoryCell(words.dimension, d)}
         shared: dict[str, Callable[[], nn.Module]] = {}
         (own if config.fusion == "own" else shared)["fusion"] = lambda: DeepFusion(d, reads)
         local = shared if config.name == "arc-i" else own
-        local["memory"] = lambda: ExternalMemory(segments, width, d)
+        local["memory"] = lambda: ExternalMemory(segments, width, d, is_additive)
         if has_global:
-            shared["global_memory"] = lambda: ExternalMemory(segments, width, width)
+            shared["global_memory"] = lambda: ExternalMemory(segments, width, width, is_additive)
 
         def layers(parts: Mapping[str, Callable[[], nn.Module]]) -> dict[str, nn.Module]:
             return {
@@ -244,17 +258,23 @@ class MemoryNetwork(TextClassifier):
             same = all(part is parts[0] for part in parts)
             return parts[0].expand(len(parts), *parts[0].shape) if same else torch.stack(parts)
 
+        names = [name for name in ("memory", "global_memory") if name == "memory" or name in self.shared]
         memories = tuple(
             MemoryWeights(
                 join(name, "initial"), join(name, "weight").transpose(1, 2), join(name, "bias")[:, None]
             )
-            for name in ("memory", "global_memory")
-            if name == "memory" or name in self.shared
+            for name in names
         )
         weight, bias = join("cell", "weight"), join("cell", "bias")
-        return unroll(
-            x, weight, bias, join("fusion", "read"), join("fusion", "cell"), memories, self.config.reads
+        fuse, cell, reads = join("fusion", "read"), join("fusion", "cell"), self.config.reads
+        if self.config.align == "cosine":
+            return unroll(x, weight, bias, fuse, cell, memories, reads)
+        aligned = tuple(
+            AlignWeights(join(name, "align").transpose(1, 2), join(name, "vector")[..., None])
+            for name in names
         )
+        with torch.autocast(x.device.type, enabled=False):  # too small to gain from half precision
+            return unroll_additive(in_full(x), weight, bias, fuse, cell, memories, aligned, reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
         """Read one batch of each task at once: its states and fusion gates, (B, T, d or 2d) each."""
