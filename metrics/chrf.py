@@ -44,12 +44,8 @@ def _f_score(totals: Totals) -> Any:
     return bounded(100 * ratio((1 + _BETA**2) * precision * recall, _BETA**2 * precision + recall))
 
 
-def _chrf2_score(totals: Totals) -> Scores:
-    return {"chrf2": _f_score(totals)}
-
-
-def _chrf_plus_plus_score(totals: Totals) -> Scores:
-    return {"chrf_plus_plus": _f_score(totals)}
+def _score(name: str, totals: Totals) -> Scores:
+    return {name: _f_score(totals)}
 
 
 chrf2 = Metric(
@@ -67,7 +63,7 @@ chrf2 = Metric(
     columns=_columns(0),
     headline="chrf2",
     statistics=partial(_statistics, 0),
-    score=_chrf2_score,
+    score=partial(_score, "chrf2"),
     packages=("sacrebleu",),
     reads="text",
 )
@@ -85,5 +81,5 @@ chrf_plus_plus = replace(
     columns=_columns(_WORDS),
     headline="chrf_plus_plus",
     statistics=partial(_statistics, _WORDS),
-    score=_chrf_plus_plus_score,
+    score=partial(_score, "chrf_plus_plus"),
 )

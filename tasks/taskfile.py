@@ -87,7 +87,9 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         **{key: file.string(key, default) for key, default in _about(name).items()},
         "hidden": columns.hidden,
         "secondary": secondary,
-        "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
+        "prompt": read_prompt(file.table("prompt"), PromptTemplate(form=default_form(output, metric)))
+        if "prompt" in file
+        else None,
         "variants": tuple(_read_variants(file, columns.question, output)),
         "context_limit": _read_limit(file) if "context_limit" in file else None,
         "redistributable": file.flag("redistributable", True),
@@ -200,10 +202,6 @@ def _read_output(file: TomlTable) -> Output:
                 low, high = table.number("low"), table.number("high")
                 return Number(low, high, **limit) if {"low", "high"} <= set(table.content) else Text()
     return Text(table.flag("extractive"), **limit)
-
-
-def _read_prompt(file: TomlTable, output: Output, metric: str) -> PromptTemplate:
-    return read_prompt(file.table("prompt"), PromptTemplate(form=default_form(output, metric)))
 
 
 def _read_limit(file: TomlTable) -> ContextLimit:

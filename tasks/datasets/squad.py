@@ -19,8 +19,7 @@ from decabench.tasks.readers import (
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
-_FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
-_FILES_2 = {"train": "train-v2.0.json", "validation": "dev-v2.0.json"}
+_PARTS = {"train": "train", "validation": "dev"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
 _HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
 _HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
@@ -80,11 +79,12 @@ def _parquet_examples(files: Files, name: str, may_be_none: bool) -> Iterator[Ex
 
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
-    yield from _json_examples(files.path(_FILES[split]), may_be_none=False)
+    yield from _json_examples(files.path(f"{_PARTS[split]}-v1.1.json"), may_be_none=False)
 
 
 def _read_json_2(files: Files, split: str) -> Iterator[Example]:
-    yield from _anonymous(split, _json_examples(files.path(_FILES_2[split]), may_be_none=True))
+    path = files.path(f"{_PARTS[split]}-v2.0.json")
+    yield from _anonymous(split, _json_examples(path, may_be_none=True))
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -112,6 +112,40 @@ def _json(name: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...
     return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
 
 
+_JSON = {
+    "train": _json(
+        "train-v1.1.json",
+        "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+        30_288_272,
+        "77f1d9a7daee11f7bc293832020f7709f63410ad",
+    ),
+    "validation": _json(
+        "dev-v1.1.json",
+        "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+        4_854_279,
+        "e9a3f913ad1468ebe105b891334ca7b0bc0e2510",
+    ),
+}
+_JSON_2 = {
+    "train": _json(
+        "train-v2.0.json",
+        "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
+        42_123_633,
+        "312f804dbf85888fdce3299eaa58d6ec3f0bb6b7",
+    ),
+    "validation": _json(
+        "dev-v2.0.json",
+        "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
+        4_370_528,
+        "c6fa1a89a12c90b7fbfa8f6fb437cfff27af41ca",
+    ),
+}
+
+
+def _hub(repository: str, commit: str, folder: str) -> dict[str, tuple[RemoteFile, ...]]:
+    return {split: (hub_file(repository, commit, _parquet(folder, split)),) for split in _PARTS}
+
+
 _PROMPT = labelled_prompt(
     "Passage",
     instruction=(
@@ -135,29 +169,8 @@ SQUAD = Task(
     counts={"train": 87_599, "validation": 10_570, "test": 9_616},
     hidden=("test",),
     sources=(
-        Source(
-            "upstream json",
-            {
-                "train": _json(
-                    _FILES["train"],
-                    "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
-                    30_288_272,
-                    "77f1d9a7daee11f7bc293832020f7709f63410ad",
-                ),
-                "validation": _json(
-                    _FILES["validation"],
-                    "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
-                    4_854_279,
-                    "e9a3f913ad1468ebe105b891334ca7b0bc0e2510",
-                ),
-            },
-            _read_json,
-        ),
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_HUB, _parquet("plain_text", split)),) for split in ("train", "validation")},
-            _read_parquet,
-        ),
+        Source("upstream json", _JSON, _read_json),
+        Source("hub parquet", _hub(*_HUB, "plain_text"), _read_parquet),
     ),
     licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
@@ -171,51 +184,24 @@ SQUAD = Task(
     context_limit=ContextLimit(400, "skip"),
 )
 
-SQUAD2 = Task(
+SQUAD2 = replace(
+    SQUAD,
     name="squad2",
-    title="Question answering",
     dataset="SQuAD 2.0",
-    output=Text(extractive=True, max_tokens=96),
     metric="squad2",
     secondary=(),
     counts={"train": 130_319, "validation": 11_873, "test": 8_862},
-    hidden=("test",),
     sources=(
-        Source(
-            "upstream json",
-            {
-                "train": _json(
-                    _FILES_2["train"],
-                    "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
-                    42_123_633,
-                    "312f804dbf85888fdce3299eaa58d6ec3f0bb6b7",
-                ),
-                "validation": _json(
-                    _FILES_2["validation"],
-                    "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
-                    4_370_528,
-                    "c6fa1a89a12c90b7fbfa8f6fb437cfff27af41ca",
-                ),
-            },
-            _read_json_2,
-        ),
-        Source(
-            "hub parquet",
-            {split: (hub_file(*_HUB_2, _parquet("squad_v2", split)),) for split in ("train", "validation")},
-            _read_parquet_2,
-        ),
+        Source("upstream json", _JSON_2, _read_json_2),
+        Source("hub parquet", _hub(*_HUB_2, "squad_v2"), _read_parquet_2),
     ),
-    licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD",
-    homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes=(
         "A question without an answer in its paragraph has the answer `unanswerable`, where the official files have "
         "none; for the official scorer, write an empty prediction in its place. Upstream's ids tell which questions "
         "have an answer: they are in `meta`, and ids are numbers. The test set is hidden by its authors."
     ),
     version=2,
-    question_varies=True,
-    unit_names=("article", "paragraph"),
     prompt=replace(
         _PROMPT,
         instruction=(
@@ -230,4 +216,6 @@ SQUAD2 = Task(
         wrapped("according", "According to the text: {question}"),
         wrapped("span-after", "{question} Copy the answer from the paragraph, or write unanswerable."),
     ),
+    curriculum=None,
+    context_limit=None,
 )
