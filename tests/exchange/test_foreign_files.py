@@ -70,16 +70,6 @@ def test_any_file_gives_rows_or_a_sentence(tmp_path, format, content):
         ) or row.problem is not None
 
 
-def test_a_file_that_is_parsed_whole_has_a_smaller_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("decabench.exchange.foreign_files.WHOLE_BYTES", 10)
-    path = tmp_path / "answers.json"
-    path.write_text('{"a": "answer"}')
-    with pytest.raises(SubmissionError, match="has 15 bytes; at most 10 are read"):
-        open_foreign(path, "squad", Places())
-    path.write_text("id,answer\na,b\n")
-    assert len(list(open_foreign(path, "csv", Places()).rows)) == 1
-
-
 # Samples of lm-eval: which requests have an answer, and which one.
 
 

@@ -16,7 +16,6 @@ from decabench import import_answers
 from decabench.errors import SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.exchange.text_matching import ExampleTexts, TextMatcher
-from decabench.submission import read_answers
 from decabench.tasks import DECATHLON, Store
 
 # Rows find their examples by id, by order or by texts, and a file whose texts are others is refused.
@@ -168,35 +167,6 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
 # Faults of a file
 
 
-@pytest.mark.parametrize(
-    ("format", "content", "says"),
-    [
-        ("csv", b"\xef\xbb\xbf%s\r\n\r\n", ""),
-        ("csv", b"%s", ""),
-        ("csv (\\r)", b"%s", ""),
-        ("text", b"\xef\xbb\xbf%s", ""),
-        ("text", b"%s\n", ""),
-        ("text (\\r)", b"%s", "1 rows for 32 examples"),
-        ("text", b"%s\n\n", "33 rows for 32 examples"),
-        ("squad", b"\xef\xbb\xbf%s\n\n", ""),
-    ],
-)
-def test_ends_of_files_and_lines(bring, score, examples, tmp_path, format, content, says):
-    data = examples("sst")
-    format, _, end = format.partition(" ")
-    lines = [f"{each.id},{each.answers[0]}" if format == "csv" else each.answers[0] for each in data]
-    text = ("\r" if end else "\n").join(["id,answer", *lines] if format == "csv" else lines)
-    if format == "squad":
-        text = json.dumps({each.id: each.answers[0] for each in data})
-    path = tmp_path / "answers"
-    path.write_bytes(content % text.encode())
-    if says:
-        with pytest.raises(RefusedImportError, match=says):
-            bring(path, "sst", format)
-    else:
-        assert score(bring(path, "sst", format)) == 100.0
-
-
 QUOTES: dict[str, tuple[str, str, str]] = {
     "inch marks around rows": ('5"', '"11', '1508"'),
     "one that never ends": ('"11', "x", "y"),
@@ -217,25 +187,6 @@ def test_stray_quotation_marks_never_merge_rows(bring, examples, tmp_path, name,
     )
     with pytest.raises(SubmissionError, match=rf"answers\.{suffix}:[23]: .*quotation mark"):
         bring(path, "squad", "csv")
-
-
-def test_quotation_marks_and_line_ends_that_belong_to_answers(bring, examples, tmp_path):
-    """Each line of the second answer could be a row, but `No` is the id of no example."""
-    answers = ["5 inches", "Yes\nNo, thanks", 'a "quoted" word', "it's", '5" pipe', *["z"] * 27]
-    ids = [each.id for each in examples("squad")]
-    path = write_table(
-        tmp_path / "a.csv", [{"id": i, "answer": a} for i, a in zip(ids, answers, strict=True)]
-    )
-    done = bring(path, "squad", "csv")
-    assert list(read_answers(done.folder / "predictions" / "squad.validation.jsonl").values()) == answers
-    path.write_text(
-        "id,answer\n" + "".join(f"{i},{a}\n" for i, a in zip(ids, ['5" pipe', "it's"], strict=False))
-    )
-    done = bring(path, "squad", "csv", force=True, partial=True)
-    assert list(read_answers(done.folder / "predictions" / "squad.validation.jsonl").values()) == [
-        '5" pipe',
-        "it's",
-    ]
 
 
 # Texts find their example however another program wrote them, and only theirs.
@@ -300,20 +251,6 @@ def test_texts_are_those_of_their_example_and_of_no_other(split, task, form):
     found = matcher.find(matcher.read(dict(enumerate(rows))))
     assert all(row in places or not places for row, places in found.items())
     assert sum(len(places) == 1 for places in found.values()) > 0.7 * size or form == "cut"
-
-
-@pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_texts_of_another_split_are_those_of_no_example(split, task):
-    examples = split(task)
-    half = len(examples) // 2
-    matcher = TextMatcher(examples[:half])
-    others = [
-        example
-        for example in examples[half:]
-        if example.context not in {each.context for each in examples[:half]}
-    ]
-    rows = [[example.question, example.context] for example in others[:half]]
-    assert len(compare(matcher, rows, list(range(len(rows))))) > 0.8 * len(rows)
 
 
 def test_questions_tell_examples_of_one_paragraph_apart(split):

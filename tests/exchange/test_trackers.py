@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, call
 
@@ -16,7 +13,6 @@ from decabench import evaluate
 from decabench.errors import DecabenchError, UnknownNameError
 from decabench.exchange import Trackers, make_trackers, track_results
 from decabench.exchange.trackers import result_numbers
-from tests.sources import ROOT
 
 
 class Notes:
@@ -155,48 +151,6 @@ def test_mlflow(monkeypatch, tmp_path):
 
 
 # The real packages
-
-
-def run(code: str, folder: Path, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning:decabench", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-TRACK = """
-from pathlib import Path
-from decabench.exchange import make_trackers
-for resume in (False, True):
-    trackers = make_trackers(["{name}"])
-    trackers.start("run", {{"steps": 3, "model": {{"size": 2}}}}, Path("."), Path("tracked.json"), resume)
-    assert trackers
-    for step in (1, 2):
-        trackers.log({{"loss/sst": 0.5, "learning_rate": 0.1}}, step + 2 * resume)
-    assert trackers
-    trackers.finish()
-"""
-
-
-@pytest.mark.heavy
-def test_the_real_mlflow(tmp_path):
-    pytest.importorskip("mlflow", reason="mlflow is not installed beside the project: nothing was run in it")
-    variables = {"MLFLOW_TRACKING_URI": f"file:{tmp_path / 'store'}", "MLFLOW_ALLOW_FILE_STORE": "true"}
-    run(TRACK.format(name="mlflow"), tmp_path, **variables)
-    code = (
-        "from mlflow import MlflowClient\n"
-        "client = MlflowClient()\n"
-        "(run,) = client.search_runs([client.get_experiment_by_name('decabench').experiment_id])\n"
-        "steps = [each.step for each in client.get_metric_history(run.info.run_id, 'loss/sst')]\n"
-        "print(run.info.status, sorted(run.data.params.items()), steps)"
-    )
-    out = run(code, tmp_path, **variables)
-    assert out == "FINISHED [('model.size', '2'), ('steps', '3')] [1, 2, 3, 4]\n"
 
 
 # Commands

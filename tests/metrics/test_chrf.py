@@ -51,9 +51,3 @@ def test_sums_of_rows_are_sacrebleu_s_score_of_a_resample(name):
         chosen = np.repeat(np.arange(40), drawn)
         again = official(name, [predictions[at] for at in chosen], [references[at] for at in chosen]).score
         assert score == pytest.approx(again, abs=1e-9)
-
-
-def test_known_examples():
-    assert float(chrf2(["The cat sat."], ["The cat sat."])) == 100
-    assert float(chrf2([""], ["The cat sat."])) == 0
-    assert float(chrf_plus_plus(["x"], [["y", "x"]])) == 100

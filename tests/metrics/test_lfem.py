@@ -103,17 +103,6 @@ def test_of_two_columns_of_one_name_the_last_is_selected():
     assert parse_query("select a from table", ["a", "b", "A"]) == LogicalForm(2, 0, ())
 
 
-def test_from_sql_lowers_values():
-    gold = LogicalForm.from_sql({"sel": 1, "agg": 0, "conds": [[0, 0, "Butler CC"], [1, 1, 3.0]]})
-    assert gold == LogicalForm(1, 0, ((0, 0, "butler cc"), (1, 1, "3.0")))
-
-
-def test_unordered_is_a_multiset():
-    one, two = (0, 0, "a"), (1, 0, "b")
-    assert LogicalForm(0, 0, (one, two)).equals_unordered(LogicalForm(0, 0, (two, one)))
-    assert not LogicalForm(0, 0, (one, one, two)).equals_unordered(LogicalForm(0, 0, (one, two, two)))
-
-
 def test_a_gold_form_of_another_shape():
     with pytest.raises(MetricError, match="A WikiSQL form must be"):
         LogicalForm.from_sql({"select": 1})
@@ -148,10 +137,4 @@ TYPES = ["text", "real", "real"]
 def test_run(form, expected):
     table = Table(ROWS, TYPES)
     assert table.run(form) == expected
-    table.close()
-
-
-def test_types_are_guessed_where_none_are_given():
-    table = Table(ROWS)
-    assert table.types == ["text", "real", "text"]
     table.close()

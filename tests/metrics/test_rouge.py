@@ -6,7 +6,7 @@ import sys
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from decabench.metrics import rouge, rouge_perl, rouge_score
+from decabench.metrics import rouge, rouge_score
 from decabench.metrics._rouge155 import stem
 
 # Worked examples, and what the package rouge-score gives.
@@ -17,12 +17,6 @@ def test_a_worked_example():
     details = rouge(["police ended the gunman"], ["police kill the gunman"]).details
     assert (details["rouge1"], details["rouge2"], details["rougeL"]) == pytest.approx((75.0, 33.333, 75.0))
     assert details["rouge"] == pytest.approx((75 + 33.333 + 75) / 3)
-
-
-def test_union_of_subsequences():
-    # Lin 2004, section 3.2: reference w1..w5, candidates w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5: union w1 w2 w3 w5
-    details = rouge(["w1 w2 w6 w7 w8. w1 w3 w8 w9 w5."], ["w1 w2 w3 w4 w5."]).details
-    assert details["rougeL_recall"] == pytest.approx(80.0)
 
 
 def test_several_references_are_pooled():
@@ -43,11 +37,6 @@ def test_the_generator_is_perl_s():
     assert state / (1 << 48) == pytest.approx(0.0416303447718782)
 
 
-def test_one_example_is_its_own_mean():
-    pair = ["a cat sat. it slept."], ["the cat sat. it was asleep."]
-    assert rouge_perl(*pair).details == pytest.approx(rouge(*pair).details)
-
-
 PAIRS = [
     ("the cats were running home\nit rained", "a cat ran home\nit was raining hard"),
     ("", "x"),
@@ -61,10 +50,6 @@ def test_is_the_package_s_mean():
     details = rouge_score(*map(list, zip(*PAIRS, strict=True))).details
     for ours, theirs in (("rouge1", "rouge1"), ("rouge2", "rouge2"), ("rougeL", "rougeLsum")):
         assert details[ours] == pytest.approx(sum(score[theirs].fmeasure for score in found) / 3 * 100)
-
-
-def test_the_best_of_several_references():
-    assert float(rouge_score(["a b c"], [["x", "a b c"]])) == 100
 
 
 # The stems of Porter and of the script.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import Request, prepare_all
-from decabench.tasks.registry import SUITES, TASKS
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
-from tests.tasks.commands import ROOT, Run, prepare_command
+from tests.sources import ROOT
 from tests.tasks.fixtures import FolderFiles, read_sample, write_lines
 
 Requests = Callable[..., Request]
@@ -30,8 +28,6 @@ class Prepared:
     """Where it was read from."""
     store: Store
     """Where it is."""
-    first: Run
-    """The run that prepared it."""
 
 
 @pytest.fixture
@@ -71,43 +67,13 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def prepared(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """All real data, prepared once however many processes test."""
+    """All real data of the mirror, prepared once however many processes test."""
     from filelock import FileLock
 
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    note, home = base / "mirror.json", base / "mirror-home"
+    request = Request(base / "mirror-home", mirror=str(shared / "mirror"), progress=False)
+    there = [task for task in TASKS.values() if (shared / "mirror" / task.files_folder).is_dir()]
     with FileLock(base / "mirror.lock"):
-        if not note.exists():
-            note.write_text(json.dumps(vars(prepare_command(home, "--mirror", str(shared / "mirror")))))
-    fields: dict[str, Any] = json.loads(note.read_text())
-    return Prepared(shared / "mirror", Store(home), Run(**fields))
-
-
-SUITES_OF_THE_MIRROR = ("fdu", "movies", "products", "zero-shot", "jmt", "tagging", "codeswitch")
-
-
-@dataclass(frozen=True)
-class PreparedSuites:
-    """The real data of all suites but the decathlon, as far as the mirror has it."""
-
-    store: Store
-    """Where it is."""
-    names: tuple[str, ...]
-    """The tasks of which at least a split is prepared."""
-
-
-@pytest.fixture(scope="session")
-def prepared_suites(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> PreparedSuites:
-    """Their tasks, prepared once however many processes test."""
-    from filelock import FileLock
-
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with FileLock(base / "suites.lock"):
-        request = Request(base / "suites-home", mirror=str(shared / "mirror"), progress=False)
-        suites = (SUITES[name] for name in SUITES_OF_THE_MIRROR)
-        chosen = dict.fromkeys(task for suite in suites for task in suite.tasks)
-        prepare_all([TASKS[name] for name in chosen], request, 1)
-    store = Store(request.home)
-    return PreparedSuites(store, tuple(name for name in TASKS if store.records(name)))
+        prepare_all(there, request, 1)
+    return Prepared(shared / "mirror", Store(request.home))

@@ -20,7 +20,7 @@ from decabench.tasks.preparation import prepare_all, sample_sources
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
-from tests.tasks.conftest import Prepared, PreparedSuites, Requests
+from tests.tasks.conftest import Prepared, Requests
 from tests.tasks.fixtures import SAMPLED
 
 # Prepared data never change: the fingerprints of all splits of the sample and of the mirror are on record.
@@ -54,9 +54,9 @@ def test_fingerprints_of_the_sample(request_for: Requests) -> None:
 
 
 @pytest.mark.mirror
-def test_fingerprints_of_the_mirror(prepared: Prepared, prepared_suites: PreparedSuites) -> None:
+def test_fingerprints_of_the_mirror(prepared: Prepared) -> None:
     known = recorded("mirror")
-    assert {**found_in_store(prepared_suites.store, known), **found_in_store(prepared.store, known)} == known
+    assert found_in_store(prepared.store, known) == known
 
 
 # The real data of the decathlon: its answers equal those of the official scorers' cases.
@@ -116,9 +116,9 @@ def test_queries_that_are_not_read_as_their_form(prepared: Prepared) -> None:
 
 @pytest.mark.mirror
 @pytest.mark.parametrize("task", sorted({task for task, _ in recorded("mirror")}))
-def test_proven(prepared_suites: PreparedSuites, task: str) -> None:
-    for split in {"validation", "test"} & prepared_suites.store.records(task).keys():
-        checks = prove_task(TASKS[task], split, prepared_suites.store)
+def test_proven(prepared: Prepared, task: str) -> None:
+    for split in {"validation", "test"} & prepared.store.records(task).keys():
+        checks = prove_task(TASKS[task], split, prepared.store)
         assert [check.name for check in checks if not check.passed] == [], split
 
 
@@ -249,8 +249,8 @@ def _check(store: Store, name: str) -> None:
 
 @pytest.mark.mirror
 @pytest.mark.parametrize("name", [*LABELLED, *OTHERS])
-def test_the_real_data_leak_nothing(prepared_suites: PreparedSuites, name: str) -> None:
+def test_the_real_data_leak_nothing(prepared: Prepared, name: str) -> None:
     """The decathlon's among them: sst, and MultiNLI, whose mirror has ids that tell nothing."""
-    if name not in prepared_suites.names:
-        pytest.skip(f"the mirror, or the suites that are prepared, have no {name}")
-    _check(prepared_suites.store, name)
+    if not prepared.store.records(name):
+        pytest.skip(f"the mirror has no {name}")
+    _check(prepared.store, name)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.tasks.commands import ROOT
+from tests.sources import ROOT
 
 HEAVY = ["numpy", "pyarrow", "datasets", "pandas", "torch", "requests", "ijson", "huggingface_hub"]
 _LOADED = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"

@@ -30,7 +30,7 @@ from decabench.tasks.preparation import (
 from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.store import SplitRecord, Store
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from tests.tasks.commands import ROOT
+from tests.sources import ROOT
 from tests.tasks.fixtures import lines_task, write_lines
 from tests.tasks.sources.server import FileServer
 
@@ -248,25 +248,6 @@ def test_two_processes_at_once(tmp_path: Path, options: list[str]) -> None:
     request = Request(tmp_path, sample=True)
     assert is_prepared(TASKS["woz.en"], request)
     assert not any(name.endswith(".tmp") for name in stamps(request, TASKS["woz.en"]))
-
-
-def test_files_of_a_task_of_ones_own(request_for: Requests, tmp_path: Path) -> None:
-    write_lines(tmp_path / "mine" / "test.txt", ["one"])
-    source = replace(TASK.sources[0], files={"test": TASK.sources[0].files["test"]})
-    task = replace(TASK, sources=(source,), folder=tmp_path / "mine")
-    record = prepare_task(task, request_for())["test"]
-    assert (record.origin, record.files[0]["url"]) == ("user", "local:test.txt")
-    assert is_prepared(task, request_for())
-    write_lines(tmp_path / "mine" / "test.txt", ["two"])
-    assert not is_prepared(task, request_for())
-
-
-def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_for: Requests) -> None:
-    task = replace(lines_task(), unit_names=("article", "paragraph"))
-    with pytest.raises(
-        DataError, match="lines names its units article, paragraph, but an example has 1: 'lines"
-    ):
-        prepare_task(task, request_for(mirror=str(words)))
 
 
 # Tasks made from the same files: one folder in a mirror and among the downloads, and each task prepared on its own.

@@ -18,18 +18,6 @@ from tests.tasks.fixtures import write_lines
 EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
-def remote_files(task: Task) -> list[RemoteFile]:
-    return [file for source in task.sources for files in source.files.values() for file in files]
-
-
-PINNED = {
-    file.name: file
-    for task in TASKS.values()
-    for file in remote_files(task)
-    if file.sha256 or file.md5 or file.git_blob
-}
-
-
 @EVERY_TASK
 def test_what_a_person_reads(task: Task) -> None:
     assert all((task.title, task.dataset, task.licence, task.homepage))
@@ -47,12 +35,6 @@ def test_files_of_a_source_have_one_meaning(task: Task) -> None:
                 assert by_name.setdefault(file.name, file) == file
                 assert not file.name.startswith(("/", ".")) and ".." not in file.name
     assert len({source.name for source in task.sources}) == len(task.sources)
-
-
-@pytest.mark.parametrize("file", PINNED.values(), ids=PINNED)
-def test_digests_have_their_form(file: RemoteFile) -> None:
-    for digest, digits in ((file.sha256, 64), (file.md5, 32), (file.git_blob, 40)):
-        assert digest is None or re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)
 
 
 @pytest.mark.parametrize(

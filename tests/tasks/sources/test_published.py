@@ -75,14 +75,6 @@ def test_archive_inside_an_archive(tmp_path: Path, outer: str) -> None:
         assert not [path for path in (tmp_path / "scratch").rglob("*.tgz") if path.is_file()]
 
 
-@pytest.mark.parametrize("member", ["data/none.txt", "none.tgz!data/dev.txt"])
-@pytest.mark.parametrize("name", ["data.zip", "data.tgz"])
-def test_member_that_is_not_there(tmp_path: Path, name: str, member: str) -> None:
-    with local(tmp_path, name, ARCHIVES[name], (member,)) as files:
-        with pytest.raises(DataError, match=f"{name} has no member {member}"):
-            files.path(Path(member).name)
-
-
 @pytest.mark.parametrize("name", ["data.zip", "data.tgz", "data.tar.bz2", "data.tar.xz", "data.tar"])
 @pytest.mark.parametrize("damage", ["truncated", "overwritten", "empty", "text"])
 def test_damaged_archive(tmp_path: Path, name: str, damage: str) -> None:
@@ -308,14 +300,6 @@ def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data:
         assert server.seen == []
 
 
-def test_force_fetches_again(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
-    unpinned = [source(replace(data, sha256=None))]
-    fetch("task", unpinned, ["train"], downloads)
-    (server.folder / DATA).write_bytes(b"a new edition")
-    assert content(fetch("task", unpinned, ["train"], downloads)) != b"a new edition"
-    assert content(fetch("task", unpinned, ["train"], replace(downloads, force=True))) == b"a new edition"
-
-
 def test_next_address_then_next_source(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
     gone = RemoteFile("gone.json", (f"{server.url}/a/gone.json", f"{server.url}/b/gone.json"))
     moved = replace(data, urls=(f"{server.url}/moved.json", *data.urls))
@@ -397,17 +381,6 @@ def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileSe
     for _ in range(2):
         fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
     assert server.statuses(f"task/{DATA}") == [503, 200, 206]
-
-
-def test_mirror_that_fails(downloads: Downloads, server: FileServer) -> None:
-    server.always["task"] = Fault(500)
-    mirror = f"http://me:secret@{server.host}"
-    with pytest.raises(MissingDataError, match=r"'upstream': no data.json \(HTTP 500\)") as caught:
-        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, mirror)
-    said = str(caught.value)
-    assert said.startswith(f"The mirror http://{server.host} does not contain the files for task: ")
-    assert "secret" not in said
-    assert server.statuses(f"task/{DATA}") == [500] * 4
 
 
 def list_checksums(server: FileServer, **digests: str) -> None:
