@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe
 from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
-    from decabench.tasks.sources.published import FileRecord, SourceFiles
+    from decabench.tasks.sources.published import SourceFiles
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
 """The bundled sample: a mirror with one folder per task and published file names."""
@@ -305,14 +304,6 @@ def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
     return {split: records[split] for split in splits if split in records}
 
 
-def _sweep(raw: Path, is_shared: bool) -> None:
-    """Remove files that killed runs left behind, but not partial downloads, which are locked and resumed."""
-    sweep_temporary(raw, recursive=True)
-    for scratch in () if is_shared else raw.glob(".extract-*"):  # another task may be reading a shared one
-        if scratch.is_dir() and not scratch.is_symlink():
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
 def is_prepared(task: Task, request: Request) -> bool:
     """Return whether all requested splits exist, unchanged, made from the same files by the same adapter."""
     return not _find_due(task, request).splits
@@ -424,7 +415,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
 
     raw = request.home / "raw" / task.files_folder
     with _lock(make_folder(raw)) if task.shared_folder else nullcontext():
-        _sweep(raw, is_shared=bool(task.shared_folder))
+        sweep_temporary(raw, recursive=True)
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
@@ -467,7 +458,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         before = records.get(split)
         salt = (before and before.salt) or secrets.token_hex(16)
     instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
-    with unquoted(bool(salt) and not request.hidden, instead), _naming_files(files):
+    with unquoted(bool(salt) and not request.hidden, instead):
         rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)
     record = SplitRecord(
         rows=rows,
@@ -508,20 +499,6 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     if record.rows > published:
         return f"{split} has {record.rows:,} examples, {record.rows - published:,} more than published ({reason})"
     return f"{split} has {record.rows:,} of the {published:,} published examples ({reason})"
-
-
-@contextmanager
-def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
-    """Add the files' names to an error about their content that does not name them."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except DataError as error:
-        names = [file.name for file in files]
-        if not names or any(Path(name).name in str(error) for name in names):
-            raise
-        raise type(error)(f"{', '.join(names)}: {error}") from error
 
 
 def _place(task: Task, request: Request) -> str:

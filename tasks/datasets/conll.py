@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -389,7 +390,6 @@ _ONTONOTES_SHARED = {
     "licence": "Linguistic Data Consortium (LDC2013T19), not to be passed on: for people who have it",
     "citation": "Pradhan et al. 2013, Towards Robust Linguistic Analysis using OntoNotes",
     "homepage": "https://catalog.ldc.upenn.edu/LDC2013T19",
-    "withhold_texts": True,
     "shared_folder": "ontonotes",
 }
 _ONTONOTES_FILES = (
@@ -398,41 +398,32 @@ _ONTONOTES_FILES = (
     "test.english.v4_gold_conll."
 )
 
-ONTONOTES = Task(
+ONTONOTES = replace(
+    CONLL2003,
     name="ontonotes",
     title="Named-entity recognition, OntoNotes",
     output=Tags(
         "IOB2", ("O", *(f"{begin}-{kind}" for kind in _ONTONOTES_PLURALS for begin in "BI")), max_tokens=1_536
     ),
-    secondary=(),
     counts=_ONTONOTES_COUNTS,
     sources=_ontonotes_sources(_read_ontonotes),
-    unit_names=("document",),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Tag the first word of a named entity with B- and the kind of "
         "the entity, its other words with I- and the kind, and all other words with O. The kinds are "
         f"{', '.join(_ONTONOTES_PLURALS)}.",
         "its tag, such as B-PERSON",
     ),
-    variants=_ENTITIES_VARIANTS,
     notes=f"Tags are IOB2, made from the brackets of column 11. {_ONTONOTES_FILES}",
     **_ONTONOTES_SHARED,  # type: ignore[arg-type]
 )
 
-ONTONOTES_ENTITIES = Task(
+ONTONOTES_ENTITIES = replace(
+    CONLL2003_ENTITIES,
     name="ontonotes.entities",
     title="Named entities by type, OntoNotes",
     output=Text(max_tokens=192),
-    metric="nf1",
-    secondary=("em",),
-    gold_score="em",  # nF1 takes an entity such as `AN` for an article
     counts={split: len(_ONTONOTES_PLURALS) * count for split, count in _ONTONOTES_COUNTS.items()},
     sources=_ontonotes_sources(_read_ontonotes_entities),
-    question_varies=True,
-    unit_names=("document", "sentence"),
-    prompt=_ENTITIES_PROMPT,
-    variants=_BY_TYPE_VARIANTS,
-    redistributable=False,  # the answers are words of the text
     notes=(
         "A question for each sentence and type, `Which entities are persons?`, as decaNLP asks them, but of "
         "CoNLL-2012's tokens and not of the text that decaNLP cleans; `None` if there is no such entity. "

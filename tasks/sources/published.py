@@ -62,11 +62,8 @@ class LocalFiles:
     Implements the protocol `Files`; closing removes extracted files.
     """
 
-    def __init__(
-        self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = (), is_own: bool = False
-    ) -> None:
+    def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
         self._paths = dict(paths)
-        self._remedy = _OWN_REMEDY if is_own else _REMEDY
         self._scratch = scratch
         self._members = members
         self._extracted: dict[str, Path] | None = None
@@ -74,7 +71,7 @@ class LocalFiles:
     def path(self, name: str) -> Path:
         """Return the local path of a file, or of an archive's member, which is extracted on the first call."""
         if name in self._paths:
-            return _require_content(self._paths[name], name, self._remedy)
+            return _require_content(self._paths[name], name)
         member = next((each for each in self._members if PurePosixPath(each).name == name), None)
         if member is None:
             raise MissingDataError(
@@ -87,9 +84,9 @@ class LocalFiles:
         if member not in self._extracted:
             raise DataError(
                 f"The archive {archive} has no member {member}: it is not the file that upstream publishes; "
-                f"{self._remedy}."
+                f"{_REMEDY}."
             )
-        return _require_content(self._extracted[member], f"The member {member} of {archive}", self._remedy)
+        return _require_content(self._extracted[member], f"The member {member} of {archive}")
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with all or only these columns; about a thousand are in memory at
@@ -122,7 +119,7 @@ class LocalFiles:
                     read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
-                f"{name} is not a complete parquet file ({type(error).__name__}): {self._remedy}."
+                f"{name} is not a complete parquet file ({type(error).__name__}): {_REMEDY}."
             ) from error
 
     def close(self) -> None:
@@ -138,15 +135,13 @@ class LocalFiles:
         self.close()
 
 
-_REMEDY = "fetch it again with --force, or choose another --mirror"
-_OWN_REMEDY = "write it again"
-"""Advice about a damaged file that belongs to the user."""
+_REMEDY = "replace the file, or fetch it again with --force"
 
 
-def _require_content(path: Path, name: str, remedy: str) -> Path:
+def _require_content(path: Path, name: str) -> Path:
     """Return the path. Raises DataError for an empty file, because upstream publishes none."""
     if path.exists() and path.stat().st_size == 0:
-        raise DataError(f"{name} is empty: {remedy}.")
+        raise DataError(f"{name} is empty: {_REMEDY}.")
     return path
 
 
@@ -177,12 +172,11 @@ Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
 
 
 def _open_source(
-    sources: Sequence[Source], splits: Sequence[str], provide: Provider, scratch: Path, is_own: bool = False
+    sources: Sequence[Source], splits: Sequence[str], provide: Provider, scratch: Path
 ) -> SourceFiles:
     """Open the first source whose files can be provided; archives are extracted into a folder in `scratch`.
 
-    `is_own` says that the files belong to the user, so that a damaged file cannot be fetched again. Raises
-    MissingDataError with the reason for each source, and DataError for a damaged file.
+    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
     """
     failures = []
     for source in sources:
@@ -198,7 +192,7 @@ def _open_source(
             paths = {record.name: path for path, record in provided}
             records = tuple(record for _, record in provided)
             return SourceFiles(
-                LocalFiles(paths, _new_scratch(scratch), source.members, is_own), source, records, missing
+                LocalFiles(paths, _new_scratch(scratch), source.members), source, records, missing
             )
     raise MissingDataError("; ".join(failures) or "it has no sources")
 
@@ -233,9 +227,8 @@ def read_folder(
             )
         return make_record(file, f"{origin}:{file.name}", path, digests)
 
-    is_own = origin == "local"
     try:
-        return _open_source(sources, splits, provide, scratch, is_own)
+        return _open_source(sources, splits, provide, scratch)
     except MissingDataError as error:
         for source in sources:
             there = [
@@ -246,7 +239,7 @@ def read_folder(
             ]
             if there:
                 rest = tuple(split for split in splits if split not in there)
-                return replace(_open_source([source], there, provide, scratch, is_own), missing=rest)
+                return replace(_open_source([source], there, provide, scratch), missing=rest)
         advice = "add them" if len(sources) == 1 else "add those of one of these sources"
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."

@@ -373,7 +373,7 @@ def test_own_files_are_not_to_be_fetched_again(command, own_task, home, tmp_path
     path = own_task(["a"])
     (tmp_path / "rows.jsonl").write_text("")
     message = said(command("prepare", "own", "--include", path, "--home", tmp_path / "home"))
-    assert "rows.jsonl is empty: write it again" in message and "--mirror" not in message
+    assert "rows.jsonl is empty: replace the file" in message and "--mirror" not in message
 
 
 def test_a_dry_run_names_the_commands_that_give_a_time(command, home):
