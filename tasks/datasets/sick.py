@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number
@@ -18,8 +19,7 @@ _ENTAILMENT = "entailment, neutral, or contradiction?"
 _LABELS = ("entailment", "neutral", "contradiction")
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(NamedTuple):
     """A pair of sentences with both annotations."""
 
     id: str
@@ -96,24 +96,13 @@ def _pair(row: Record, column: str, source: str) -> _Pair:
     return _Pair(row.text("pair_ID"), row.text("sentence_A"), row.text("sentence_B"), score, label, source)
 
 
-def _relatedness(pair: _Pair) -> tuple[str, str]:
-    return _RELATEDNESS, pair.relatedness
-
-
-def _entailment(pair: _Pair) -> tuple[str, str]:
-    return _ENTAILMENT, pair.entailment
-
-
 def _read(
-    pairs: Callable[[Files, str], Iterator[_Pair]],
-    ask: Callable[[_Pair], tuple[str, str]],
-    files: Files,
-    split: str,
+    pairs: Callable[[Files, str], Iterator[_Pair]], question: str, answer: str, files: Files, split: str
 ) -> Iterator[Example]:
+    """Yield examples whose answer is a field of a pair: `relatedness` or `entailment`."""
     for pair in pairs(files, split):
-        question, answer = ask(pair)
         context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
-        yield Example(pair.id, question, context, (answer,), (pair.source,))
+        yield Example(pair.id, question, context, (getattr(pair, answer),), (pair.source,))
 
 
 _ZIP = RemoteFile(
@@ -124,17 +113,17 @@ _ZIP = RemoteFile(
 )
 
 
-def _sources(ask: Callable[[_Pair], tuple[str, str]]) -> tuple[Source, ...]:
+def _sources(question: str, answer: str) -> tuple[Source, ...]:
     return (
         Source(
             "semeval files",
             {split: (RemoteFile(name),) for split, name in _NAMES.items()},
-            partial(_read, _read_semeval, ask),
+            partial(_read, _read_semeval, question, answer),
         ),
         Source(
             "zenodo zip",
             dict.fromkeys(_NAMES, (_ZIP,)),
-            partial(_read, _read_zip, ask),
+            partial(_read, _read_zip, question, answer),
             members=("SICK.txt",),
             counts={"train": 4_439, "validation": 495, "test": 4_906},
         ),
@@ -163,7 +152,7 @@ SICK_RELATEDNESS = Task(
     output=Number(1, 5),
     metric="relatedness",
     secondary=(),
-    sources=_sources(_relatedness),
+    sources=_sources(_RELATEDNESS, "relatedness"),
     prompt=replace(
         _PROMPT,
         instruction=(
@@ -184,7 +173,7 @@ SICK_ENTAILMENT = Task(
     title="Textual entailment",
     output=Label(_LABELS),
     secondary=("macro_f1", "mcc"),
-    sources=_sources(_entailment),
+    sources=_sources(_ENTAILMENT, "entailment"),
     prompt=replace(
         _PROMPT,
         instruction=(

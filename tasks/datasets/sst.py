@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -21,22 +21,27 @@ _FINE_LABELS = ("very negative", "negative", "neutral", "positive", "very positi
 _SETFIT_FINE = "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a30da231967c1a249ba59361279a3"
 
 
-def _read_csv(
-    task: str, question: str, labels: tuple[str, ...], files: Files, split: str
-) -> Iterator[Example]:
-    kind = "fine" if task == "sst.fine" else "binary"
-    path, digits = files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"), tuple(map(str, range(len(labels))))
-    for index, row in enumerate(csv_records(path, ("label", "sentence"))):
-        id, label = f"{task}.{split}.{index}", labels[int(row.choice("label", digits))]
-        yield Example(id, question, row.text("sentence"), (label,), (id,))
+_Asked = tuple[str, str, tuple[str, ...]]
+"""(task, question, labels)"""
 
 
-def _read_jsonl(
-    task: str, question: str, labels: tuple[str, ...], files: Files, split: str
-) -> Iterator[Example]:
-    for index, row in enumerate(line_records(files.path(f"{_UPSTREAM[split]}.jsonl"))):
-        id, label = f"{task}.{split}.{index}", labels[row.integer("label", 0, len(labels) - 1)]
-        yield Example(id, question, row.text("text"), (label,), (id,))
+def _read_csv(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
+    kind = "fine" if asked[0] == "sst.fine" else "binary"
+    digits = tuple(map(str, range(len(asked[2]))))
+    rows = csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"), ("label", "sentence"))
+    return _examples(asked, split, ((int(row.choice("label", digits)), row.text("sentence")) for row in rows))
+
+
+def _read_jsonl(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
+    rows, last = line_records(files.path(f"{_UPSTREAM[split]}.jsonl")), len(asked[2]) - 1
+    return _examples(asked, split, ((row.integer("label", 0, last), row.text("text")) for row in rows))
+
+
+def _examples(asked: _Asked, split: str, rows: Iterable[tuple[int, str]]) -> Iterator[Example]:
+    task, question, labels = asked
+    for index, (label, sentence) in enumerate(rows):
+        id = f"{task}.{split}.{index}"
+        yield Example(id, question, sentence, (labels[label],), (id,))
 
 
 _CSV_FILES = listed_files(
@@ -103,8 +108,8 @@ SST = Task(
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
     sources=(
-        Source("upstream csv", _CSV_FILES, partial(_read_csv, "sst", QUESTION, SENTIMENT.names)),
-        Source("hub jsonl", _JSONL_FILES, partial(_read_jsonl, "sst", QUESTION, SENTIMENT.names)),
+        Source("upstream csv", _CSV_FILES, partial(_read_csv, ("sst", QUESTION, SENTIMENT.names))),
+        Source("hub jsonl", _JSONL_FILES, partial(_read_jsonl, ("sst", QUESTION, SENTIMENT.names))),
     ),
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
@@ -116,6 +121,8 @@ SST = Task(
     withhold_texts=True,  # the sentences come without a licence; the labels are free
 )
 
+_FINE = ("sst.fine", _FINE_QUESTION, _FINE_LABELS)
+
 SST_FINE = replace(
     SST,
     name="sst.fine",
@@ -125,10 +132,8 @@ SST_FINE = replace(
     secondary=("macro_f1", "mcc"),
     counts={"train": 8_544, "validation": 1_101, "test": 2_210},
     sources=(
-        Source("decaNLP csv", _FINE_CSV_FILES, partial(_read_csv, "sst.fine", _FINE_QUESTION, _FINE_LABELS)),
-        Source(
-            "hub jsonl", _FINE_JSONL_FILES, partial(_read_jsonl, "sst.fine", _FINE_QUESTION, _FINE_LABELS)
-        ),
+        Source("decaNLP csv", _FINE_CSV_FILES, partial(_read_csv, _FINE)),
+        Source("hub jsonl", _FINE_JSONL_FILES, partial(_read_jsonl, _FINE)),
     ),
     variants=(
         fixed(

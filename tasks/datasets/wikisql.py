@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, line_record, line_records
+from decabench.tasks.readers import Record, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -26,8 +24,6 @@ _SYMBOLS = (
 )
 _KEY_WORDS = ", ".join((*_AGGREGATES[1:], *_OPERATORS, *_SYMBOLS))
 _BEFORE_QUESTION = f" and key words {_KEY_WORDS}-- "
-
-Table = Record
 
 
 def _text(sql: Record, header: list[str]) -> str:
@@ -63,12 +59,12 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 
-def _example(split: str, index: int, entry: Record, table: Table) -> Example:
+def _example(split: str, index: int, entry: Record, table: Record) -> Example:
     header = table.texts("header")
     context = f"The table has columns {', '.join(header)}{_BEFORE_QUESTION}{entry.text('question')}"
     sql = entry.record("sql")
     meta = {"sql": sql.value, "header": header, "types": table.value.get("types", [])}
-    if table.value.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
+    if table.value.get("rows"):
         meta["rows"] = table.list("rows")
     id = f"wikisql.{split}.{index}"
     return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
@@ -95,36 +91,16 @@ def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
     return _text(Record(ordered, example.id, "query", 1), list(example.meta["header"]))
 
 
-@contextmanager
-def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
-    """Find tables by id, read from disk on demand: only their offsets are kept in memory."""
-    offsets: dict[str, tuple[int, int]] = {}
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(file.readline, b""), 1):
-            if line.strip():
-                offsets[line_record(line, path.name, number).text("id")] = (number, file.tell() - len(line))
-        latest: tuple[str, Table | None] = ("", None)
-
-        def find(entry: Record) -> Table:
-            nonlocal latest
-            id, (known, table) = entry.text("table_id"), latest
-            if table is None or id != known:  # questions about one table follow each other
-                if id not in offsets:
-                    raise entry.fault(f"{path.name} has no table {id[:60]!r}")
-                number, offset = offsets[id]
-                file.seek(offset)
-                table = line_record(file.readline(), path.name, number)
-                latest = (id, table)
-            return table
-
-        yield find
-
-
 def _read(files: Files, split: str) -> Iterator[Example]:
-    name = _UPSTREAM[split]
-    with _tables(files.path(f"{name}.tables.jsonl")) as table:
-        for index, entry in enumerate(line_records(files.path(f"{name}.jsonl"))):
-            yield _example(split, index, entry, table(entry))
+    name, tables = _UPSTREAM[split], dict[str, Record]()
+    for table in line_records(files.path(f"{name}.tables.jsonl")):
+        if split == "train" and isinstance(table.value, dict):
+            table.value.pop("rows", None)  # execution accuracy is for evaluation; rows are large
+        tables[table.text("id")] = table
+    for index, entry in enumerate(line_records(files.path(f"{name}.jsonl"))):
+        if (id := entry.text("table_id")) not in tables:
+            raise entry.fault(f"{name}.tables.jsonl has no table {id[:60]!r}")
+        yield _example(split, index, entry, tables[id])
 
 
 _COMMIT = "7857cfd8aefcc9823245c370f9e39ecd55745ea6"
