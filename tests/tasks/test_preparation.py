@@ -320,8 +320,7 @@ def test_upstream_without_a_digest_is_counted(request_for: Requests, published_s
     with pytest.raises(DataError) as caught:
         prepare_task(replace(TASKS["sst"], sources=(form,)), request)
     assert str(caught.value) == (
-        "32 of the 872 examples of sst, validation, are there, 840 are missing; "
-        "fetch again with --force."
+        "32 of the 872 examples of sst, validation, are there, 840 are missing; fetch again with --force."
     )
     assert not Store(request.home).path("sst", "validation").exists()
     counted = replace(form, counts={"validation": 32})
