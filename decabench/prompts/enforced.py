@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def json_request(kind: Kind) -> str:
 
 def answer_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
     """Return the JSON schema of an answer to a question with these labels."""
-    return _object({"answer": _value_schema(form, labels, len(context.split()))}, ["answer"])
+    return _object({"answer": _value_schema(form, labels, context)}, ["answer"])
 
 
 def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
@@ -38,12 +39,37 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
     }
 
 
-def _value_schema(form: AnswerForm, labels: Sequence[str], words: int) -> dict[str, Any]:
+_COLUMNS = re.compile(r"The table has columns (.+?) and key words ", re.DOTALL)
+
+
+def _query_pattern(context: str) -> str | None:
+    """Return a regular expression of WikiSQL's queries over the columns that a context names; None if it names none.
+
+    A column whose name has a comma counts as several, so that its parts can be written, but not the whole.
+    """
+    if not (named := _COLUMNS.match(context)):
+        return None
+    columns = "|".join(map(_escaped, dict.fromkeys(" ".join(named[1].split()).split(", "))))
+    condition = rf"({columns}) [=<>] [^\n]+"
+    return (
+        rf"^SELECT ((MAX|MIN|COUNT|SUM|AVG) )?({columns}) FROM table( WHERE {condition}( AND {condition})*)?$"
+    )
+
+
+def _escaped(text: str) -> str:
+    """Return a text as a regular expression that servers read alike: only marks with a meaning get a backslash."""
+    return re.sub(r"([\\.^$*+?()\[\]{}|/])", r"\\\1", text)
+
+
+def _value_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
+    words = len(context.split())
     text: dict[str, Any] = {"type": "string"}
     names = {**text, "enum": list(form.labels)} if form.labels else text
     match form.kind:
         case "label" if labels:
             return {**text, "enum": list(labels)}
+        case "sql" if pattern := _query_pattern(context):
+            return {**text, "pattern": pattern}
         case "number":
             ends = zip(("minimum", "maximum"), form.scale or (), strict=False)
             return {"type": "number", **dict(ends)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
 import pytest
@@ -38,6 +39,15 @@ def test_schemas():
     assert answer["tags"]["minItems"] == answer["tags"]["maxItems"] == 3
     assert (answer["number"]["minimum"], answer["number"]["maximum"]) == (0, 5)
     assert list(answer["state"]["properties"]["constraints"]["properties"]) == ["food", "area"]
+
+
+def test_queries_of_wikisql_match_their_pattern(home):
+    rows = list(islice(Store(home).read("wikisql", "validation"), 25))
+    for row in rows:
+        schema = answer_schema(AnswerForm("sql"), (), row["context"])["properties"]["answer"]
+        assert re.search(schema["pattern"], row["answers"][0])
+        assert not re.search(schema["pattern"], row["answers"][0].replace("SELECT ", "SELECT other "))
+    assert answer_schema(AnswerForm("sql"), (), "a b")["properties"]["answer"] == {"type": "string"}
 
 
 @pytest.mark.parametrize(

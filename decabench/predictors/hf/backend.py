@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
 from decabench.models import check_name, require_device
+from decabench.predictors.hf.constraint import Enforcer
 from decabench.predictors.hf.generation import (
     Decoding,
     Generator,
@@ -303,7 +304,8 @@ class HfBackend:
     @property
     def protocols(self) -> tuple[str, ...]:
         """The protocols besides `tag` and `prose`: an encoder-decoder has no prompt to continue."""
-        return () if self.facts.is_encoder_decoder else ("choices",)
+        enforced = ("json",) if find_spec("llguidance") else ()
+        return enforced if self.facts.is_encoder_decoder else ("choices", *enforced)
 
     def describe(self) -> dict[str, Any]:
         """Record the model, its weights, prompting and decoding, but no path."""
@@ -341,9 +343,11 @@ class HfBackend:
             held = [load_model(self.source, folder, facts.dtype, facts.device, options.device_map)]
             rows = options.batch_size if pads_safely(held[0]) else 1
             size = BatchSize(rows, LARGEST[facts.device.partition(":")[0]])
+            enforcer = Enforcer(held[0])
             try:
-                yield lambda setting: self._predictor(setting, held[0], size)
+                yield lambda setting: self._predictor(setting, held[0], size, enforcer)
             finally:
+                del enforcer
                 held.clear()
                 free()
 
@@ -383,7 +387,9 @@ class HfBackend:
                 "a cluster give every machine the same files."
             )
 
-    def _predictor(self, setting: Setting, loaded: Loaded, size: BatchSize) -> HfPredictor:
+    def _predictor(
+        self, setting: Setting, loaded: Loaded, size: BatchSize, enforcer: Enforcer
+    ) -> HfPredictor:
         if setting.prompting is None:
             raise DecabenchError(f"hf: needs a prompt, but {setting.task.name} has none.")
         prompting, options, facts = setting.prompting, self.options, self.facts
@@ -401,7 +407,9 @@ class HfBackend:
         prompter = Prompter(loaded.tokenizer, prompting, chat, budget, options.reasoning_effort)
         if prompting.protocol == "choices":
             return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
-        return HfPredictor(prompter, Generator(loaded, decoding, self._watchful), size)
+        asks_json = prompting.protocol == "json"
+        generator = Generator(loaded, decoding, self._watchful, prompter, enforcer if asks_json else None)
+        return HfPredictor(prompter, generator, size)
 
 
 def _inspect(source: ModelSource, options: ModelOptions) -> Facts:

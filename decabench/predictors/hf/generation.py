@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from decabench.predictors.hf.constraint import Constraint, Enforcer
 from decabench.predictors.hf.weights import Loaded
 from decabench.predictors.protocol import Answer, Failure, Finish, before_stops
 from decabench.tasks import Question
@@ -128,6 +129,11 @@ class Prompter:
     def count(self, question: Question) -> int:
         """Count the tokens of the whole prompt."""
         return len(self._ids(question, None))
+
+    def schema(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the JSON schema of the answer to a prompt."""
+        question, kept = prompt.question, prompt.kept
+        return self.prompting.schema(question, question.context[slice(*kept)] if kept else question.context)
 
     def _fit(self, question: Question, ids: Sequence[int]) -> Prompt | Failure:
         from decabench.prompts import PromptTooLongError, fit
@@ -249,6 +255,10 @@ class Generator:
     """How it decodes."""
     watchful: bool
     """Whether an answer that the batch may have changed is generated again alone."""
+    prompter: Prompter
+    """Makes the prompts."""
+    enforcer: Enforcer | None = None
+    """Enforces the schemas of answers; None if nothing is enforced."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
         """Answer a batch of prompts, in order. Errors from torch are not caught."""
@@ -264,7 +274,8 @@ class Generator:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         model = self.loaded.model
-        watch = _Watch() if self.watchful and len(prompts) > 1 else None
+        constraint = self.enforcer and self.enforcer.constraint(list(map(self.prompter.schema, prompts)))
+        watch = _Watch(constraint) if self.watchful and len(prompts) > 1 else None
         stops = _Stops(self.loaded.tokenizer, self.decoding.stop, len(prompts))
         inputs = self._pad(prompts)
         with torch.inference_mode():
@@ -273,7 +284,9 @@ class Generator:
                 max_new_tokens=self.decoding.max_new_tokens,
                 do_sample=False,
                 num_beams=1,
-                logits_processor=LogitsProcessorList([*self._draws(prompts), *([watch] if watch else [])]),
+                logits_processor=LogitsProcessorList(
+                    [*self._draws(prompts, [constraint] if constraint else []), *([watch] if watch else [])]
+                ),
                 stopping_criteria=StoppingCriteriaList([stops] if self.decoding.stop else []),
             )
         begin = 1 if self.loaded.is_encoder_decoder else inputs["input_ids"].shape[1]
@@ -299,16 +312,18 @@ class Generator:
         device = self.loaded.model.device
         return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
-    def _draws(self, prompts: Sequence[Prompt]) -> list[Any]:
-        """Return the processors that sample a token from the scores; an empty list for greedy decoding."""
+    def _draws(self, prompts: Sequence[Prompt], constraints: list[Constraint]) -> list[Any]:
+        """Return the processors that sample a token from the allowed ones; greedy decoding needs none to sample."""
         decoding = self.decoding
         if not decoding.temperature:
-            return []
+            return constraints
         from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
         nucleus = [] if decoding.top_p in (None, 1.0) else [TopPLogitsWarper(decoding.top_p)]
         keys = [f"{decoding.seed}\n{decoding.task}\n{prompt.question.id}" for prompt in prompts]
-        return [TemperatureLogitsWarper(float(decoding.temperature)), *nucleus, _Gumbel(keys)]
+        return [
+            TemperatureLogitsWarper(float(decoding.temperature)), *constraints, *nucleus, _Gumbel(keys)
+        ]
 
     def _answer(self, row: int, ids: list[int], prompt: Prompt, stops: _Stops) -> Answer:
         end = next((place for place, id_ in enumerate(ids) if id_ in self.loaded.ends), len(ids))
@@ -365,7 +380,8 @@ class _Stops:
 class _Watch:
     """Records at every step whether each row's best token was clearly the best."""
 
-    def __init__(self) -> None:
+    def __init__(self, constraint: Constraint | None) -> None:
+        self._constraint = constraint
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
@@ -377,6 +393,8 @@ class _Watch:
         second = scores.scatter_(1, at, -math.inf).amax(dim=-1, keepdim=True)
         least = scores.scatter_(1, at, best).amin(dim=-1, keepdim=True)
         largest = torch.maximum(best.abs(), torch.where(least.isinf(), best, least).abs())
+        if self._constraint:
+            largest = torch.maximum(largest, self._constraint.largest)
         self._clear.append((best - second > CLOSE * largest)[:, 0])
         return scores
 

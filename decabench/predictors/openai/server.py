@@ -152,10 +152,13 @@ def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
     return is_nothing and any(not end.strip() for end in body.get("stop", ()))
 
 
-_WAYS = {"choices": ("echo",), "json": ("response_format", "structured_outputs", "guided_json")}
+_WAYS = {
+    "choices": ("echo",),
+    "json": ("response_format", "json_object", "structured_outputs", "guided_json"),
+}
 """The ways to enforce a protocol. echo: vLLM and llama-cpp-python return the log-probabilities of the prompt.
-response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. structured_outputs: vLLM from 0.12; guided_json:
-earlier vLLM.
+response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. json_object: llama-cpp-python. structured_outputs: vLLM
+from 0.12; guided_json: earlier vLLM. All programs that run llama.cpp turn the schema into its grammar.
 """
 
 
@@ -164,6 +167,8 @@ def _enforcing(way: str, schema: Mapping[str, Any], is_strict: bool) -> dict[str
     if way == "response_format":
         named = {"name": "answer", "schema": schema, "strict": is_strict}
         return {way: {"type": "json_schema", "json_schema": named}}
+    if way == "json_object":
+        return {"response_format": {"type": way, "schema": schema}}
     return {way: {"json": schema} if way == "structured_outputs" else schema}
 
 

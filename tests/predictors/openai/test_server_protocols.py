@@ -102,8 +102,10 @@ def test_a_server_without_schemas_is_asked_in_older_ways_and_then_for_a_tag(run,
         )
     ) as server:
         lines, _ = run(server, "json", api="chat")
+        forms = [seen.body.get("response_format", {}).get("type") for seen in server.seen]
     assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "tag")}
-    assert sum("does not enforce" in text for text in caplog.messages) == 3
+    assert sum("does not enforce" in text for text in caplog.messages) == 4
+    assert forms.index("json_schema") < forms.index("json_object")
 
 
 def test_chats_have_no_likelihoods(run):

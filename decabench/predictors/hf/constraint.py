@@ -1,0 +1,68 @@
+"""Answers whose JSON schema is enforced while they are generated: tokens that would break it cannot be chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from decabench.errors import DecabenchError
+from decabench.predictors.hf.weights import Loaded
+
+__all__ = ["Constraint", "Enforcer"]
+
+_SPACES = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""The spaces of `json.dumps`, which the worked examples have. Some models never leave optional ones."""
+
+
+class Enforcer:
+    """Makes the constraints of a batch, for the vocabulary of one model."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+
+    @cached_property
+    def _vocabulary(self) -> Any:
+        from llguidance.hf import from_tokenizer
+
+        loaded = self._loaded
+        try:
+            return from_tokenizer(loaded.tokenizer, n_vocab=loaded.tokens, eos_token=sorted(loaded.ends))
+        except Exception as error:
+            raise DecabenchError(
+                "hf: llguidance, which enforces --protocol json, cannot read the tokenizer of this model: use "
+                "--protocol tag."
+            ) from error
+
+    def constraint(self, schemas: Sequence[Mapping[str, Any]]) -> Constraint:
+        """Return the processor of a batch, with one schema for each row. Raises DecabenchError."""
+        from llguidance import LLMatcher
+
+        grammars = [LLMatcher.grammar_from_json_schema(dict(schema), defaults=_SPACES) for schema in schemas]
+        return Constraint([LLMatcher(self._vocabulary, grammar) for grammar in grammars])
+
+
+class Constraint:
+    """Removes the tokens that would break the schema of each row."""
+
+    def __init__(self, matchers: Sequence[Any]) -> None:
+        self._matchers = matchers
+        self._is_first = True
+        self.largest: Any = None
+        """The largest score of each row in absolute value, allowed or not, (batch, 1)."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Return the scores, (batch, vocabulary), with -inf for the tokens that cannot follow."""
+        import numpy as np
+        import torch
+
+        for matcher, last in zip(self._matchers, input_ids[:, -1].tolist(), strict=True):
+            if not self._is_first and not matcher.is_stopped():
+                matcher.consume_token(last)
+        self._is_first = False
+        self.largest = scores.abs().amax(dim=-1, keepdim=True)
+        masks = [np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8) for matcher in self._matchers]
+        bits = np.unpackbits(np.stack(masks), axis=1, bitorder="little")[:, : scores.shape[1]]
+        allowed = torch.from_numpy(bits).to(scores.device).bool()
+        return scores.masked_fill(~allowed, -math.inf)
