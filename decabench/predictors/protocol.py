@@ -474,6 +474,18 @@ class ModelOptions:
         section=MODEL,
         metavar="NAME",
     )
+    adapter: str | None = option(
+        None,
+        "PEFT adapter of the model: a folder, or its name on the hub (hf:).",
+        section=MODEL,
+        metavar="NAME",
+    )
+    quantize: str | None = option(
+        None,
+        "Quantize the weights with bitsandbytes while they load (hf:).",
+        section=MODEL,
+        choices=("4bit", "8bit"),
+    )
     batch_size: int | None = option(
         None,
         "Questions per batch. auto grows the batch as long as it fits in memory (hf:); Python objects get 64.",

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError, LostDeviceError, install_hint
+from decabench.errors import DecabenchError, LostDeviceError
 from decabench.files import file_digest
 from decabench.models import check_name, require_device
 from decabench.predictors.hf.constraint import Enforcer
@@ -39,6 +39,8 @@ from decabench.predictors.hf.weights import (
     local_folder,
     pads_safely,
     positions,
+    require_packages,
+    with_adapter,
 )
 from decabench.predictors.protocol import (
     Answer,
@@ -67,7 +69,6 @@ __all__ = [
     "backend",
     "check_options",
     "folder_digest",
-    "require_packages",
 ]
 
 START = 8
@@ -211,6 +212,8 @@ USED = (
     "dtype",
     "device",
     "device_map",
+    "adapter",
+    "quantize",
     "batch_size",
     "reasoning_effort",
     "max_new_tokens",
@@ -240,15 +243,16 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     source = find_source(target, options.revision)
     if source.gguf:
         require_packages("gguf", "accelerate")
+        if options.quantize:
+            raise DecabenchError(
+                "hf: --quantize is for safetensors: a GGUF file has quantized weights already."
+            )
+    if options.quantize:
+        require_packages("accelerate", "bitsandbytes")
+    if options.adapter:
+        source = with_adapter(source, options.adapter)
     with quiet_transformers():
         return HfBackend(source, options, _inspect(source, options))
-
-
-def require_packages(*more: str) -> None:
-    """Raise DecabenchError if the extra is not installed, or a package for GGUF or for a device map."""
-    missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
-    if missing:
-        raise DecabenchError(f"hf: needs {' and '.join(missing)}: {install_hint('hf')}.")
 
 
 def check_options(options: ModelOptions) -> None:
@@ -280,6 +284,8 @@ class Facts:
     """The longest sequence that the model has positions for; None for no limit."""
     advised: int | None
     """The longest prompt, according to its tokenizer."""
+    adapter: str | None = None
+    """Digest of its adapter; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -314,6 +320,9 @@ class HfBackend:
             "revision": self.source.commit or options.revision,
             "weights": facts.digest,
             "gguf": self.source.gguf,
+            "adapter": facts.adapter,
+            "quantized": options.quantize,
+            "bitsandbytes": version("bitsandbytes") if options.quantize else None,
             "chat_template": facts.chat_template,
             "reasoning_effort": options.reasoning_effort,
             "max_new_tokens": options.max_new_tokens,
@@ -340,14 +349,18 @@ class HfBackend:
             folder = local_folder(self.source)
             self._require_same(folder)
             options, facts = self.options, self.facts
-            held = [load_model(self.source, folder, facts.dtype, facts.device, options.device_map)]
+            held = [
+                load_model(
+                    self.source, folder, facts.dtype, facts.device, options.device_map, options.quantize
+                )
+            ]
             rows = options.batch_size if pads_safely(held[0]) else 1
             size = BatchSize(rows, LARGEST[facts.device.partition(":")[0]])
-            enforcer = Enforcer(held[0])
+            enforcers = [Enforcer(held[0])]
             try:
-                yield lambda setting: self._predictor(setting, held[0], size, enforcer)
+                yield lambda setting: self._predictor(setting, held[0], size, enforcers[0])
             finally:
-                del enforcer
+                enforcers.clear()
                 held.clear()
                 free()
 
@@ -377,11 +390,16 @@ class HfBackend:
     @property
     def _watchful(self) -> bool:
         """Whether answers are kept independent of the batch; that is impossible at the edge of a nucleus."""
-        is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32"
+        is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32" and not self.options.quantize
         return is_exact and self.options.top_p in (None, 1.0)
 
     def _require_same(self, folder: Path) -> None:
-        if self.facts.digest is not None and folder_digest(folder, self.source.gguf) != self.facts.digest:
+        adapter = self.source.adapter
+        found = (
+            self.facts.digest and folder_digest(folder, self.source.gguf),
+            folder_digest(Path(adapter), None) if adapter else None,
+        )
+        if found != (self.facts.digest, self.facts.adapter):
             raise DecabenchError(
                 f"hf: the files of {self.source.name} have changed since the run began: run the command again, and on "
                 "a cluster give every machine the same files."
@@ -430,6 +448,7 @@ def _inspect(source: ModelSource, options: ModelOptions) -> Facts:
         device=device,
         positions=positions(config),
         advised=advised if advised and advised < SANE else None,
+        adapter=folder_digest(Path(source.adapter), None) if source.adapter else None,
     )
 
 

@@ -274,7 +274,8 @@ class Generator:
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         model = self.loaded.model
-        constraint = self.enforcer and self.enforcer.constraint(list(map(self.prompter.schema, prompts)))
+        schemas = map(self.prompter.schema, prompts)
+        constraint = self.enforcer.constraint(list(schemas)) if self.enforcer else None
         watch = _Watch(constraint) if self.watchful and len(prompts) > 1 else None
         stops = _Stops(self.loaded.tokenizer, self.decoding.stop, len(prompts))
         inputs = self._pad(prompts)
@@ -321,9 +322,7 @@ class Generator:
 
         nucleus = [] if decoding.top_p in (None, 1.0) else [TopPLogitsWarper(decoding.top_p)]
         keys = [f"{decoding.seed}\n{decoding.task}\n{prompt.question.id}" for prompt in prompts]
-        return [
-            TemperatureLogitsWarper(float(decoding.temperature)), *constraints, *nucleus, _Gumbel(keys)
-        ]
+        return [TemperatureLogitsWarper(float(decoding.temperature)), *constraints, *nucleus, _Gumbel(keys)]
 
     def _answer(self, row: int, ids: list[int], prompt: Prompt, stops: _Stops) -> Answer:
         end = next((place for place, id_ in enumerate(ids) if id_ in self.loaded.ends), len(ids))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, ModelError
+from decabench.errors import DecabenchError, ModelError, install_hint
 from decabench.text import excerpt
 from decabench.untrusted import read_json
 
@@ -26,6 +28,8 @@ __all__ = [
     "pads_safely",
     "positions",
     "read_config",
+    "require_packages",
+    "with_adapter",
 ]
 
 SMALL = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "*.tiktoken", "*.vocab")
@@ -40,6 +44,7 @@ NOT_FETCHED = ("*/*", "consolidated*")
 TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
 """Files from which a tokenizer can be read; one of them is enough."""
 
+_ADAPTER = "adapter_config.json"
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
 
@@ -59,6 +64,8 @@ class ModelSource:
     """The full commit, for a model on the hub."""
     gguf: str | None = None
     """The file in the folder or repository, for a GGUF model."""
+    adapter: str | None = None
+    """The folder of a PEFT adapter, which is on the machine that made this."""
 
 
 def find_source(target: str, revision: str | None) -> ModelSource:
@@ -82,6 +89,31 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
     return ModelSource(target, commit=folder.name)
+
+
+def require_packages(*more: str) -> None:
+    """Raise DecabenchError if the extra is not installed, or another package that an option needs."""
+    missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
+    if "bitsandbytes" in missing:
+        raise DecabenchError("hf: needs bitsandbytes for --quantize: run pip install bitsandbytes.")
+    if missing:
+        raise DecabenchError(f"hf: needs {' and '.join(missing)}: {install_hint('hf')}.")
+
+
+def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
+    """Return the source of a model with an adapter, a folder or a name on the hub. Raises DecabenchError."""
+    require_packages("peft")
+    folder = Path(adapter).expanduser()
+    if not folder.is_dir():
+        if not _REPOSITORY.fullmatch(adapter) or adapter.startswith("."):
+            raise DecabenchError(f"hf: there is no adapter {adapter!r}: give its folder, or owner/name.")
+        folder = _snapshot(adapter, None, (_ADAPTER, WEIGHTS))
+    if not (folder / _ADAPTER).is_file() or not next(folder.glob(WEIGHTS), None):
+        raise DecabenchError(
+            f"hf: {adapter} is not an adapter in safetensors: it needs {_ADAPTER} and adapter_model.safetensors, "
+            "which peft's save_pretrained writes."
+        )
+    return replace(source, adapter=str(folder.resolve()))
 
 
 def local_folder(source: ModelSource, weights: bool = True) -> Path:
@@ -134,10 +166,9 @@ def _in_folder(folder: Path) -> ModelSource:
 
 def _check(name: str, folder: Path) -> None:
     """Reject models that transformers would misread, or whose code it would run. Raises DecabenchError."""
-    if (folder / "adapter_config.json").exists():
+    if (folder / _ADAPTER).exists():  # with a config.json, transformers would load it unrecorded
         raise DecabenchError(
-            f"hf: {name} is an adapter, and its base model would not be recorded: merge the two and save the full "
-            "model."
+            f"hf: {name} is an adapter: name the model that it belongs to, as in hf:MODEL --adapter {name}."
         )
     config = read_config(name, folder)
     if any("/" in kernel for kernel in _kernels(config)):
@@ -269,7 +300,14 @@ def load_tokenizer(source: ModelSource, folder: Path) -> Any:
     return tokenizer
 
 
-def load_model(source: ModelSource, folder: Path, dtype: str, device: str, device_map: str | None) -> Loaded:
+def load_model(
+    source: ModelSource,
+    folder: Path,
+    dtype: str,
+    device: str,
+    device_map: str | None = None,
+    quantize: str | None = None,
+) -> Loaded:
     """Load the weights. Raises DecabenchError, also for missing tensors, which transformers would initialize
     randomly."""
     import torch
@@ -286,6 +324,8 @@ def load_model(source: ModelSource, folder: Path, dtype: str, device: str, devic
         given |= {"quantization_config": config_class(dequantize=True)} if config_class else {}
     else:
         given |= {"use_safetensors": True}
+    if quantize:
+        given = {"device_map": {"": device}} | given | {"quantization_config": _quantization(quantize, dtype)}
     # Unpacking GGUF draws a progress bar that no setting of transformers turns off.
     with _errors(source.name, "weights"), redirect_stderr(io.StringIO()) if source.gguf else nullcontext():
         kind: Any = transformers.AutoModelForCausalLM
@@ -302,7 +342,28 @@ def load_model(source: ModelSource, folder: Path, dtype: str, device: str, devic
         if not device_map and getattr(model, "hf_quantizer", None) is None:
             model.to(device)  # the library has already placed quantized weights
     _require_whole(source.name, report)
+    if source.adapter:
+        model = _adapted(model, Path(source.adapter), merges=not quantize)
     return _ready(model.eval(), tokenizer)
+
+
+def _quantization(quantize: str, dtype: str) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    if quantize == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+
+
+def _adapted(model: Any, folder: Path, merges: bool) -> Any:
+    """Return a model with an adapter. Raises DecabenchError if it belongs to another one."""
+    from peft import PeftModel
+
+    with _errors(folder.name, "adapter"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses names that transformers is about to drop
+        warnings.filterwarnings("error", message=".*missing adapter keys")
+        adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True, use_safetensors=True)
+        return adapted.merge_and_unload() if merges else adapted.get_base_model()
 
 
 def positions(config: Any) -> int | None:
