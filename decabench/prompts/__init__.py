@@ -8,9 +8,9 @@ from decabench.prompts.extraction import (
     settle_form,
     silent_rule,
 )
+from decabench.prompts.fillers import GivenAnswers
 from decabench.prompts.formats import describe_format
 from decabench.prompts.forms import AnswerForms, LabelForms, forms_of, takes_for
-from decabench.prompts.given import GivenAnswers
 from decabench.prompts.labels import is_other_label, possible_labels
 from decabench.prompts.messages import (
     PROMPT_VERSION,

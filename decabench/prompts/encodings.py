@@ -48,10 +48,6 @@ _STRING = r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\""
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u201e": "\u201c", "«": "»", "`": "`"}
 
 
-def _without_logical_form(text: str) -> str:
-    return "" if text.lstrip().startswith("{") and re.search(r"['\"]conds['\"]\s*:", text) else text
-
-
 def _in_fence(text: str) -> str:
     found = re.fullmatch(r"\s*(```|~~~)[ \t]*\w*[ \t]*\n?(.*?)\s*(?:\1\s*)?", text, re.DOTALL)
     return found[2] if found else text
@@ -126,22 +122,6 @@ def _without_tokens(text: str) -> str:
     return text if removed == text else " ".join(removed.split())
 
 
-def _from_ends_of_words(text: str) -> str:
-    return "".join(text.split()).replace("</w>", " ").strip() if "</w>" in text else text
-
-
-def _from_sentencepiece(text: str) -> str:
-    if text.startswith("_") and text.count(" _") * 4 > text.count(" "):
-        text = re.sub(r"(?:^|\s)_", "\u2581", text)
-    return "".join(text.split()).replace("\u2581", " ").strip() if "\u2581" in text else text
-
-
-def _from_joints(text: str) -> str:
-    """Join pieces marked with subword-nmt's `@@`, OpenNMT's joiner or Moses' `@-@`."""
-    text = re.sub(r"\s*@([-/,.:])@\s*", r"\1", text)
-    return re.sub(r"@@(?:\s+|$)|\s+@@(?=\S)|\s*\uffed\s*", "", text)
-
-
 @cache
 def _byte_characters() -> dict[str, int]:
     """Map the characters of GPT-2's vocabulary to the bytes that they represent."""
@@ -189,14 +169,6 @@ def _unescaped(text: str) -> str:
     return _reread(plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip())
 
 
-def _from_url(text: str) -> str:
-    if not re.search(r"%[0-9A-Fa-f]{2}", text):
-        return text
-    from urllib.parse import unquote, unquote_plus
-
-    return (unquote if " " in text else unquote_plus)(text)
-
-
 def _without_entities(text: str) -> str:
     pattern = r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
     for _ in range(3):  # `&amp;quot;` was escaped twice
@@ -228,62 +200,23 @@ def _visible(text: str) -> str:
     return re.sub(spaces, " ", re.sub(hidden, "", text))
 
 
-# Styles: only a higher score without them shows that they are a mistake
+def _from_pieces(text: str) -> str:
+    """Join SentencePiece's, WordPiece's and subword-nmt's pieces, and those that end in `</w>`."""
+    if "\u2581" in text:
+        return "".join(text.split()).replace("\u2581", " ").strip()
+    if "</w>" in text:
+        return "".join(text.split()).replace("</w>", " ").strip()
+    return re.sub(r"@@(?:\s+|$)|\s+(?:@@|##)(?=\S)", "", text)
 
-_STRAIGHT = str.maketrans(
-    {
-        **dict.fromkeys("\u201c\u201d\u201e\u201f«»\u2033", '"'),
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a\u2032`\u00b4", "'"),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        "\u2026": "...",
-    }
+
+_TOKENIZED = re.compile(
+    r"\s+([-/':])\s+|\s+([,.;:!?%)\]])|([(\[])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)", re.IGNORECASE
 )
-_BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": "}"}
-
-
-def _is_tokenized(text: str) -> bool:
-    pattern = r"(?i)(?:^|\s)[,.;:!?%)\]](?:\s|$)|``|''|-[lr][rsc]b-|\s(?:'(?:s|re|ve|ll|d|m)|n't)\b|\w - \w"
-    return bool(re.search(pattern, text))
-
-
-def _tokenized(text: str) -> str:
-    """Put spaces around all punctuation, as tokenizers do."""
-    text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], _without_entities(text))
-    text = re.sub(r"\s+(?=n't\b)", "", text).replace("``", '"').replace("''", '"')
-    return " ".join(re.findall(r"\w+|[^\w\s]", text))
 
 
 def _detokenized(text: str) -> str:
-    """Remove the spaces that tokenizers put around punctuation."""
-    pattern = r"\s+([-/':])\s+|\s+([,.;:!?%)\]])|([(\[])\s+|\s+(?='(?:s|re|ve|ll|d|m)\b|n't\b)"
-    return re.sub(pattern, lambda found: found[1] or found[2] or found[3] or "", text)
-
-
-def _plain_letters(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in decomposed if not unicodedata.combining(char)).replace("ß", "ss")
-
-
-def _with_spaces(text: str) -> str:
-    return text if re.search(r"\s", text.strip()) else re.sub(r"[_+|·\u2423-]+", " ", text).strip()
-
-
-def _has_lost(text: str) -> bool:
-    return bool(re.search(r"(?<=\w)\?+(?=\w)|\ufffd", text))
-
-
-def _without_odd_letters(text: str) -> str:
-    return re.sub(r"[?\ufffd]+|[^\x00-\x7f]+", "", text)
-
-
-def _without_spaces(text: str) -> str:
-    return "".join(text.split())
-
-
-def _joined_letters(text: str) -> str:
-    if any(len(word) > 1 for word in text.split()):
-        return text
-    return " ".join("".join(word.split()) for word in re.split(r"\s{2,}", text.strip()))
+    """Remove the spaces that tokenizers put around marks."""
+    return _TOKENIZED.sub(lambda found: found[1] or found[2] or found[3] or "", text)
 
 
 _DECODE = "decode them with the model's tokenizer"
@@ -291,37 +224,22 @@ _ALONE = "write the text alone"
 _AS_IS = "write the characters themselves"
 
 FORMATS: tuple[Format, ...] = (
-    Format("are logical forms of WikiSQL", "write queries, SELECT … FROM table WHERE …", _without_logical_form, "{"),
     Format("are in code fences", _ALONE, _in_fence, "`~"),
     Format("are JSON or Python values", "write the text in them alone", _from_json, "{[('\""),
     Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"),
     Format("have Markdown", "write plain text", _without_markdown, "*_`#>-+•.)"),
     Format("are in quotation marks", _ALONE, _without_quotes, "".join(_QUOTES)),
-    Format("are pieces of words (</w>)", _DECODE, _from_ends_of_words, "<"),
+    Format("are pieces of words", _DECODE, _from_pieces, "<@#\u2581"),
     Format("have special tokens or tags", "leave them out when you decode", _without_tokens, "<[_"),
-    Format("are SentencePiece pieces (\u2581)", _DECODE, _from_sentencepiece, "\u2581_"),
     Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, BEYOND_ASCII),
-    Format("are WordPiece pieces (##)", _DECODE, partial(re.compile(r"\s+##(?=\S)").sub, ""), "#"),
-    Format("are BPE pieces (@@)", "join them", _from_joints, "@\uffed"),
     Format("have backslash escapes", _AS_IS, _unescaped, "\\"),
-    Format("are URL-encoded", "decode them", _from_url, "%"),
     Format("have HTML entities", _AS_IS, _without_entities, "&"),
     Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII),
     Format("have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
     Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), BEYOND_ASCII),
-    Format("have full-width letters or ligatures", "write NFKC", partial(unicodedata.normalize, "NFKC"), BEYOND_ASCII),
-    Format("have lost letters (\ufffd or ?)", "read and write UTF-8", _without_odd_letters, "?\ufffd", _has_lost),
-    Format("have other marks in place of spaces", "write spaces", _with_spaces),
-    Format("have a space after each letter", "join them", _joined_letters),
-    Format("have no spaces", "write them between words", _without_spaces, looks=lambda text: len(text.split()) == 1),
-    Format("have spaces inside words", "join the pieces", _without_spaces, looks=lambda text: len(text.split()) > 1),
     Format("have several lines", "write the answer alone", _first_line),
     Format("are lower-cased", "keep their case", str.casefold, looks=lambda text: text[1:].islower()),
     Format("are in capital letters", "keep their case", str.casefold, looks=str.isupper),
-    Format("have a capital in each word", "keep their case", str.casefold, looks=str.istitle),
-    Format("are tokenized", "join the tokens", _tokenized, looks=_is_tokenized),
-    Format("are tokenized", "join the tokens", _detokenized, looks=_is_tokenized),
-    Format("have typographic quotes or dashes", "write straight ones", lambda text: text.translate(_STRAIGHT)),
-    Format("have accents", "write letters as they are", _plain_letters),
+    Format("are tokenized", "join the tokens", _detokenized, looks=lambda text: bool(_TOKENIZED.search(text))),
 )  # fmt: skip
-"""All formats, in the order in which they are decoded."""
+"""All formats, in decoding order. Styles are last: only a higher score without them shows that they are a mistake."""

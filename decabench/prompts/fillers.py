@@ -7,15 +7,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from decabench.metrics import Item, Metric
 from decabench.prompts.extraction import says_nothing
 from decabench.prompts.forms import takes_for
-from decabench.prompts.given import GivenAnswers
 from decabench.prompts.tagged import NO_CHANGE
+from decabench.tasks import AnswerForm, Output
 from decabench.text import excerpt
 
-__all__ = ["describe_fillers"]
+__all__ = ["GivenAnswers", "describe_fillers"]
+
+
+@dataclass(frozen=True)
+class GivenAnswers:
+    """The answers of a file, with their examples."""
+
+    output: Output
+    """The task's output."""
+    metric: Metric
+    """Its headline metric."""
+    places: Sequence[str]
+    """The place of each answer, for messages: `line 3`, or an id."""
+    texts: Sequence[str]
+    """The answers, in the order of the data."""
+    references: Sequence[Item] | None = None
+    """The example of each answer, with its gold answers, which no message shows; None if they are unknown or
+    hidden."""
+    read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
+    """Reads the question and the context of each example, by id; called only if answers may be copies of these."""
+    read_form: Callable[[], AnswerForm] = AnswerForm
+    """Reads the form of the task's answers, which may include special words such as `None`."""
+
 
 _UNANSWERABLE = "unanswerable"
 _LONGEST = 300

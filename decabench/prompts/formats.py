@@ -9,7 +9,6 @@ intended.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,8 +20,7 @@ from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
-from decabench.prompts.fillers import describe_fillers
-from decabench.prompts.given import GivenAnswers
+from decabench.prompts.fillers import GivenAnswers, describe_fillers
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
@@ -49,8 +47,6 @@ def describe_format(given: GivenAnswers) -> str:
     found = _describe_most(given)
     are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
     fillers = [] if are_labels else list(describe_fillers(given))
-    if "lost letters" in found:  # such as U+FFFD, with the lost points
-        fillers = [sentence for sentence in fillers if "U+FFFD" not in sentence]
     return ". ".join(filter(None, (*fillers, found)))
 
 
@@ -334,22 +330,14 @@ def _order(sample: _Sample) -> str:
     """Find answers to other examples: they resemble those gold answers more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
-    by_text = sorted(range(len(references)), key=[item.id for item in references].__getitem__)
-    orders = {
-        "of the example 1 place further down": [at + 1 for at in places],
-        "of the example 1 place further up": [at - 1 for at in places],
-        "of the example 2 places further down": [at + 2 for at in places],
-        "of the example 2 places further up": [at - 2 for at in places],
-        "in their place from the end": [len(references) - 1 - at for at in places],
-        "in their place once ids are sorted as texts": [by_text[at] for at in places],
-    }
     advice = "they are in another order, so write each with the id of its example"
-    for name, others in orders.items():
-        theirs = sample.resemble([references[at % len(references)].answers[0] for at in others])
+    for step, name in ((1, "further down"), (-1, "further up")):
+        theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
         if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than by chance
             seen = [gain > 0 for gain in gains]
-            return sample.say(seen, f"resemble the gold answer {name} more than their own: {advice}")
+            sentence = f"resemble the gold answer of the example 1 place {name} more than their own: {advice}"
+            return sample.say(seen, sentence)
     times = Counter(item.answers[0] for item in references)
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
@@ -392,48 +380,6 @@ def _numbers(sample: _Sample) -> str:
     return ""
 
 
-def _language(sample: _Sample) -> str:
-    """Find answers in a different script from gold answers, or lacking the most common words of gold answers."""
-    if not sample.is_worded or sample.score > 50:
-        return ""
-    everywhere = [True] * len(sample.texts)
-    script, of_gold = _script(sample.texts), _script(sample.golds)
-    if script and of_gold and script != of_gold:
-        return sample.say(
-            everywhere, f"are mostly {script}, and gold answers are not: use the language of the task"
-        )
-    texts, golds = ([sample.read(text) for text in each] for each in (sample.texts, sample.golds))
-    counts = Counter(word for words in golds for word in words)
-    common = {word for word, count in counts.items() if count >= max(0.1 * len(golds), 3)}
-    share, gold_share = (
-        fmean(len(words & common) / (len(words) or 1) for words in each) for each in (texts, golds)
-    )
-    is_short = fmean(map(len, golds)) < _FEWEST or fmean(map(len, texts)) < 3
-    if (
-        is_short
-        or gold_share <= 0.15
-        or share >= 0.3 * gold_share
-        or fmean(sample.resemble(sample.golds)) > 0.3
-    ):
-        return ""
-    commonest = ", ".join(
-        word for word, _ in Counter(word for words in texts for word in words).most_common(4)
-    )
-    sentence = (
-        f"have hardly any words that are common in gold answers; their most common words are {commonest}"
-    )
-    return sample.say(everywhere, f"{sentence}: are they in another language?")
-
-
-def _script(texts: Sequence[str]) -> str:
-    """Return the script of most letters: `Latin`."""
-    names = [
-        unicodedata.name(char, "").partition(" ")[0] for text in texts for char in text[:50] if char.isalpha()
-    ]
-    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
-    return name.capitalize() if count > 0.8 * len(names) else ""
-
-
 def _cut(sample: _Sample) -> str:
     """Find truncated answers: many have the maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
@@ -450,4 +396,4 @@ def _cut(sample: _Sample) -> str:
     return ""
 
 
-_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _language, _cut)
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _cut)

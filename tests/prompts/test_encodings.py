@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import unicodedata
-from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -29,13 +28,11 @@ def pieces(text: str, between: str, first: str = "", last: str = "") -> str:
 
 
 CASES = {
-    "SentencePiece": ("are SentencePiece pieces", pieces(TEXT, " ", "\u2581")),
-    "SentencePiece without spaces": ("are SentencePiece pieces", "\u2581" + TEXT.replace(" ", "\u2581")),
-    "underscores in its place": ("are SentencePiece pieces", pieces(TEXT, " ", "_")),
+    "SentencePiece": ("are pieces of words", pieces(TEXT, " ", "\u2581")),
+    "SentencePiece without spaces": ("are pieces of words", "\u2581" + TEXT.replace(" ", "\u2581")),
     "GPT-2": ("are byte-level BPE", gpt2(TEXT)),
-    "WordPiece": ("are WordPiece", pieces(TEXT, " ##")),
-    "subword-nmt": ("are BPE pieces", pieces(TEXT, "@@ ")),
-    "OpenNMT": ("are BPE pieces", pieces(TEXT, "\uffed ")),
+    "WordPiece": ("are pieces of words", pieces(TEXT, " ##")),
+    "subword-nmt": ("are pieces of words", pieces(TEXT, "@@ ")),
     "ends of words": ("are pieces of words", pieces(TEXT, " ", last="</w>")),
     "tokens": ("have special tokens", f"<s> {TEXT} </s> <pad> <pad>"),
     "more tokens": ("have special tokens", f"[CLS] {TEXT} [SEP] [PAD]<|endoftext|>"),
@@ -50,8 +47,6 @@ CASES = {
     "JSON's escapes": ("have backslash", json.dumps(TEXT)[1:-1]),
     "Python's escapes": ("have backslash", TEXT.encode("unicode_escape").decode()),
     "quotes and lines": ("have backslash", TEXT.replace("'", "\\'") + "\\n"),
-    "a URL": ("are URL-encoded", quote(TEXT)),
-    "a form": ("are URL-encoded", quote_plus(TEXT)),
     "Latin-1": ("are UTF-8 read", TEXT.encode().decode("latin-1")),
     "Windows": ("are UTF-8 read", TEXT.replace("Ä", "A").encode().decode("cp1252", "strict")),
     "twice": ("are UTF-8 read", TEXT.encode().decode("latin-1").encode().decode("latin-1")),
@@ -61,7 +56,6 @@ CASES = {
     "other spaces": ("have invisible", TEXT.replace(" ", "\u00a0")),
     "a terminal": ("have invisible", f"\x1b[32m{TEXT}\x1b[0m"),
     "NFD": ("are decomposed", unicodedata.normalize("NFD", TEXT)),
-    "full width": ("have full-width", TEXT.translate({ord("a"): 0xFF41, ord("5"): 0xFF15})),
     "JSON": ("are JSON", json.dumps({"answer": TEXT})),
     "JSON with more": ("are JSON", json.dumps({"id": "x", "answer": TEXT, "score": 0.5}, ensure_ascii=False)),
     "a list": ("are JSON", json.dumps([TEXT])),
@@ -119,7 +113,7 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
 def test_plain_texts_are_left_alone(text: str) -> None:
     hard = [format for format in FORMATS if format.marks and format.phrase != "are byte-level BPE (\u0120)"]
     changed = [format.phrase for format in hard if format.is_seen(text)]
-    assert changed in ([], ["have full-width letters or ligatures"])
+    assert changed == []
 
 
 @pytest.mark.parametrize(

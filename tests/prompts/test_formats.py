@@ -53,10 +53,6 @@ def test_gold_answers_look_like_themselves(task: str, which: int, home: Path, it
         assert describe(task, references, texts, known=False) == ""
 
 
-PLAIN = str.maketrans("äöüÄÖÜ", "aouAOU")
-GREEK = {ord("A") + at: ord("\u03b1") + at % 17 for at in range(60)}
-
-
 def pieces(text: str) -> str:
     return "\u2581" + text.replace(" ", " \u2581")
 
@@ -66,13 +62,12 @@ def tokenized(text: str) -> str:
 
 
 WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
-    "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "SentencePiece pieces"),
+    "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "pieces of words"),
     "tokens": ("iwslt.en.de", "", lambda text: f"<s> {text} </s>", "special tokens or tags"),
     "entities": ("iwslt.en.de", "", lambda text: text.encode("ascii", "xmlcharrefreplace").decode(), "HTML entities"),
     "escapes": ("iwslt.en.de", "", lambda text: json.dumps(text)[1:-1], "backslash escapes"),
     "mojibake": ("iwslt.en.de", "", lambda text: text.encode().decode("latin-1"), "UTF-8 read in another encoding"),
-    "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "special tokens or tags and are Sent"),
-    "no umlauts": ("iwslt.en.de", "", lambda text: text.translate(PLAIN), "gold answers have accents"),
+    "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "are pieces of words and have special"),
     "lower case": ("iwslt.en.de", "chrf2", str.lower, "are lower-cased"),
     "capitals": ("iwslt.en.de", "chrf2", str.upper, "are in capital letters"),
     "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
@@ -83,8 +78,6 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
     "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
-    "a URL": ("squad", "", lambda text: text.replace(" ", "%20"), "are URL-encoded"),
-    "spaces": ("squad", "", lambda text: text.replace(" ", "_"), "other marks in place of spaces"),
     "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
     "heads": ("ud.dep", "", tokenized, "are tokenized"),
     "fastText": ("sst", "", lambda text: f"__label__{text}", "begin with '__label__'"),
@@ -99,7 +92,7 @@ def test_a_format_is_named_with_the_score_without_it(case: str, items: Answers) 
     assert phrase in said
     before, after = re.findall(r"score (\d+\.\d+) in \w+ instead of (\d+\.\d+)", said)[0][::-1]
     assert float(after) - float(before) >= 1
-    assert case in ("heads", "SQL", "no umlauts", "spaces", "a URL", "tokenized") or float(after) > 99
+    assert case in ("heads", "SQL", "tokenized") or float(after) > 99
 
 
 @pytest.mark.parametrize(
@@ -136,8 +129,7 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
     references = items("squad")
     written = list(map(pieces, golds(references)))
     assert describe("squad", references, written, known=False).startswith(
-        "32 of 32 answers are SentencePiece pieces (\u2581): decode them with the model's tokenizer; "
-        "line 1 has "
+        "32 of 32 answers are pieces of words: decode them with the model's tokenizer; line 1 has "
     )
     assert describe("squad", references, written[:4], known=False) == ""
     assert describe("squad", references, [f"I say {text}" for text in golds(references)], known=False) == ""
@@ -151,12 +143,10 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
     [
         (lambda texts: texts[1:] + texts[:1], "of the example 1 place further down"),
         (lambda texts: texts[-1:] + texts[:-1], "of the example 1 place further up"),
-        (lambda texts: texts[::-1], "in their place from the end"),
         (lambda texts: sorted(texts, key=len), "of another example"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and none has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
         (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, as of tokens"),
-        (lambda texts: [text.translate(GREEK) for text in texts], "are mostly Greek"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -168,7 +158,7 @@ def test_what_cannot_be_decoded(
     assert not any(gold in said for gold in golds(references) if gold not in change(golds(references)))
 
 
-def test_copies_and_another_language(home: Path, items: Answers) -> None:
+def test_copies(home: Path, items: Answers) -> None:
     store, references = Store(home), items("iwslt.en.de")
     prompts = {
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
@@ -183,8 +173,6 @@ def test_copies_and_another_language(home: Path, items: Answers) -> None:
     ):
         given = GivenAnswers(Text(), METRICS["bleu"], golds(references), texts, references, lambda: prompts)
         assert phrase in describe_format(given)
-    english = [prompts[item.id][1] for item in references]
-    assert "another language?" in describe("iwslt.en.de", references, english)
 
 
 @pytest.mark.parametrize(("right", "said"), [(0.9, True), (0.5, False)])
