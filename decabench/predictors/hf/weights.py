@@ -348,11 +348,12 @@ def load_model(
 
 
 def _quantization(quantize: str, dtype: str) -> Any:
-    from transformers import BitsAndBytesConfig
+    import transformers
 
+    config: Any = transformers.BitsAndBytesConfig  # untyped
     if quantize == "8bit":
-        return BitsAndBytesConfig(load_in_8bit=True)
-    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+        return config(load_in_8bit=True)
+    return config(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
 
 
 def _adapted(model: Any, folder: Path, merges: bool) -> Any:
