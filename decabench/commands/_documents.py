@@ -168,6 +168,7 @@ class ExportedResultsDocument(Document, tag="decabench.exported-results/1", froz
     form: str  #: markdown, latex or model-index.
     path: str | None  #: The file, if one was asked for.
     text: str
+    commit: str | None = None  #: The address of the change on the hub, if it was pushed.
 
 
 class ExportedTasksDocument(Document, tag="decabench.exported-tasks/1", frozen=True):

@@ -592,7 +592,7 @@ def _lenient(task: TaskResult) -> Iterator[str]:
 _FORMS = {
     "unparseable": "{} unparseable",
     "reasoning_only": "{} of them only reasoning",
-    "cut_in_reasoning": "{} of them cut off while reasoning",
+    "cut_in_reasoning": "{} of them cut off while reasoning (raise --max-new-tokens)",
     "tool_call": "{} of them tool calls",
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",

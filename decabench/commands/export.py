@@ -75,25 +75,37 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     metavar="FILE",
     help="File to write.  [default: print]",
 )
-def results(submissions: tuple[Path, ...], form: str, split: str, output: Path | None) -> None:
+@click.option(
+    "--push",
+    metavar="OWNER/NAME",
+    help="Put the results into the card of a model on the hub, with --format model-index. Needs HF_TOKEN.",
+)
+def results(
+    submissions: tuple[Path, ...], form: str, split: str, output: Path | None, push: str | None
+) -> None:
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
     SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several are shown side by side
     if they were scored on the same data by the same metrics. Scores are as the files state them; to score the answers
     again, use decabench verify.
     """
-    from decabench.exchange import export_results, find_results
+    from decabench.exchange import export_results, find_results, push_card
     from decabench.files import atomic_file
 
+    if push is not None and form != "model-index":
+        raise click.UsageError("--push changes a model's card: give --format model-index.")
     text = export_results([find_results(path, split) for path in submissions], form)
     if output is not None:
         with atomic_file(output, option="--output") as file:
             file.write(text.encode())
+    address = None if push is None else push_card(text, push)
     if is_set("json"):
         from decabench.commands._documents import ExportedResultsDocument
 
         path = None if output is None else str(output)
-        print_json(ExportedResultsDocument(form=form, path=path, text=text))
+        print_json(ExportedResultsDocument(form=form, path=path, text=text, commit=address))
+    elif address is not None:
+        echo(address)
     elif output is None:
         echo(text, nl=False)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 from decabench.errors import DecabenchError, install_hint
 from decabench.exchange.foreign_files import FORMATS
 from decabench.exchange.foreign_rows import Places
+from decabench.exchange.hub import push_card
 from decabench.exchange.imports import ImportReport, ImportSettings, import_answers
 from decabench.exchange.result_exports import escape_markdown, export_results, find_results
 from decabench.exchange.row_matching import RefusedImportError
@@ -31,6 +32,7 @@ __all__ = [
     "import_answers",
     "make_inspect_task",
     "make_trackers",
+    "push_card",
     "track_results",
 ]
 

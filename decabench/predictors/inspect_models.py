@@ -22,6 +22,7 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    is_cut_in_reasoning,
     refuse_unused,
     require_sampling,
 )
@@ -41,6 +42,7 @@ USED = (
     "seed",
     "omit",
     "body",
+    "batch_api",
     "concurrency",
     "timeout",
     "retries",
@@ -69,6 +71,11 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
     return InspectBackend(target, options)
 
 
+def _window(options: ModelOptions) -> int:
+    """Return the number of requests in flight: a batch holds as many as it can."""
+    return options.concurrency or (1_000 if options.batch_api else 8)
+
+
 @dataclass(frozen=True)
 class InspectBackend:
     """A model of a provider, before the first request."""
@@ -82,22 +89,7 @@ class InspectBackend:
 
     def describe(self) -> dict[str, Any]:
         """Record the model and how it decodes."""
-        options = self.options
-        given = {
-            "revision": options.revision,
-            "top_p": options.top_p,
-            "reasoning_effort": options.reasoning_effort,
-            "max_new_tokens": options.max_new_tokens,
-            "omitted": sorted(set(options.omit)) or None,
-            "body": parse_json(options.body) if options.body else None,
-        }
-        sent = {"temperature": options.temperature, "seed": options.seed}
-        return {
-            "model": self.target,
-            "inspect": version("inspect-ai"),
-            **{name: value for name, value in sent.items() if name not in options.omit},
-            **{name: value for name, value in given.items() if value is not None},
-        }
+        return {"model": self.target, "inspect": version("inspect-ai"), **self.options.describe_requests()}
 
     @property
     def label(self) -> str:
@@ -111,9 +103,10 @@ class InspectBackend:
 
         options = self.options
         config = GenerateConfig(
-            max_connections=options.concurrency or 8,
+            max_connections=_window(options),
             max_retries=5 if options.retries is None else options.retries,
-            attempt_timeout=round(options.timeout or 120),
+            attempt_timeout=None if options.batch_api else round(options.timeout or 120),
+            batch=options.batch_api or None,
         )
         try:
             model = get_model(self.target, config=config, memoize=False)
@@ -145,9 +138,16 @@ class InspectPredictor:
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
-        return self.loop.stream(self._outcome, questions, 2 * (self.options.concurrency or 8))
+        return self.loop.stream(self._outcome, questions, 2 * _window(self.options))
 
     async def _outcome(self, question: Question) -> Outcome:
+        limit, more = self.options.new_tokens(self.prompting.max_new_tokens), self.options.reasoning_room
+        answer = await self._ask(question, limit)
+        if more and isinstance(answer, Answer) and is_cut_in_reasoning(answer):
+            return await self._ask(question, limit + more)
+        return answer
+
+    async def _ask(self, question: Question, max_tokens: int) -> Outcome:
         from inspect_ai.model import (
             ChatMessageAssistant,
             ChatMessageSystem,
@@ -162,7 +162,7 @@ class InspectPredictor:
             "temperature": options.temperature,
             "seed": options.seed,
             "top_p": options.top_p,
-            "max_tokens": options.new_tokens(self.prompting.max_new_tokens),
+            "max_tokens": max_tokens,
             "stop_seqs": list(self.prompting.chat_stop) or None,
             "reasoning_effort": options.reasoning_effort,
             "extra_body": parse_json(options.body) if options.body else None,

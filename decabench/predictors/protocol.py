@@ -46,6 +46,7 @@ __all__ = [
     "check_ranges",
     "chosen_device",
     "gpus_for",
+    "is_cut_in_reasoning",
     "option",
     "refuse_unused",
     "require_sampling",
@@ -289,6 +290,19 @@ def _middle_cut(text: str) -> str:
 
 def _shown(value: object) -> str:
     return excerpt(repr(value), 60)
+
+
+def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
+    """Return whether an answer reached its limit while the model reasoned, which the end of the prompt may have
+    begun."""
+    from decabench.prompts import read_turn
+
+    if answer.finish != "length":
+        return False
+    if answer.reasoning and not answer.text.strip():
+        return True
+    turn = read_turn(f"{begun}{answer.text}", is_finished=False)
+    return not turn.text and "reasoning" in turn.rules
 
 
 def before_stops(text: str, stops: Iterable[str]) -> str:
@@ -559,6 +573,11 @@ class ModelOptions:
         section=SERVER,
         metavar="NAME",
     )
+    batch_api: bool = option(
+        False,
+        "Ask through the provider's batch API, which is cheaper and may take hours (inspect:).",
+        section=SERVER,
+    )
     concurrency: int | None = option(
         None, "Requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"
     )
@@ -581,6 +600,29 @@ class ModelOptions:
         """Return the maximum length of an answer in tokens; `template` is the template's own limit."""
         reasons = self.reasoning_effort not in (None, "none")
         return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
+
+    @property
+    def reasoning_room(self) -> int:
+        """The tokens to add for an answer that was cut while the model reasoned; none if a limit or effort is given."""
+        return REASONING_TOKENS if self.max_new_tokens is None and self.reasoning_effort is None else 0
+
+    def describe_requests(self) -> dict[str, Any]:
+        """Return the parameters of requests that decide an answer, as JSON without secrets."""
+        given = {
+            "revision": self.revision,
+            "top_p": self.top_p,
+            "reasoning_effort": self.reasoning_effort,
+            "max_new_tokens": self.max_new_tokens,
+            "max_prompt_tokens": self.max_prompt_tokens,
+            "omitted": sorted(set(self.omit)) or None,
+            "body": parse_json(self.body) if self.body else None,
+            "headers": sorted({header.name.lower() for header in self.header}) or None,
+        }
+        sent = {"temperature": self.temperature, "seed": self.seed}
+        return {
+            **{name: value for name, value in sent.items() if name not in self.omit},
+            **{name: value for name, value in given.items() if value is not None},
+        }
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -63,6 +63,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
     "openai": "decabench.predictors.openai.server",
+    "vllm": "decabench.predictors.vllm_models",
     "inspect": "decabench.predictors.inspect_models",
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",

@@ -25,7 +25,7 @@ from decabench.prompts.messages import (
 from decabench.prompts.shots import Shot, select_shots
 from decabench.prompts.tagged import is_in_context
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
-from decabench.prompts.turns import ReasoningTags, check_reasoning_tags
+from decabench.prompts.turns import ReasoningTags, check_reasoning_tags, read_turn
 
 __all__ = [
     "BUILT_IN",
@@ -55,6 +55,7 @@ __all__ = [
     "load_template",
     "make_prompting",
     "possible_labels",
+    "read_turn",
     "select_shots",
     "settle_form",
     "show",

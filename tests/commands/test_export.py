@@ -11,3 +11,8 @@ def test_what_has_no_results_is_no_archive(command, tmp_path):
     (tmp_path / "README.md").touch()
     done = command("export", "results", tmp_path / "README.md")
     assert "README.md has no results: give the folder of a submission, a results.json, or" in done.stderr
+
+
+def test_only_a_model_index_can_be_pushed(command, tmp_path):
+    done = command("export", "results", tmp_path, "--push", "me/mine")
+    assert "--push changes a model's card: give --format model-index." in done.stderr

@@ -31,6 +31,7 @@ def model(monkeypatch):
     def get_model(name, config, memoize):
         if name.startswith("nobody/"):
             raise ValueError("Model API nobody not recognized.")
+        made.config = config
         return SimpleNamespace(generate=generate)
 
     module = ModuleType("inspect_ai.model")
@@ -94,6 +95,19 @@ def test_answers_and_how_they_ended(model):
         "reasoning_effort": "high",
         "omitted": ["seed"],
     }
+
+
+def test_an_answer_that_was_cut_while_the_model_reasoned_gets_more_room(model):
+    parts = [Reasoning(reasoning="hm"), Turn(text="")]
+    model.says = lambda messages: output("yes") if len(model.asked) > 1 else output("", "max_tokens", parts)
+    made = inspect_models.backend("lab/one", ModelOptions(batch_api=True))
+    assert [answer.text for answer in outcomes(made, questions(1)).values()] == ["yes"]
+    assert [config.max_tokens for _, config in model.asked] == [16, 16 + 4_096]
+    assert (model.config.batch, model.config.attempt_timeout, model.config.max_connections) == (
+        True,
+        None,
+        1_000,
+    )
 
 
 def test_names_that_cannot_be_run(model, monkeypatch):

@@ -69,6 +69,7 @@ __all__ = [
     "backend",
     "check_options",
     "folder_digest",
+    "inspect_model",
 ]
 
 START = 8
@@ -252,7 +253,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     if options.adapter:
         source = with_adapter(source, options.adapter)
     with quiet_transformers():
-        return HfBackend(source, options, _inspect(source, options))
+        return HfBackend(source, options, inspect_model(source, options))
 
 
 def check_options(options: ModelOptions) -> None:
@@ -410,7 +411,17 @@ class HfBackend:
     ) -> HfPredictor:
         if setting.prompting is None:
             raise DecabenchError(f"hf: needs a prompt, but {setting.task.name} has none.")
-        prompting, options, facts = setting.prompting, self.options, self.facts
+        prompting = setting.prompting
+        prompter, decoding = self.plan(setting, prompting, loaded.tokenizer)
+        if prompting.protocol == "choices":
+            return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
+        asks_json = prompting.protocol == "json"
+        generator = Generator(loaded, decoding, self._watchful, prompter, enforcer if asks_json else None)
+        return HfPredictor(prompter, generator, size)
+
+    def plan(self, setting: Setting, prompting: Prompting, tokenizer: Any) -> tuple[Prompter, Decoding]:
+        """Return how the prompts of a task are made and its answers are decoded."""
+        options, facts = self.options, self.facts
         chat = facts.chat_template is not None
         decoding = Decoding(
             task=setting.task.name,
@@ -419,18 +430,16 @@ class HfBackend:
             temperature=options.temperature,
             top_p=options.top_p,
             seed=setting.seed,
+            reasoning_room=0 if facts.is_encoder_decoder else options.reasoning_room,
+            positions=facts.positions,
         )
-        taken = 0 if loaded.is_encoder_decoder else decoding.max_new_tokens
+        taken = 0 if facts.is_encoder_decoder else decoding.max_new_tokens
         budget = room(facts.positions, facts.advised, options.max_prompt_tokens, taken)
-        prompter = Prompter(loaded.tokenizer, prompting, chat, budget, options.reasoning_effort)
-        if prompting.protocol == "choices":
-            return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)
-        asks_json = prompting.protocol == "json"
-        generator = Generator(loaded, decoding, self._watchful, prompter, enforcer if asks_json else None)
-        return HfPredictor(prompter, generator, size)
+        return Prompter(tokenizer, prompting, chat, budget, options.reasoning_effort), decoding
 
 
-def _inspect(source: ModelSource, options: ModelOptions) -> Facts:
+def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
+    """Return the facts about a model that its small files tell. Raises DecabenchError."""
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
     device = chosen_device(options)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from decabench.predictors.hf.constraint import Constraint, Enforcer
 from decabench.predictors.hf.weights import Loaded
-from decabench.predictors.protocol import Answer, Failure, Finish, before_stops
+from decabench.predictors.protocol import Answer, Failure, Finish, before_stops, is_cut_in_reasoning
 from decabench.tasks import Question
 
 if TYPE_CHECKING:
@@ -243,6 +243,36 @@ class Decoding:
     """Nucleus sampling."""
     seed: int = 0
     """Random seed for sampling."""
+    reasoning_room: int = 0
+    """Tokens to add for an answer that was cut while the model reasoned."""
+    positions: int | None = None
+    """The longest sequence of the model; None for no limit."""
+
+    def with_room(
+        self,
+        prompts: Sequence[Prompt],
+        answers: list[Answer],
+        prompter: Prompter,
+        ask: Callable[[Decoding, Sequence[Prompt]], list[Answer]],
+    ) -> list[Answer]:
+        """Return the answers, in which those that were cut while the model reasoned are asked again with more room."""
+        cut = [row for row, prompt in enumerate(prompts) if self._is_cut(prompt, answers[row], prompter)]
+        most = max((len(prompts[row].ids) for row in cut), default=0) + self.max_new_tokens
+        room = (
+            self.reasoning_room if self.positions is None else min(self.reasoning_room, self.positions - most)
+        )
+        if not cut or room <= 0:
+            return answers
+        longer = replace(self, max_new_tokens=self.max_new_tokens + room, reasoning_room=0)
+        again = dict(zip(cut, ask(longer, [prompts[row] for row in cut]), strict=True))
+        return [again.get(row, answer) for row, answer in enumerate(answers)]
+
+    def _is_cut(self, prompt: Prompt, answer: Answer, prompter: Prompter) -> bool:
+        if not self.reasoning_room or answer.finish != "length":
+            return False
+        last = prompter.text_of(prompt).rstrip().rpartition("\n")[2]
+        opens = is_cut_in_reasoning(Answer(last, "length"))  # as the templates of some models do
+        return is_cut_in_reasoning(answer, last if opens else "")
 
 
 @dataclass(frozen=True)
@@ -266,7 +296,12 @@ class Generator:
         for row, is_sure in enumerate(sure):
             if not is_sure:
                 answers[row] = self._run([prompts[row]])[0][0]
-        return answers
+        return self.decoding.with_room(
+            prompts,
+            answers,
+            self.prompter,
+            lambda decoding, cut: replace(self, decoding=decoding).answers(cut),
+        )
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
         """Return the answers, and for each answer whether it is certain not to depend on the other prompts."""

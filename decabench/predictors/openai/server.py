@@ -33,6 +33,7 @@ from decabench.predictors.protocol import (
     PredictorFactory,
     Setting,
     before_stops,
+    is_cut_in_reasoning,
     refuse_unused,
     require_sampling,
 )
@@ -198,25 +199,14 @@ class OpenAIBackend:
     def describe(self) -> dict[str, Any]:
         """Record the server, the model and how it decodes."""
         options = self.options
-        given = {
-            "revision": options.revision,
-            "top_p": options.top_p,
-            "reasoning_effort": options.reasoning_effort,
-            "max_new_tokens": options.max_new_tokens,
-            "max_prompt_tokens": options.max_prompt_tokens,
-            "omitted": sorted(set(options.omit)) or None,
-            "body": parse_json(options.body) if options.body else None,
-            "headers": sorted({header.name.lower() for header in options.header}) or None,
-            # Journals from before chats had stop strings lack this key and are not continued.
-            "stop": "template" if _asks_chat(self.options) and "stop" not in options.omit else None,
-        }
-        sent = {"temperature": options.temperature, "seed": options.seed}
+        # Journals from before chats had stop strings lack this key and are not continued.
+        stops = _asks_chat(options) and "stop" not in options.omit
         return {
             "url": self.url,
             "model": options.model,
             "api": options.api or "chat",
-            **{name: value for name, value in sent.items() if name not in options.omit},
-            **{name: value for name, value in given.items() if value is not None},
+            **options.describe_requests(),
+            **({"stop": "template"} if stops else {}),
         }
 
     @property
@@ -443,8 +433,16 @@ class OpenAIPredictor:
     async def _send(self, path: str, body: dict[str, Any], is_optional: bool = False) -> Answer:
         """Send a request with this body. The key, which the server may echo, is removed from the reply."""
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
+        more = self.options.reasoning_room
         try:
             answer = (await self.client.ask(path, body, limit, is_optional=is_optional)).answer
+            if limit and more and is_cut_in_reasoning(answer):
+                self.client.say_once(
+                    "reasoning",
+                    f"{self.client.model} used up {limit:,} tokens while it reasoned: decabench asks these questions "
+                    f"again with {more:,} more. Set another limit with --max-new-tokens.",
+                )
+                answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once("filter", f"A filter stopped a prompt, which counts as refused: {error}.")
             return Answer("", "refused")

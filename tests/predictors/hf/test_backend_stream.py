@@ -152,6 +152,16 @@ def test_an_answer_that_ends_and_one_that_does_not(says):
     assert (answer.text, answer.finish, answer.completion_tokens) == ("ye", "length", 2)
 
 
+@pytest.mark.parametrize("chat", [None, "{{ messages[-1]['content'] }}<think>"])
+def test_an_answer_that_is_cut_while_the_model_reasons_gets_more_room(says, monkeypatch, chat):
+    monkeypatch.setattr("decabench.predictors.protocol.REASONING_TOKENS", 20)
+    folder = says(*("abc" if chat else "<think>"), chat=chat)
+    (answer,) = answers(folder, asked(1)).values()
+    assert (answer.finish, answer.completion_tokens) == ("length", 12 + 20)
+    (answer,) = answers(folder, asked(1), max_new_tokens=12).values()
+    assert answer.completion_tokens == 12
+
+
 def test_plain_text_ends_where_the_template_says(says):
     folder = says(" ", "n", "o", "\n", "#", "Q", None)
     about = setting(stop=("\n#", "##"))

@@ -13,7 +13,7 @@ from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Header, ModelOptions, parse_body
 from decabench.runs.write import predict
 from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
-from tests.predictors.openai.openai_server import Say, chat, fault, serving
+from tests.predictors.openai.openai_server import Say, Seen, chat, fault, serving
 
 SECRET = "hunter2-0123456789"
 STOPS = ("\n\n", "\nReview:", "\nQuestion:")
@@ -39,6 +39,23 @@ def body_of(**given: object) -> dict[str, object]:
 def test_a_chat_is_sent_the_stop_strings_but_an_empty_line() -> None:
     assert body_of()["stop"] == ["\nReview:", "\nQuestion:"]
     assert body_of(api="completions")["stop"] == list(STOPS)
+
+
+@pytest.mark.parametrize("text", ["", "<think>The passage"])
+def test_a_model_that_is_cut_while_it_reasons_gets_more_room(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reply(seen: Seen) -> Say:
+        return chat("fine") if seen.body["max_tokens"] > 16 else chat(text, "length", reasoning_content="Hm")
+
+    with serving(reply) as server:
+        found = outcomes(backend(server.url, options(concurrency=1)), questions(2), setting(PROMPTING))
+        limits = [seen.body["max_tokens"] for seen in server.seen]
+        named = outcomes(backend(server.url, options(max_new_tokens=9)), questions(1), setting(PROMPTING))
+    assert [answer.text for answer in found.values()] == ["fine", "fine"]
+    assert sorted(limits) == [16, 16, 16 + 4_096, 16 + 4_096]
+    assert sum("--max-new-tokens" in line for line in caplog.messages) == 1
+    assert [answer.finish for answer in named.values()] == ["length"]
 
 
 def test_parameters_can_be_left_out() -> None:

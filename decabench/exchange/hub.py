@@ -1,0 +1,68 @@
+"""Scores on the Hugging Face hub: the `model-index` of a model's card."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from decabench.errors import DecabenchError, ModelError, install_hint
+
+__all__ = ["push_card"]
+
+
+def push_card(model_index: str, repository: str) -> str:
+    """Put results into the card of a model on the hub; return the address of the commit.
+
+    `model_index` is the YAML of `export_results`. Equal results of earlier runs are replaced, and other ones and the
+    text of the card stay. Raises DecabenchError without a token, and ModelError if the hub refuses.
+    """
+    if find_spec("huggingface_hub") is None:
+        raise DecabenchError(f"--push needs huggingface_hub: {install_hint('hf')}.")
+    from huggingface_hub import HfApi, ModelCard, ModelCardData, errors, get_token
+    from huggingface_hub.repocard import model_index_to_eval_results
+    from yaml import safe_load
+
+    if not get_token():
+        raise DecabenchError(
+            "--push needs a token of the hub that may write: set HF_TOKEN, or run hf auth login."
+        )
+    name, results = model_index_to_eval_results(safe_load(model_index)["model-index"])
+    api = HfApi()
+    try:
+        with TemporaryDirectory() as folder:
+            try:
+                path = api.hf_hub_download(repository, "README.md", local_dir=folder)
+                card = ModelCard(Path(path).read_text(encoding="utf-8"), ignore_metadata_errors=False)
+            except errors.EntryNotFoundError:
+                data = ModelCardData(model_name=name, eval_results=results)
+                card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n# {name}\n")
+        kept = [each for each in card.data.eval_results or () if not _replaces(each, results)]
+        card.data.eval_results = [*kept, *results]
+        card.data.model_name = card.data.model_name or name
+        made = api.upload_file(
+            path_or_fileobj=str(card).encode(),
+            path_in_repo="README.md",
+            repo_id=repository,
+            commit_message="Add results of decabench",
+        )
+    except errors.RepositoryNotFoundError:
+        raise ModelError(
+            f"The hub has no model {repository} that this token may write: create it first, or check the token."
+        ) from None
+    except errors.HfHubHTTPError as error:  # its text may quote the token
+        raise ModelError(
+            f"The hub answered HTTP {getattr(error.response, 'status_code', 'error')} to a change of {repository}."
+        ) from None
+    except errors.HFValidationError:
+        raise DecabenchError(f"{repository!r} is not the name of a model: write owner/name.") from None
+    except OSError as error:
+        cause = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise ModelError(f"The hub cannot be reached ({cause}): run the same command again.") from None
+    return str(made.commit_url)
+
+
+def _replaces(old: Any, new: list[Any]) -> bool:
+    return any(old.is_equal_except_value(each) for each in new)

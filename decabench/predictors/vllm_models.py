@@ -1,0 +1,176 @@
+"""`vllm:NAME_OR_PATH`: a transformers model that vLLM runs in this process, without a server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.predictors.hf.backend import HfBackend, inspect_model
+from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
+from decabench.predictors.hf.weights import find_source, local_folder, require_packages
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    ModelOptions,
+    Outcome,
+    PredictorFactory,
+    Setting,
+    refuse_unused,
+    require_sampling,
+)
+from decabench.tasks import Question
+from decabench.text import describe_error
+from decabench.untrusted import parse_json
+from decabench.vectors import quiet_transformers
+
+__all__ = ["VllmBackend", "VllmPredictor", "backend"]
+
+USED = (
+    "revision",
+    "dtype",
+    "reasoning_effort",
+    "max_new_tokens",
+    "max_prompt_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "chat",
+    "body",
+)
+"""The options that the backend uses."""
+
+WINDOW = 4_096
+"""The number of questions to hand to vLLM at once; it schedules them itself."""
+
+
+def backend(target: str, options: ModelOptions) -> VllmBackend:
+    """Make the backend for a folder or a name on the hub; fetch the small files. Raises DecabenchError."""
+    refuse_unused(options, USED, "vllm:", "give arguments of vLLM's engine with --body.")
+    require_sampling(options)
+    if find_spec("vllm") is None:
+        raise DecabenchError(f"vllm: needs vllm: {install_hint('vllm')}.")
+    require_packages()
+    source = find_source(target, options.revision)
+    if source.gguf:
+        raise DecabenchError("vllm: takes safetensors: use hf: for a GGUF file, or serve it and use openai:.")
+    with quiet_transformers():
+        return VllmBackend(source, options, inspect_model(source, options))
+
+
+@dataclass(frozen=True)
+class VllmBackend(HfBackend):
+    """A model before vLLM loads it; source, prompts and record are those of `hf:`."""
+
+    protocols = ("json",)  # type: ignore[assignment]
+
+    def describe(self) -> dict[str, Any]:
+        """Record the model, its weights, prompting, decoding and the engine's arguments, but no path."""
+        own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
+        return {**own, "vllm": version("vllm"), **({"engine": self._arguments} if self._arguments else {})}
+
+    @property
+    def label(self) -> str:
+        """Its name in a submission."""
+        return f"vllm:{self.source.name}"
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that one copy on a cluster needs."""
+        return float(self._arguments.get("tensor_parallel_size", 1))
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = parse_json(self.options.body or "{}")
+        return arguments
+
+    @contextmanager
+    def open(self) -> Iterator[PredictorFactory]:
+        """Load the weights into vLLM's engine. Raises DecabenchError if they differ from those described."""
+        from vllm import LLM
+
+        with quiet_transformers():
+            folder = local_folder(self.source)
+            self._require_same(folder)
+            given = {"dtype": self.options.dtype or "auto", "seed": self.options.seed, **self._arguments}
+            try:
+                engine = LLM(model=str(folder), trust_remote_code=False, **given)
+            except Exception as error:
+                raise ModelError(
+                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. Its own log says more."
+                ) from error
+            yield lambda setting: self._predictor_of(engine, setting)
+
+    def _predictor_of(self, engine: Any, setting: Setting) -> VllmPredictor:
+        if setting.prompting is None:
+            raise DecabenchError(f"vllm: needs a prompt, but {setting.task.name} has none.")
+        prompter, decoding = self.plan(setting, setting.prompting, engine.get_tokenizer())
+        return VllmPredictor(engine, prompter, decoding)
+
+
+@dataclass(frozen=True)
+class VllmPredictor:
+    """Answers the questions of one task."""
+
+    engine: Any
+    """vLLM's engine, an `LLM`."""
+    prompter: Prompter
+    """Makes the prompts."""
+    decoding: Decoding
+    """How it decodes."""
+
+    def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        """Yield (id, outcome) after every window of questions."""
+        remaining = iter(questions)
+        while window := list(islice(remaining, WINDOW)):
+            made = self.prompter.prompts(window)
+            prompts = [prompt for prompt in made if isinstance(prompt, Prompt)]
+            answers = iter(self._answers(prompts))
+            for question, prompt in zip(window, made, strict=True):
+                yield question.id, prompt if isinstance(prompt, Failure) else next(answers)
+
+    def _answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        from vllm import TokensPrompt
+
+        inputs = [TokensPrompt(prompt_token_ids=list(prompt.ids)) for prompt in prompts]
+        settings = [self._settings(prompt) for prompt in prompts]
+        outputs = self.engine.generate(inputs, settings, use_tqdm=False) if prompts else []
+        answers = [
+            Answer(
+                output.outputs[0].text,
+                "length" if output.outputs[0].finish_reason == "length" else "stop",
+                prompt.kept,
+                len(prompt.ids),
+                len(output.outputs[0].token_ids),
+            )
+            for prompt, output in zip(prompts, outputs, strict=True)
+        ]
+        return self.decoding.with_room(
+            prompts, answers, self.prompter, lambda longer, cut: replace(self, decoding=longer)._answers(cut)
+        )
+
+    def _settings(self, prompt: Prompt) -> Any:
+        """Return the sampling parameters of one prompt, with a seed of its own."""
+        from vllm import SamplingParams
+
+        decoding = self.decoding
+        key = f"{decoding.seed}\n{decoding.task}\n{prompt.question.id}"
+        given: dict[str, Any] = {}
+        if self.prompter.prompting.protocol == "json":
+            from vllm.sampling_params import StructuredOutputsParams
+
+            given["structured_outputs"] = StructuredOutputsParams(json=self.prompter.schema(prompt))
+        return SamplingParams(
+            temperature=decoding.temperature,
+            top_p=decoding.top_p or 1.0,
+            seed=int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1,
+            max_tokens=decoding.max_new_tokens,
+            stop=list(decoding.stop) or None,
+            **given,
+        )
