@@ -411,6 +411,9 @@ class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
     examples: int  #: The number of examples.
     matching: int  #: The number of examples that match the options.
     shown: Sequence[ShownExample]  #: The first of them.
+    predictor: Mapping[str, Any]  #: Model, protocol, samples, tokens and cost, as far as they are recorded.
+    flags: Mapping[str, int]  #: How often each flag occurs.
+    calibration: Mapping[str, Any] | None = None  #: Brier score, log loss, error and bins of probabilities.
     against: OtherSubmission | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -82,6 +82,11 @@ _MOST_WORDS = 400
     help="Only examples that one submission got right and the other wrong.",
 )
 @click.option(
+    "--calibration",
+    is_flag=True,
+    help="Show how often answers of each confidence are right, instead of examples. Needs --protocol choices.",
+)
+@click.option(
     "--sort",
     "order",
     type=click.Choice(["data", "loss", "length"]),
@@ -127,6 +132,7 @@ def show(
     ids: tuple[str, ...],
     search: str,
     against: Path | None,
+    calibration: bool,
     order: str,
     limit: int,
     answers: AnswerKind,
@@ -164,9 +170,15 @@ def show(
             browse_examples(shown, Chosen(ids=ids))  # raises for ids that are not there
         _write_page(shown, other, output, as_page, port, _page_state(chosen, other is not None))
         return
+    if calibration and shown.result.calibration is None:
+        raise click.UsageError(
+            f"The answers to {shown.head.task} have no probabilities: predict them with --protocol choices."
+        )
     found = browse_examples(shown, chosen, other)
     if is_set("json"):
         print_json(show_json(shown, found, limit or len(found), other))
+    elif calibration:
+        _print_calibration(console(), shown)
     else:
         _print(console(), shown, found, limit or len(found), chosen, other)
 
@@ -190,6 +202,38 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
 # In the terminal
 
 
+def _print_calibration(out: Console, shown: Inspected) -> None:
+    """Print the reliability of a task's probabilities: bins of confidence, and the share of right answers in each."""
+    found = shown.result.calibration
+    if found is None:
+        return
+    out.print(_title(shown), style="bold")
+    out.print(
+        f"{found.n:,} answers: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, calibration error "
+        f"{100 * found.error:.1f} %"
+    )
+    out.print("confidence   right  answers")
+    for each in found.bins:
+        bar = "#" * round(40 * each.accuracy)
+        out.print(
+            f"{100 * each.confidence:8.1f} % {100 * each.accuracy:5.1f} % {each.n:8,}  {bar}", highlight=False
+        )
+
+
+def _fact(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return terminal_safe(shortened(f"{value:,}" if isinstance(value, int) else text, 100))
+
+
+def _title(shown: Inspected) -> str:
+    wrong = sum(row.right is False for row in shown.rows)
+    score = f"{shown.head.headline} {format_score(shown.score, shown.digits)}"
+    return (
+        f"{shown.submission}, {shown.head.task}, {shown.head.split}: {score}, "
+        f"{wrong:,} of {len(shown.rows):,} wrong"
+    )
+
+
 def _print(
     out: Console,
     shown: Inspected,
@@ -198,13 +242,11 @@ def _print(
     chosen: Chosen,
     other: Inspected | None,
 ) -> None:
-    wrong = sum(row.right is False for row in shown.rows)
-    score = f"{shown.head.headline} {format_score(shown.score, shown.digits)}"
-    out.print(
-        f"{shown.submission}, {shown.head.task}, {shown.head.split}: {score}, "
-        f"{wrong:,} of {len(shown.rows):,} wrong",
-        style="bold",
-    )
+    out.print(_title(shown), style="bold")
+    if facts := shown.facts:
+        out.print(", ".join(f"{name} {_fact(value)}" for name, value in facts.items()))
+    if flags := shown.flags:
+        out.print(", ".join(f"{name} {count:,}" for name, count in flags.most_common()))
     if other is not None:
         mine = sum(each.row.right is True for each in found)
         out.print(

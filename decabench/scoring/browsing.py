@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from decabench.scoring.examples import (
     find_courses,
     make_examples,
 )
-from decabench.scoring.results import score_digits
+from decabench.scoring.results import TaskResult, score_digits
 from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task, home_folder
@@ -48,8 +49,35 @@ class Inspected:
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
     """Why an answer is right or wrong, by row, for a metric that compares more than the answer itself."""
-    score: float | None
-    """The task's score."""
+    result: TaskResult
+    """The task's score, with the counts of answers, samples and calibration."""
+    predictor: Mapping[str, Any] = field(default_factory=dict)
+    """What answered, as `submission.toml` records it."""
+
+    @property
+    def score(self) -> float | None:
+        """The task's score."""
+        return self.result.score
+
+    @property
+    def flags(self) -> Counter[str]:
+        """How often each flag occurs."""
+        return Counter(flag for row in self.rows for flag in row.flags)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The model, the protocol, the samples of each answer, and the tokens and cost of the task, if recorded."""
+        key = f"{self.head.task}.{self.head.split}"
+        parts = {name: self.predictor.get(name) for name in ("usage", "served_by")}
+        usage, served = (part.get(key) if isinstance(part, dict) else None for part in parts.values())
+        facts = {
+            "model": self.predictor.get("model"),
+            "served_by": served,
+            "protocol": self.predictor.get("protocol"),
+            "samples": self.result.samples and len(self.result.samples.scores),
+            **(usage if isinstance(usage, dict) else {}),
+        }
+        return {name: value for name, value in facts.items() if value is not None}
 
     @property
     def digits(self) -> int:
@@ -94,7 +122,8 @@ def find_examples(
         wordings,
         _read_texts(store, head, rows),
         courses,
-        scored[name].result.score,
+        scored[name].result,
+        opened.info.predictor,
     )
 
 
@@ -232,6 +261,9 @@ def show_json(
         "score": shown.score,
         "examples": len(shown.rows),
         "matching": len(found),
+        "predictor": shown.facts,
+        "flags": dict(shown.flags),
+        **({"calibration": asdict(shown.result.calibration)} if shown.result.calibration else {}),
         "shown": [_record(each) for each in found[:limit]],
     }
     if other is not None:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from decabench.commands import show as module
-from decabench.submission import write_submission
+from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
 from tests.processes import in_terminal
 
@@ -259,3 +259,40 @@ def test_a_page_against_another_begins_with_what_differs(
         assert command(*page, *options).stdout == f"Page: {address}#{state}\n"
     kinds = re.findall('<option value="(only|other|differ)">', (tmp_path / "page/index.html").read_text())
     assert kinds == ["differ", "only", "other"]
+
+
+def test_the_model_its_cost_the_counts_and_the_calibration(
+    command: Command, home: Path, tmp_path: Path
+) -> None:
+    lines = []
+    for number, example in enumerate(Store(home).examples("sst", "validation")):
+        choices = {"positive": {"probability": 0.75}, "negative": {"probability": 0.25}}
+        given = (
+            {"answer": "", "rule": "unparseable"}
+            if number == 0
+            else {"answer": "positive", "choices": choices}
+        )
+        lines.append({"id": example.id, **given})
+    usage = {"prompt_tokens": 1234, "cost": 0.5}
+    predictor = {"model": "m\x1b[31m", "protocol": "choices", "usage": {"sst.validation": usage}}
+    write_submission(
+        tmp_path / "s", SubmissionInfo("mine", predictor=predictor), {("sst", "validation"): lines}
+    )
+    done = command("show", tmp_path / "s", "--limit", "1", "--home", home)
+    said = done.stdout.splitlines()
+    assert said[1] == "model m\\u001b[31m, protocol choices, cost 0.5, prompt_tokens 1,234"
+    assert said[2].startswith("unparseable 1")
+    done = command("show", tmp_path / "s", "--calibration", "--home", home)
+    assert (
+        re.search(r"^    75\.0 % +\d+\.\d % +\d+  #+$", done.stdout, re.M) and "Brier score 0." in done.stdout
+    )
+    content = shown(command("show", tmp_path / "s", "--json", "--limit", "1", "--home", home))
+    assert content["predictor"]["cost"] == 0.5 and content["flags"]["unparseable"] == 1
+    assert content["calibration"]["bins"][0]["confidence"] == pytest.approx(0.75)
+
+
+def test_answers_without_probabilities_have_no_calibration(
+    command: Command, home: Path, wrong_and_right: Path
+) -> None:
+    done = command("show", wrong_and_right, "--calibration", "--home", home)
+    assert done.exit_code == 2 and "no probabilities: predict them with --protocol choices" in done.stderr
