@@ -22,7 +22,7 @@ def push_card(model_index: str, repository: str) -> str:
     if find_spec("huggingface_hub") is None:
         raise DecabenchError(f"--push needs huggingface_hub: {install_hint('hf')}.")
     from huggingface_hub import HfApi, ModelCard, ModelCardData, errors, get_token
-    from huggingface_hub.repocard import model_index_to_eval_results
+    from huggingface_hub.repocard_data import model_index_to_eval_results
     from yaml import safe_load
 
     if not get_token():
@@ -39,9 +39,10 @@ def push_card(model_index: str, repository: str) -> str:
             except errors.EntryNotFoundError:
                 data = ModelCardData(model_name=name, eval_results=results)
                 card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n# {name}\n")
-        kept = [each for each in card.data.eval_results or () if not _replaces(each, results)]
-        card.data.eval_results = [*kept, *results]
-        card.data.model_name = card.data.model_name or name
+        about: Any = card.data  # the type of any card's
+        kept = [each for each in about.eval_results or () if not _replaces(each, results)]
+        about.eval_results = [*kept, *results]
+        about.model_name = about.model_name or name
         made = api.upload_file(
             path_or_fileobj=str(card).encode(),
             path_in_repo="README.md",

@@ -68,7 +68,7 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 class VllmBackend(HfBackend):
     """A model before vLLM loads it; source, prompts and record are those of `hf:`."""
 
-    protocols = ("json",)  # type: ignore[assignment]
+    protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
         """Record the model, its weights, prompting, decoding and the engine's arguments, but no path."""
