@@ -270,7 +270,8 @@ class Decoding:
     def _is_cut(self, prompt: Prompt, answer: Answer, prompter: Prompter) -> bool:
         if not self.reasoning_room or answer.finish != "length":
             return False
-        last = prompter.text_of(prompt).rstrip().rpartition("\n")[2]
+        shown = prompter.text_of(prompt).rstrip()
+        last = shown[max(shown.rfind("<"), shown.rfind("[")) :]
         opens = is_cut_in_reasoning(Answer(last, "length"))  # as the templates of some models do
         return is_cut_in_reasoning(answer, last if opens else "")
 
