@@ -58,7 +58,7 @@ def _query_pattern(context: str) -> str | None:
 
 def _escaped(text: str) -> str:
     """Return a text as a regular expression that servers read alike: only marks with a meaning get a backslash."""
-    return re.sub(r"([\\.^$*+?()\[\]{}|/])", r"\\\1", text)
+    return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
 def _value_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
