@@ -7,11 +7,10 @@ import io
 import os
 import re
 import sys
-import time
 import traceback
 import warnings
 from collections import UserDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -21,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 import click
 
 import decabench
-from decabench.text import describe_error, fold, terminal_safe
+from decabench.text import fold, terminal_safe
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -97,7 +96,6 @@ def _first_sentence(help_text: str) -> str:
 _SHARED_OPTIONS = {
     "json": "Print the result as JSON, and errors too (see docs/json.md).",
     "quiet": "Print only the result and errors: no progress, no advice.",
-    "verbose": "Also print settings, time, memory and the causes of errors.",
     "no-color": "Print no colours or other styles, like NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
 }
@@ -124,8 +122,6 @@ def _set(context: click.Context, parameter: click.Parameter, value: bool) -> Non
             context.meta["decabench.color"] = False
         case name:
             context.meta[f"decabench.{name}"] = True
-    if context.meta.get("decabench.quiet") and context.meta.get("decabench.verbose"):
-        raise click.UsageError("--quiet and --verbose cannot be combined: give one.")
 
 
 def _set_json(context: click.Context) -> None:
@@ -183,7 +179,7 @@ class _Cli(click.Group):
         try:
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
-            _fail_as(_with_place(error, self, before), meta)
+            _fail_as(error, meta)
         except (OSError, MemoryError) as error:  # for the output of --help and --version
             _fail_unexpected(error, meta)
         context.meta.update({**meta, **context.meta})
@@ -192,7 +188,7 @@ class _Cli(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings(), _described(ctx):
+            with warnings.catch_warnings():
                 warnings.showwarning = partial(_show_warning, ctx)
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:  # a command may know better how to continue
@@ -241,19 +237,6 @@ _REPORT = "Run again with --debug and report the traceback."
 _LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or a machine with more memory"
 
 
-@contextmanager
-def _described(context: click.Context) -> Iterator[None]:
-    """With `--verbose`, show a command's time and memory, and its settings from the environment."""
-    begun = time.monotonic()
-    try:
-        yield
-    finally:
-        if context.meta.get("decabench.verbose"):
-            from decabench.commands._console import describe_run
-
-            click.echo(terminal_safe(describe_run(time.monotonic() - begun)), err=True)
-
-
 def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__: Any) -> None:
     if not context.meta.get("decabench.quiet"):
         click.echo(terminal_safe(f"Warning: {message}"), err=True)
@@ -282,9 +265,6 @@ class _CliError(click.ClickException):
             option = max(context.help_option_names, key=len)
             click.echo(f"Try '{context.command_path} {option}' for help.\n", err=True)
         click.echo(_wrapped(f"Error: {self.message}"), err=True)
-        cause = self.error
-        while self.meta.get("decabench.verbose") and cause is not None and (cause := cause.__cause__):
-            click.echo(_wrapped(terminal_safe(f"Cause: {describe_error(cause)}")), err=True)
         if self.meta.get("decabench.json_errors") or self.meta.get("decabench.json"):
             import json
 
@@ -356,7 +336,9 @@ def _advice(error: click.ClickException) -> str:
         return ""
     path, command = context.command_path, context.command
     if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
-        return _advise_unknown(path, command, error.message.split("'")[1])
+        names = ", ".join(command.commands)
+        show = f", and to see one, run {path} show NAME" if "show" in command.commands else ""
+        return f" Choose from {names}{show}."
     if isinstance(error, click.NoSuchOption) and path.endswith(" run"):
         from decabench.runs import find_setting
 
@@ -376,41 +358,6 @@ def _advice(error: click.ClickException) -> str:
         ):
             return f" Name the tasks without it: {path} squad sst."
     return ""
-
-
-def _with_place(error: click.ClickException, group: click.Group, args: Sequence[str]) -> click.ClickException:
-    """Explain that an option belongs after its command's name."""
-    name = next((each for each in args if each in _COMMANDS), "")
-    if not name or not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return error
-    options = {each for option in group.commands[name].get_params(error.ctx) for each in option.opts}
-    if error.option_name not in options:
-        return error
-    option = error.option_name
-    advice = f"No such option {option!r} before a command: put it after, as in decabench {name} {option} …"
-    return click.UsageError(advice, error.ctx)
-
-
-_LISTING = ("list", "ls", "all")
-
-
-def _advise_unknown(path: str, group: click.Group, name: str) -> str:
-    """Suggest `show` and the list for a word that is not a command of the group."""
-    if "show" not in group.commands:
-        return f" Choose from {', '.join(group.commands)}."
-    if name in _LISTING:
-        return f" To list them, run {path}."
-    from decabench.metrics import METRICS
-    from decabench.tasks import known_suites, known_tasks
-
-    known: dict[str | None, Callable[[], Collection[str]]] = {
-        "tasks": known_tasks,
-        "suites": known_suites,
-        "metrics": lambda: METRICS,
-    }
-    listed = known.get(group.name)
-    is_known = listed is not None and name in listed()
-    return f" To see {name!r}, run {path} show {name}." if is_known else f" To see one, run {path} show NAME."
 
 
 @click.group(
@@ -488,4 +435,4 @@ def main() -> None:
     os.environ.pop("DECABENCH_DEBUG", None)
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
         faulthandler.enable()  # shows where a library crashed hours into a run
-    cli(obj="console")  # this process belongs to decabench, so commands may fork it
+    cli()

@@ -1,4 +1,4 @@
-"""Other processes: pools that leave Ctrl-C to their parent, and a supervisor for third-party code."""
+"""Pools of processes that leave Ctrl-C to their parent."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from threading import Thread, active_count, main_thread
+from threading import Thread, main_thread
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
-
-from decabench.errors import ModelError
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -123,95 +121,3 @@ def _sigint_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM)
-_CRASHES = {
-    "SIGSEGV": "a fault in compiled code",
-    "SIGBUS": "a fault in compiled code",
-    "SIGILL": "an instruction that this processor does not have",
-    "SIGFPE": "a fault in compiled code",
-    "SIGABRT": "a library gave up",
-    "SIGKILL": "perhaps for lack of memory",
-}
-
-
-@contextmanager
-def watched_process() -> Iterator[None]:
-    """Continue in a child process while this one waits, so that even a crash is reported in a sentence: if a
-    predictor crashes or calls `os._exit`, its own process can't report anything. The parent never enters the
-    block: it exits as the child does, or raises ModelError if the child did not leave the block. Only on Linux,
-    and only before threads are started; elsewhere the block runs in this process.
-    """
-    if not hasattr(signal, "sigwaitinfo") or active_count() > 1:
-        yield
-        return
-    life, end = os.pipe(), os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
-    child = os.fork()
-    if child:
-        os.close(end[1])
-        _wait_for(child, end[0])
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    os.close(life[1])
-    os.close(end[0])
-    signal.signal(signal.SIGINT, _interrupt_once())
-    Thread(target=_end_with_parent, args=(life[0],), daemon=True).start()
-    try:
-        yield
-    finally:
-        os.write(end[1], b".")
-
-
-def _interrupt_once() -> Callable[[int, FrameType | None], None]:
-    """Make a handler that counts a Ctrl-C only once if both the terminal and the parent send it."""
-    last = float("-inf")
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        nonlocal last
-        if time.monotonic() - last > 1:
-            last = time.monotonic()
-            raise KeyboardInterrupt
-
-    return interrupt
-
-
-def _end_with_parent(life: int) -> None:
-    """Kill this process once its parent, which never writes to this pipe, is gone."""
-    os.read(life, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _wait_for(child: int, end: int) -> NoReturn:
-    """Wait for the child and exit with its status. Raises ModelError for a crash."""
-    while True:
-        got = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
-        if got.si_signo in _PASSED_ON:
-            if got.si_code <= 0:  # from another process; the child gets signals from the terminal itself
-                os.kill(child, got.si_signo)
-            continue
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            break
-    code = os.waitstatus_to_exitcode(status)
-    if -code in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(-code, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-        os.kill(os.getpid(), -code)
-    if os.read(end, 1):
-        raise SystemExit(code if code >= 0 else 128 - code)
-    if sys.stderr.isatty():
-        sys.stderr.write("\x1b[?25h\n")  # the progress bar hides the cursor
-    raise ModelError(_explain_sudden_end(code))
-
-
-def _explain_sudden_end(code: int) -> str:
-    if code >= 0:
-        how = f"The predictor, or a library that it uses, ended the whole process with exit code {code}"
-    else:
-        name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
-        reason = f", {_CRASHES[name]}" if name in _CRASHES else ""
-        how = f"The process that ran the predictor was ended by {name}{reason}"
-    return f"{how}: fix it and run the same command again to continue; the answers so far are kept."

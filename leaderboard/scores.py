@@ -508,7 +508,7 @@ def _reported(
         variants = (
             VariantScores.of(headlines, higher_is_better, variants.retired) if len(headlines) > 1 else None
         )
-    result = replace(result, interval=None, units=None, variants=variants, without=None)
+    result = replace(result, interval=None, units=None, variants=variants)
     file = statistics_path(path.parent, task)
     if metric is None or result.status != "scored" or not keeper.rank_reported or keeper.hides(task, split):
         return result, Evidence(why=why)

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -107,26 +106,6 @@ def test_help(command, name):
         shown = command(*words, option)
         assert shown.exit_code == 0
         assert "Usage:" in shown.output and "--debug" in shown.output
-
-
-@pytest.mark.parametrize("words", [(), ("tasks",), ("metrics",), ("vectors",)])
-def test_summaries_of_commands_are_whole(command, words):
-    lists = command(*words, "--help").output.partition("Commands:")[2]
-    assert lists and "..." not in lists
-
-
-def test_help_names_every_family_and_scheme(command):
-    from decabench.predictors.schemes import SCHEMES
-
-    shown = command("predict", "--help").output
-    assert [
-        scheme for scheme in SCHEMES if f"{scheme}:" not in shown and scheme != "mqan"
-    ] == []  # the old name
-    pytest.importorskip("torch")
-    from decabench.models import FAMILIES
-
-    shown = " ".join(command("train", "--help").output.split()).replace("- ", "-")  # broken at hyphens
-    assert [name for name in FAMILIES if name not in shown] == []
 
 
 def test_version(command):
@@ -442,46 +421,6 @@ def test_what_is_light_loads_nothing_heavy(tmp_path, arguments, allowed, rooms):
     if rooms is not None:
         loaded = {name.split(".")[1] for name in modules if name.startswith("decabench.")}
         assert loaded <= {"cli", "text", "lazy", *rooms}
-
-
-def cpu_seconds(command, environment):
-    """CPU seconds of a process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-CLI = "import sys; from decabench.cli import main; sys.argv[0] = 'decabench'; main()"
-
-
-@pytest.mark.parametrize(
-    ("code", "arguments", "limit"),
-    [
-        (CLI, ["--version"], 4),  # 2.4 times when this was written
-        (CLI, ["--help"], 5),  # 3.2
-        (CLI, ["tasks", "--home", "PREPARED"], 20),
-        ("import decabench.metrics", [], 2.8),  # 2.0
-    ],
-    ids=["version", "help", "tasks", "metrics"],
-)
-def test_starting_takes_a_few_times_the_cpu_time_of_a_bare_interpreter(
-    code, arguments, limit, tmp_path, home
-):
-    arguments = [str(home) if one == "PREPARED" else one for one in arguments]
-    environment = {
-        **os.environ,
-        "DECABENCH_HOME": str(tmp_path),
-        "PYTHONPYCACHEPREFIX": str(tmp_path / "pyc"),
-    }
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    bare = "import importlib.util, pathlib"  # an editable install loads them for every interpreter
-    commands = [[sys.executable, "-c", bare], [sys.executable, "-c", code, *arguments]]
-    for command in commands:
-        subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
-    runs = [[cpu_seconds(command, environment) for command in commands] for _ in range(7)]
-    least, ours = map(min, zip(*runs, strict=True))
-    assert ours < limit * least, f"{ours * 1000:.0f} ms, {ours / least:.1f} times {least * 1000:.0f} ms"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

@@ -26,7 +26,6 @@ from decabench.files import (
     canonical_json,
     canonical_texts,
     file_digest,
-    file_digests,
     fingerprint,
     is_within,
     make_folder,
@@ -151,17 +150,6 @@ def test_file_digest(tmp_path: Path) -> None:
     assert file_digest(tmp_path / "a", tmp_path / "bc") == f"sha256:{ABC}"
 
 
-def test_file_digests(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")
-    assert file_digests(path) == {"sha256": ABC}
-    assert file_digests(path, ["md5", "git_blob", "sha256"]) == {
-        "sha256": ABC,
-        "md5": "900150983cd24fb0d6963f7d28e17f72",  # RFC 1321
-        "git_blob": "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f",  # printf abc | git hash-object --stdin
-    }
-
-
 def test_canonical_json() -> None:
     assert canonical_json({"b": [1, 2.5, None], "a": "é"}) == '{"a":"é","b":[1,2.5,null]}'
 
@@ -228,17 +216,6 @@ def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {*others, "inner"}
     assert (inner / ".decabench-link.abcdef12.tmp").is_symlink()
     assert sweep_temporary(tmp_path / "missing") == []
-
-
-def test_without_locks_only_old_files_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decabench.files.try_lock", lambda descriptor: None)
-    for name in (".decabench-new.abcdef12.tmp", ".decabench-old.abcdef12.tmp"):
-        (tmp_path / name).write_text("x")
-    os.utime(tmp_path / ".decabench-old.abcdef12.tmp", (1, 1))
-    assert [path.name for path in sweep_temporary(tmp_path)] == [".decabench-old.abcdef12.tmp"]
-    with atomic_file(tmp_path / "file") as file:
-        file.write(b"x")
-    assert (tmp_path / "file").exists()
 
 
 def test_links_out_of_a_folder(tmp_path: Path) -> None:

@@ -27,20 +27,6 @@ def table() -> TomlTable:
     return TomlTable(parse_toml(TABLE))
 
 
-def test_values() -> None:
-    found = table()
-    assert (found.string("text"), found.string("empty", "x"), found.string("none", "x")) == ("a", "", "x")
-    assert (found.flag("yes"), found.flag("none"), found.flag("none", True)) == (True, False, True)
-    assert (found.positive("one"), found.positive("none", 7)) == (1, 7)
-    assert (found.number("one"), found.number("half"), found.number("none", 2)) == (1.0, 0.5, 2.0)
-    assert (found.strings("list"), found.strings("none", ())) == (("a", "b"), ())
-    assert (found.choice("text", ("a", "b")), found.choice("none", ("a", "b"), "b")) == ("a", "b")
-    assert found.table("none").content == {}
-    assert [each.string("text") for each in found.tables("many")] == ["b"]
-    assert "text" in found and "none" not in found
-    assert found.faults == []
-
-
 def test_faults_are_collected() -> None:
     found = table()
     assert (found.string("one", "x"), found.flag("text"), found.positive("half", 3)) == ("x", False, 3)
@@ -77,19 +63,6 @@ def test_unknown_keys_have_near_matches() -> None:
         "[inner]: There is no key 'titel'. Did you mean title? Known: title, name.",
         "[inner]: There is no key 'colour'. Known: title, name.",
     ]
-
-
-def test_faults_are_raised_together() -> None:
-    found = TomlTable({})
-    found.raise_faults("here")
-    found.string("a")
-    with pytest.raises(DataError, match=r"^here: 'a' is missing: give a string\.$"):
-        found.raise_faults("here")
-    with found.noting():
-        raise ValueError("Of a value.")
-    with pytest.raises(DecabenchError) as caught:
-        found.raise_faults("here", DecabenchError)
-    assert str(caught.value) == "here has 2 faults:\n- 'a' is missing: give a string.\n- Of a value."
 
 
 def test_files(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_set(option: str) -> bool:
-    """Return whether an option that every command has was given: `json`, `quiet` or `verbose`."""
+    """Return whether an option that every command has was given: `json` or `quiet`."""
     return bool(_setting(option))
 
 
@@ -305,22 +305,6 @@ def peak_memory() -> float:
     processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     units_per_mb = 1024 * 1024 if sys.platform == "darwin" else 1024  # macOS counts bytes
     return round(max(resource.getrusage(each).ru_maxrss for each in processes) / units_per_mb, 1)
-
-
-def describe_run(seconds: float) -> str:
-    """Describe a command's time and memory, and the settings that came from the environment."""
-    import os
-    import platform
-
-    import decabench
-    from decabench.tasks import home_folder
-
-    names = sorted(name for name in os.environ if name.startswith("DECABENCH_") and name != "DECABENCH_DEBUG")
-    given = ", ".join(names) or "none"  # without values: some are secret
-    return (
-        f"Took {seconds:.1f} s, at most {peak_memory():,.0f} MB. decabench {decabench.__version__}, Python "
-        f"{platform.python_version()}; data in {home_folder(None)} unless --home; from the environment: {given}."
-    )
 
 
 def _installed_versions() -> dict[str, str]:

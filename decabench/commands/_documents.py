@@ -7,11 +7,13 @@ a field with a default may be missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from decabench.leaderboard import Problem, Review
+from decabench.runs import Estimate, Tally
 from decabench.scoring import (
     Compared,
     ComparedPair,
@@ -19,10 +21,10 @@ from decabench.scoring import (
     LineupRow,
     ProofStep,
     SuiteTotal,
-    TaskCheck,
     TaskResult,
 )
 from decabench.submission import Fault, FileCount
+from decabench.tasks import PublishedRow
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +149,7 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    earlier: str | None  #: The earlier results file, if it has scores that the new one does not have.
+    earlier: str | None  #: The results file before, if it had another content.
     missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
     remarks: Sequence[str]  #: Remarks that readers of the scores need, a sentence each.
     #: With --confusion: the pairs of gold and predicted class of each task of labels or tags, most frequent first.
@@ -230,33 +232,12 @@ class SelftestDocument(Document, tag="decabench.selftest/1", frozen=True):
     failed: int  #: The number of cases that differ.
 
 
-class AskedTask(Part, frozen=True):
+@dataclass
+class AskedTask(Tally):
     """The answers of a run to one task in one wording."""
 
-    task: str  #: The task's name, and the variant unless it is the dataset's own wording.
-    total: int  #: Examples to answer.
-    resumed: int  #: Answers that were in the journal.
-    answered: int  #: Answers given in this run.
-    failed: int  #: Examples that failed in this run.
-    prompt_tokens: int  #: Tokens in the prompts, if counted.
-    completion_tokens: int  #: Tokens generated, if counted.
-    cut: int  #: Answers with a context that was cut to fit.
-    truncated: int  #: Answers that reached the limit of new tokens.
-    unparseable: int  #: Answers in which the extraction found nothing of the task's form.
-    refused: int  #: Answers that the model, or a filter of its server, declined to give.
-    empty: int  #: Empty answers that were not refused.
-    cut_reasoning: int  #: Empty answers that reached the limit of new tokens during reasoning.
-    only_reasoning: int  #: Empty answers that consist of reasoning alone.
-    served_by: Sequence[str]  #: The models that answered, according to the server.
-    not_in_context: int  #: Answers of an extractive task that are not a part of the context.
-    other_label: int  #: Answers that are none of the labels that the question offers.
-    other_label_example: str  #: A sentence about the first of them.
-    answer_format: str  #: A sentence about the format of most answers, such as HTML; empty if they are plain.
-    template: int  #: Answers from which role headers or chat-template tokens were removed.
-    tool_calls: int  #: Answers that call a tool, and are therefore unparseable.
-    seconds: float
-    commonest_error: str  #: The most common error among the failures.
-    cost: float | None  #: The price of the tokens, if prices were given.
+    cost: float | None = None
+    """The price of the tokens, if prices were given."""
 
 
 class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
@@ -270,19 +251,12 @@ class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
     remarks: Sequence[str]  #: A sentence for each thing that is missing from the submission.
 
 
-class EstimatedTask(Part, frozen=True):
+@dataclass(frozen=True)
+class EstimatedTask(Estimate):
     """A task's questions in a run."""
 
-    task: str  #: The task's name, with its variant.
-    examples: int
-    answered: int  #: Examples already answered in the journal.
-    prompt_tokens: int | None  #: Tokens in the prompts of the rest; null if there are no prompts.
-    completion_tokens: int | None  #: The maximum number of generated tokens; null if there is none.
-    is_counted: (
-        bool  #: Whether the model's tokenizer counted; otherwise a token is taken to be four characters.
-    )
-    seconds: float | None  #: Time at the speed of the last run in this folder; null if there was none.
-    cost: float | None  #: The most that it may cost, if prices were given.
+    cost: float | None = None
+    """The most that it may cost, if prices were given."""
 
 
 class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
@@ -424,16 +398,6 @@ class PageDocument(Document, tag="decabench.page/1", frozen=True):
     address: str | None  #: The address of the server, until Ctrl-C; null with --output alone.
 
 
-class PublishedFields(Part, frozen=True):
-    """Scores reported in a paper."""
-
-    name: str  #: The model.
-    training: str  #: How it was trained.
-    scores: Mapping[str, float]
-    total: float | None  #: The total as printed.
-    source: str  #: The place in the paper.
-
-
 class SuiteHead(Part, frozen=True):
     """A suite."""
 
@@ -465,7 +429,7 @@ class SuiteDocument(SuiteHead, frozen=True):
     """A suite, as shown by `suites show`."""
 
     tasks: Mapping[str, SuiteTask]
-    published: Sequence[PublishedFields]
+    published: Sequence[PublishedRow]
 
 
 class TaskDescription(Part, frozen=True):
@@ -563,9 +527,9 @@ class VerifiedFile(Part, frozen=True):
     path: str
     ok: bool
     verdict: str  #: The result in one line, or the reason why it could not be verified.
-    tasks: Mapping[str, TaskCheck]
-    other: Sequence[Discrepancy]  #: Differences that concern no single task.
-    lacking: Sequence[str]  #: Tasks that the submission answers, but the file has no result for.
+    scored: Sequence[str] = ()  #: Tasks of the file that were scored again.
+    unanswered: Sequence[str] = ()  #: Tasks of the file that the submission has no answers to.
+    differences: Sequence[Discrepancy] = ()
 
 
 class VerificationDocument(Document, tag="decabench.verification/1", frozen=True):

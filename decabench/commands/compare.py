@@ -28,9 +28,7 @@ from decabench.commands._options import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from decabench.scoring import Compared, Comparison, Lineup
+    from decabench.scoring import Comparison, Lineup
 
 _MOST_OF_A_TEXT = 300
 """The maximum number of characters shown of a context or answer."""
@@ -173,7 +171,11 @@ def _print(found: Comparison) -> None:
     a, b = found.labels
     line = f"A {a}   B {b}   {found.split}"
     out.print(line if len(line) <= out.width else f"A {a}\nB {b}\n{found.split}", style="bold")
-    _print_table(out, found)
+    columns = [
+        TableColumn(heading, right=at > 0, rank=1 if at > 6 else 0)
+        for at, heading in enumerate(found.HEADINGS)
+    ]
+    print_table(out, columns, list(found.rows()), totals=1 if found.total else 0)
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
@@ -200,30 +202,6 @@ def _print(found: Comparison) -> None:
             print_field(out, "  gold", shortened(" | ".join(dict.fromkeys(flip.gold)), _MOST_OF_A_TEXT))
             print_field(out, "  A", shortened(flip.a, _MOST_OF_A_TEXT))
             print_field(out, "  B", shortened(flip.b, _MOST_OF_A_TEXT))
-
-
-_COLUMNS = (
-    TableColumn("task"),
-    TableColumn("A", right=True),
-    TableColumn("B", right=True),
-    TableColumn("B - A", right=True),
-    TableColumn("95 %", right=True),
-    TableColumn("p", right=True),
-    TableColumn("p (Holm)", right=True),
-    TableColumn("A wins", right=True, rank=1),
-    TableColumn("B wins", right=True, rank=1),
-    TableColumn("examples", right=True, rank=1),
-    TableColumn("n for 1 point", right=True, rank=1),
-)
-
-
-def _print_table(out: Console, found: Comparison) -> None:
-    rows = [[_name(task, compared), *_cells(compared)] for task, compared in found.tasks.items()]
-    if found.total:
-        cells = _cells(found.total)
-        name = f"{found.suite.total_name} (partial)" if found.total.of else found.suite.total_name
-        rows.append([_name(name, found.total), *cells[:5], "", "", "", *cells[8:]])
-    print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
 
 
 def print_lineup(found: Lineup) -> None:
@@ -272,25 +250,3 @@ def print_lineup(found: Lineup) -> None:
         out.print(folded(f"Only some examples were answered, and compared: {parts}."))
     for task, reason in found.not_compared.items():
         out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
-
-
-def _name(name: str, compared: Compared) -> str:
-    return name if compared.higher_is_better else f"{name} ↓"
-
-
-def _cells(compared: Compared) -> list[str]:
-    from decabench.commands._console import format_count
-    from decabench.scoring import show_difference, show_p
-
-    return [
-        f"{compared.a:.{compared.digits}f}",
-        f"{compared.b:.{compared.digits}f}",
-        f"{compared.difference:+.{compared.digits}f}",
-        show_difference(compared.interval, compared.same, compared.digits),
-        show_p(compared.p),
-        show_p(compared.p_holm),
-        format_count(compared.a_wins),
-        format_count(compared.b_wins),
-        format_count(compared.examples),
-        format_count(compared.examples_for_one_point),
-    ]

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @split_option("validation", "Split to score.", SCORED_SPLITS)
 @output_option(
     "Folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
-    "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw]",
+    "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw, -without with --without]",
     required=False,
 )
 @click.option(
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     "--without",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Also score the tasks without the examples in this list of ids (see decabench tasks overlap --write).",
+    help="Leave out the examples in this list of ids (see decabench tasks overlap --write).",
 )
 @click.option(
     "--all-texts",
@@ -108,14 +108,13 @@ def evaluate(
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
 
-    With --without, results.json has both scores; the one without some examples is never ranked.
+    With --without, the tasks in the list are scored without its examples, marked partial, and never ranked.
     """
     import json
 
     from decabench.commands._console import start_clock, write_run_file
     from decabench.scoring import (
         ScoringOptions,
-        require_left_out,
         results_folder,
         score_submission,
         without_digests,
@@ -135,7 +134,6 @@ def evaluate(
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
-    require_left_out(options, scored)
     folder = output or results_folder(submission, results)
     written = write_results(submission, folder, results, scored, options)
     write_run_file(folder, clock)
@@ -146,7 +144,6 @@ def evaluate(
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
     forms = [*_other_forms(options, scored), *changed_since(scored, split, home, include)]
-    absent = list(_not_left_out(options, scored))
     if is_set("json"):
         from decabench.commands._documents import EvaluationDocument
 
@@ -156,7 +153,7 @@ def evaluate(
                 path=str(written.path),
                 earlier=None if written.earlier is None else str(written.earlier),
                 missing=missing,
-                remarks=[*_remarks(results, missing), *forms, *absent],
+                remarks=[*_remarks(results, missing), *forms],
                 confusions=_count_confusions(scored, include) if confusion else None,
             )
         )
@@ -164,14 +161,11 @@ def evaluate(
         _print(results, missing, all_scores)
         for sentence in forms:
             echo(folded(sentence))
-        _print_without(results)
-        for sentence in absent:
-            echo(folded(sentence))
         _print_variants(results)
         if confusion:
             _print_confusions(scored, include)
         if written.earlier is not None:
-            echo(folded(f"Earlier results with other scores or tasks are kept in {written.earlier}"))
+            echo(folded(f"The results before are kept in {written.earlier}"))
         echo(f"Results: {written.path}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
@@ -201,26 +195,6 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
                 "decabench tasks overlap --write."
             )
     return ids
-
-
-def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield what could not be left out: ids that are not in the data, tasks that were not scored."""
-    from decabench.scoring import shown_ids
-
-    for name, found in scored.items():
-        if found.unknown:
-            listed = len(set(options.without[name]))
-            yield (
-                f"Not in the data of {name}, {options.split}: {len(found.unknown):,} of the {listed:,} ids to leave "
-                f"out: {shown_ids(found.unknown)}"
-            )
-        if found.hidden and options.without.get(name):
-            yield (
-                f"The labels of {name} are hidden, so --without does not apply: together, the two scores would "
-                "reveal labels."
-            )
-    if others := [name for name in options.without if name not in scored]:
-        yield f"Not scored, so nothing was left out of it: {shown_ids(others)}"
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
@@ -312,28 +286,6 @@ def _higher_is_better(task: TaskResult) -> bool:
     return find_metric(task.metric).higher_is_better
 
 
-def _print_without(results: Results) -> None:
-    """Print the headlines of all examples and of those that remain with `--without`, if there are such scores."""
-    from decabench.commands._console import console
-    from decabench.scoring import score_digits, show_interval
-
-    rows = []
-    for name, task in results.tasks.items():
-        if rest := task.without:
-            digits = score_digits(name, task.metric, least=2)
-            cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest.score:.{digits}f}"]
-            ends = show_interval(rest.interval, score_digits(name, task.metric))
-            rows.append([name, *cells, ends, f"{rest.n:,}", f"{len(rest.ids):,}"])
-    if not rows:
-        return
-    out = console()
-    out.print("\nWithout some examples (never ranked)", style="bold")
-    columns = [TableColumn(heading, right=True) for heading in ("all", "without", "95 %", "n", "left out")]
-    print_table(out, [TableColumn("task"), *columns], rows)
-    if results.total.complete and (total := results.total_without) is not None:
-        out.print(f"{results.suite.total_name} without them: {total:.{results.total_digits}f}", style="bold")
-
-
 def _print_variants(results: Results) -> None:
     """Print the headline for every wording of the questions, if there are several."""
     from decabench.commands._console import console
@@ -367,16 +319,6 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-_MOST_IN_A_TABLE = 8
-"""The maximum number of classes in a matrix; beyond it, only the most frequent confusions are listed."""
-
-_MATRIX_COLUMNS = 80
-"""A matrix that is wider is listed as well: a narrow terminal would cut its counts."""
-
-_OTHER = "other"
-"""A prediction that is not one of the gold classes."""
-
-
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
     """For each task of labels or tags, print how often each class is gold, predicted and right, and the
     confusions."""
@@ -387,20 +329,12 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
     for name, is_tags, pairs, stated in _confusions(scored, include):
         out.print(f"\n{name}: classes", style="bold")
         out.print(_class_table(pairs, stated))
-        matrix = _matrix(pairs, stated)
-        width = out.measure(matrix).maximum
-        if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE or width > min(_MATRIX_COLUMNS, out.width):
-            wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
-            if wrong:
-                out.print(f"\n{name}: most frequent confusions", style="bold")
-            for (gold, predicted), count in wrong[:10]:
-                gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
-                out.print(
-                    f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}"
-                )
-        else:
-            out.print(f"\n{name}: gold (rows) by prediction (columns)", style="bold")
-            out.print(matrix)
+        wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+        if wrong:
+            out.print(f"\n{name}: most frequent confusions", style="bold")
+        for (gold, predicted), count in wrong[:10]:
+            gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
+            out.print(f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}")
         if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     tasks = known_tasks(include)
@@ -475,24 +409,6 @@ def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]
         cells = [f"{count:,}" for count in (of_gold, of_predicted, right)]
         cells += [f"{100 * share:.2f}" for share in shares]
         table.add_row(excerpt(stated.get(label, label), 40), *cells)
-    return table
-
-
-def _matrix(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
-    """Return a row for each gold class and a column for each prediction; all other predictions share a column."""
-    from rich.table import Table
-
-    classes = sorted({gold for gold, _ in pairs})
-    counts: Counter[tuple[str, str]] = Counter()
-    for (gold, predicted), count in pairs.items():
-        counts[gold, predicted if predicted in classes else _OTHER] += count
-    shown = (*classes, _OTHER) if any(predicted == _OTHER for _, predicted in counts) else classes
-    table = Table("", box=None, header_style="bold")
-    for label in shown:
-        table.add_column(f"→ {excerpt(stated.get(label, label), 40)}", justify="right", no_wrap=True)
-    for label in classes:
-        row = (f"{counts[label, other]:,}" for other in shown)
-        table.add_row(excerpt(stated.get(label, label), 40), *row)
     return table
 
 

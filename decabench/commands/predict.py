@@ -97,11 +97,6 @@ def predict(context: click.Context, /, **given: Any) -> None:
     DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
     with 4 if examples failed; the submission is then marked incomplete.
     """
-    from decabench.workers import watched_process
-
-    if context.obj == "console":  # now, before a library starts threads
-        context.with_resource(watched_process())
-
     from decabench.errors import ModelError
     from decabench.runs import estimate_run, occupied_by, plan_run, run_plan
 

@@ -61,11 +61,6 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     run.toml. Without FILE, all settings come from --set. Exit codes are those of decabench predict and decabench
     evaluate.
     """
-    from decabench.workers import watched_process
-
-    if context.obj == "console":  # now, before a library starts threads
-        context.with_resource(watched_process())
-
     from decabench.commands._progress import show_progress
     from decabench.commands.predict import write_record
     from decabench.runs import forecast, read_experiments, run_experiment

@@ -244,8 +244,7 @@ def validate(
 ) -> None:
     """Check a task: references score 100, empty answers score lowest, and shuffled ones score below the references.
 
-    Labels, numbers, tags, trees, dialogue states and queries must also survive being read and written again, and must
-    score low if each value comes from another example.
+    Labels, numbers, tags, trees, dialogue states and queries must also survive being read and written again.
     """
     from decabench.commands._console import console
     from decabench.scoring import prove_task

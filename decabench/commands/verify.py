@@ -53,35 +53,23 @@ def verify(
         except MissingDataError:
             raise
         except DataError as error:  # the other files may still be verified
-            verdict = f"not verified: {error}"
-            documents.append(
-                VerifiedFile(path=str(path), ok=False, verdict=verdict, tasks={}, other=[], lacking=[])
-            )
-            echo(f"{path}: {verdict}")
+            document = VerifiedFile(path=str(path), ok=False, verdict=f"not verified: {error}")
             # A damaged results file is a fault of the submission; different data is not.
             code = max(code, 1 if isinstance(error, InvalidResultsError) else error.exit_code)
-            continue
-        scored = [name for name, check in found.tasks.items() if check.status != "no answers"]
-        for sentence in changed_since(scored, found.split, home, include):
-            echo(sentence)
-        for name, check in found.tasks.items():
-            echo(f"{name}: {check.status}")
-            for one in check.differences:
-                echo(f"  {one}")
-        for one in found.other:
-            echo(str(one))
-        echo(f"{path}: {found.verdict}")
-        documents.append(
-            VerifiedFile(
+        else:
+            document = VerifiedFile(
                 path=str(path),
                 ok=found.ok,
                 verdict=found.verdict,
-                tasks=found.tasks,
-                other=found.other,
-                lacking=found.lacking,
+                scored=found.scored,
+                unanswered=found.unanswered,
+                differences=found.differences,
             )
-        )
-        code = max(code, 0 if found.ok else 1)
+            for sentence in (*changed_since(found.scored, found.split, home, include), *found.differences):
+                echo(str(sentence))
+            code = max(code, 0 if found.ok else 1)
+        echo(f"{path}: {document.verdict}")
+        documents.append(document)
     if is_set("json"):
         print_json(VerificationDocument(files=documents))
     context.exit(code)

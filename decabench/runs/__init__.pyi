@@ -14,11 +14,11 @@ from .experiment import run_experiment as run_experiment
 from .floors import make_baselines as make_baselines
 from .plan import ALL_VARIANTS as ALL_VARIANTS
 from .plan import Plan as Plan
+from .plan import Prices as Prices
 from .plan import Prompts as Prompts
 from .plan import Run as Run
 from .plan import Selection as Selection
 from .plan import plan_run as plan_run
-from .prices import Prices as Prices
 from .write import Report as Report
 from .write import occupied_by as occupied_by
 from .write import predict as predict

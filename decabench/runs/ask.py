@@ -27,7 +27,7 @@ from decabench.predictors import (
     storable_outcome,
 )
 from decabench.runs.journal import Journal
-from decabench.runs.prices import Budget
+from decabench.runs.plan import Budget
 from decabench.tasks import Question
 from decabench.text import describe_error, excerpt, quoted
 

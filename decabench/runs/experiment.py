@@ -481,7 +481,7 @@ def run_experiment(
     has answered, before its answers are scored.
     """
     suite, tasks = _chosen(experiment)
-    _require_baselines(experiment)
+    _require_places(experiment)
     trackers = None
     if experiment.log:
         from decabench.exchange import make_trackers, track_results
@@ -516,7 +516,7 @@ def run_experiment(
 def forecast(experiment: Experiment) -> Forecast:
     """Return the data and questions of an experiment, without writing anything. Raises DecabenchError."""
     _, tasks = _chosen(experiment)
-    _require_baselines(experiment)
+    _require_places(experiment)
     request = replace(_request(experiment), force=False)
     missing = {task.name: absent for task in tasks if (absent := request.absent_splits(task))}
     if missing:
@@ -552,7 +552,10 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
     return suite, tasks
 
 
-def _require_baselines(experiment: Experiment) -> None:
+def _require_places(experiment: Experiment) -> None:
+    """Raise DecabenchError for a board that is a file, and for baselines that don't exist, before a model is asked."""
+    if experiment.board is not None and experiment.board.exists() and not experiment.board.is_dir():
+        raise DecabenchError(f"board is {experiment.board}, which is a file: name a folder for the page.")
     for baseline in experiment.baselines:
         if not Path(baseline).exists() and baseline not in PREDICTORS:
             try:

@@ -58,7 +58,8 @@ def make_baselines(
         if not any(isinstance(task.output, outputs) for task in tasks):
             continue
         folder = store.home / _HOME / suite.name / split / name
-        with lock_file(folder, f"Another process keeps writing to {folder}: wait for it.", _PATIENCE):
+        busy = f"Another process keeps writing to {folder}: wait for it."
+        with lock_file(folder, busy, _PATIENCE, "--home, or leave out the baselines with --no-baselines"):
             key = _key(name, tasks, split, store)
             if not _is_kept(folder, key, tasks, split):
                 report(f"Answering {suite.name}, {split}, with {name}")

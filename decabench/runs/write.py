@@ -50,8 +50,16 @@ from decabench.runs.ask import (
 )
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import FRESH, Journal
-from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, Selection, plan_run
-from decabench.runs.prices import Budget, Prices
+from decabench.runs.plan import (
+    ALL_VARIANTS,
+    Budget,
+    Plan,
+    PlannedTask,
+    Prices,
+    Run,
+    Selection,
+    plan_run,
+)
 from decabench.submission import (
     FOLDER,
     METADATA_NAME,

@@ -12,17 +12,11 @@ from .evaluator import WrittenResults as WrittenResults
 from .evaluator import describe_forms as describe_forms
 from .evaluator import drop_results as drop_results
 from .evaluator import evaluate as evaluate
-from .evaluator import read_rows as read_rows
-from .evaluator import require_left_out as require_left_out
 from .evaluator import results_files as results_files
 from .evaluator import results_folder as results_folder
 from .evaluator import score_submission as score_submission
-from .evaluator import shown_ids as shown_ids
-from .evaluator import statistics_path as statistics_path
-from .evaluator import stored_metric as stored_metric
 from .evaluator import without_digests as without_digests
 from .evaluator import write_results as write_results
-from .evaluator import write_statistics as write_statistics
 from .examples import ExamplesHead as ExamplesHead
 from .examples import ScoredExample as ScoredExample
 from .examples import describe_parting as describe_parting
@@ -30,6 +24,10 @@ from .examples import examples_frame as examples_frame
 from .examples import examples_path as examples_path
 from .examples import find_courses as find_courses
 from .examples import open_examples as open_examples
+from .examples import read_rows as read_rows
+from .examples import statistics_path as statistics_path
+from .examples import stored_metric as stored_metric
+from .examples import write_statistics as write_statistics
 from .ledger import Ledger as Ledger
 from .ledger import ScoredTask as ScoredTask
 from .lineup import ComparedPair as ComparedPair
@@ -47,7 +45,6 @@ from .results import DataUsed as DataUsed
 from .results import InvalidResultsError as InvalidResultsError
 from .results import LimitedRun as LimitedRun
 from .results import Results as Results
-from .results import ScoresWithout as ScoresWithout
 from .results import SuiteTotal as SuiteTotal
 from .results import TaskResult as TaskResult
 from .results import VariantScores as VariantScores
@@ -72,7 +69,6 @@ from .task_results import ScoringOptions as ScoringOptions
 from .task_results import find_metric as find_metric
 from .task_results import score_task as score_task
 from .verification import Discrepancy as Discrepancy
-from .verification import TaskCheck as TaskCheck
 from .verification import VerifiedResults as VerifiedResults
 from .verification import numbers_agree as numbers_agree
 from .verification import read_sample as read_sample

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from decabench.errors import SubmissionError
 from decabench.scoring.evaluator import score_submission, shown_ids
@@ -23,7 +23,6 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.results import (
-    LimitedRun,
     hidden_decimals,
     plain_record,
     score_digits,
@@ -31,7 +30,7 @@ from decabench.scoring.results import (
     show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
-from decabench.scoring.task_results import ScoringOptions, find_metric, ids_of, select, unit_numbers
+from decabench.scoring.task_results import ScoringOptions, ids_of, restricted
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 FORMAT = "decabench.comparison/1"
@@ -155,31 +154,50 @@ class Comparison:
         return f"{self.a} ({self.a_path})", f"{self.b} ({self.b_path})"
 
     def __repr__(self) -> str:
-        return show_lines(self._title, [row[:5] for row in self._rows()])
+        return show_lines(self._title, [row[:5] for row in self.rows()])
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        headings = ("task", "A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n")
-        return show_html(self._title, headings, self._rows())
+        return show_html(self._title, self.HEADINGS, self.rows())
 
     @property
     def _title(self) -> str:
         a, b = self.labels
         return f"A {a}, B {b}, {self.split}"
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        total = {self.suite.total_name: self.total} if self.total else {}
+    HEADINGS: ClassVar[Sequence[str]] = (
+        *(
+            "task",
+            "A",
+            "B",
+            "B - A",
+            "95 %",
+            "p",
+            "p (Holm)",
+            "A wins",
+            "B wins",
+            "examples",
+            "n for 1 point",
+        ),
+    )
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield a row of a table for each task, and for the total if there is one; HEADINGS has its columns."""
+        partial = " (partial)" if self.total and self.total.of else ""
+        total = {f"{self.suite.total_name}{partial}": self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
-            wins = ("–" if count is None else f"{count:,}" for count in (one.a_wins, one.b_wins))
+            counts = (one.a_wins, one.b_wins, one.examples, one.examples_for_one_point)
+            shown = ["–" if count is None else f"{count:,}" for count in counts]
+            is_total = one is self.total
             yield (
-                name if one.higher_is_better else f"{name} (lower is better)",
+                name if one.higher_is_better else f"{name} ↓",
                 *(f"{value:.{one.digits}f}" for value in (one.a, one.b)),
                 f"{one.difference:+.{one.digits}f}",
                 show_difference(one.interval, one.same, one.digits),
                 show_p(one.p),
-                show_p(one.p_holm),
-                *(("", "") if one is self.total else wins),
-                f"{one.examples:,}",
+                "" if is_total else show_p(one.p_holm),
+                *(("", "") if is_total else shown[:2]),
+                *shown[2:],
             )
 
     def describe_subsets(self) -> str:
@@ -296,7 +314,7 @@ def match_tasks(
                 pair = sorted((fewest, other))
                 reasons[task] = _different({names[at]: ids[at] for at in pair})
                 continue
-            found = [_restricted(one, own, common) for one, own in zip(found, ids, strict=True)]
+            found = [restricted(one, own, common) for one, own in zip(found, ids, strict=True)]
         for kept, one in zip(same, found, strict=True):
             kept[task] = one
     return same, reasons
@@ -316,35 +334,6 @@ def _different(ids: Mapping[str, Sequence[str]]) -> str:
     return (
         f"they answered different examples, {' and '.join(listed)}: use the same --sample and --sample-seed, or the "
         "same --ids"
-    )
-
-
-def _restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task restricted to some of its examples."""
-    import numpy as np
-
-    if len(kept) == len(ids):
-        return scored
-    places = [place for place, id_ in enumerate(ids) if id_ in kept]
-    references = select(scored.references, places)
-    predictions = [scored.predictions[place] for place in places]
-    whole = _sample(scored)
-    if whole.metric.depends_on_others or whole.metric.find_classes:
-        metric = find_metric(scored.result.metric).for_data(references)
-        rows: Any = np.asarray(metric.statistics(predictions, references), dtype=float)
-    else:
-        metric, rows = whole.metric, scored.rows[places]
-    units = unit_numbers(references)
-    part = Sample.of_levels(metric, rows, units, whole.name)
-    run = LimitedRun(len(places), scored.result.data.rows)
-    return replace(
-        scored,
-        result=replace(scored.result, score=part.score, n=len(places), partial=run, units=None),
-        references=references,
-        predictions=predictions,
-        sample=part,
-        rows=rows,
-        units=units,
     )
 
 

@@ -3,32 +3,28 @@
 results/<split>/results.json                the summary of one evaluation
 results/<split>/statistics/<task>.parquet   a row for each example, from which scores, intervals and tests follow
 results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                an earlier summary with scores that results.json no longer has;
-                                            the next ones are earlier-2.json, earlier-3.json, …
+results/<split>/earlier.json                the summary before, if it had another content
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import (
     Paths,
-    atomic_file,
     make_folder,
-    read_errors,
     remove_file,
     require_within,
     storage_errors,
 )
-from decabench.metrics import Metric
 from decabench.prompts import (
     AnswerForms,
     GivenAnswers,
@@ -40,12 +36,14 @@ from decabench.prompts import (
 )
 from decabench.scoring.examples import (
     EXAMPLES,
+    STATISTICS,
     ExamplesHead,
     ScoredExample,
     examples_path,
     label_questions,
     make_examples,
     save_examples,
+    write_statistics,
 )
 from decabench.scoring.ledger import Deferred, Ledger, ScoredTask
 from decabench.scoring.results import (
@@ -63,6 +61,7 @@ from decabench.scoring.task_results import (
     collector_paused,
     find_metric,
     ids_of,
+    leave_out,
     score_job,
     select,
     worker_pool,
@@ -73,7 +72,6 @@ from decabench.submission import (
     AnswerKind,
     PredictionFile,
     Submission,
-    find_predictions,
     open_submission,
     read_lines,
     read_prompts,
@@ -93,19 +91,14 @@ from decabench.tasks import (
     home_folder,
     include_option,
     known_tasks,
-    number_units,
     select_suite,
 )
 from decabench.text import excerpt
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-
-STATISTICS = "statistics"
-"""The folder of statistics next to `results.json`."""
 
 
 def evaluate(
@@ -121,12 +114,11 @@ def evaluate(
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed` in the results and never averaged. A task without a file is
-    missing. A task of a limited run is `partial`: scored on the examples it answered, but left out of totals.
-    `without` names examples by task; the score without them is `TaskResult.without`. Ids that are not in the
-    data are ignored, unless none of them is. `Results.examples` returns the answers and their scores. Nothing
-    is written: `Results.write` does that. With `jobs` above 1, processes are started, so a script needs an `if
-    __name__ == "__main__":` guard.
+    A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
+    of a limited run is `partial`: scored on the examples it answered, but left out of totals. So is a task of which
+    `without` names examples to leave out. Ids that are not in the data are ignored, unless none of them is there.
+    `Results.examples` has the answers and their scores. Nothing is written: `Results.write` does that.
+    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was
     made for or holds none of the examples to leave out, SubmissionError if there is nothing to score,
@@ -136,7 +128,6 @@ def evaluate(
     reported = select_suite(suite, include)
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     results, scored = score_submission(submission, options)
-    require_left_out(options, scored)
     return replace(
         results,
         source=partial(_examples_of, submission, options, scored),
@@ -172,21 +163,25 @@ def _examples_of(
         return head, list(rows)
 
 
-def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> None:
-    """Raise DataError if there are examples to leave out, but the scored data has none of them."""
-    if not options.without or any(
-        len(found.unknown) < len(set(options.without.get(name, ()))) for name, found in scored.items()
-    ):
-        return
-    listed = {name: len(ids) for name, ids in options.without.items()}
-    known = "; ".join(
-        f"{name}: {shown_ids(found.unknown)}" for name, found in scored.items() if found.unknown
-    )
-    raise DataError(
-        f"None of the {sum(listed.values()):,} examples to leave out ({', '.join(listed)}) is in the data that was "
-        f"scored ({', '.join(scored)}, {options.split}){f'. Not found: {known}' if known else ''}. Check the tasks, "
-        "the split and the ids."
-    )
+def _without(
+    scored: Mapping[str, ScoredTask], options: ScoringOptions, known: Mapping[str, Task]
+) -> dict[str, ScoredTask]:
+    """Leave out the examples of `ScoringOptions.without`. Raises DataError if the data holds none of them."""
+    ids = {name: set(ids_of(found.references)) for name, found in scored.items()}
+    absent = [id_ for name, each in options.without.items() for id_ in each if id_ not in ids.get(name, ())]
+    count = sum(map(len, options.without.values()))
+    place = f"the data that was scored ({', '.join(scored)}, {options.split})"
+    if len(absent) == count:
+        raise DataError(
+            f"None of the {count:,} examples to leave out ({', '.join(options.without)}) is in {place}: "
+            f"{shown_ids(absent)}. Check the tasks, the split and the ids."
+        )
+    if absent:
+        warnings.warn(f"Not in {place}, so not left out: {shown_ids(absent)}", stacklevel=2)
+    return {
+        name: leave_out(found, options.without.get(name, ()), known[name], options.split)
+        for name, found in scored.items()
+    }
 
 
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
@@ -219,6 +214,8 @@ def score_submission(
         ):
             found |= {job.task.name: score_job(job, pool, ledger) for job in jobs}
         scored = {name: each for name, each in found.items() if each is not None}
+        if options.without:
+            scored = _without(scored, options, known)
         description = opened.info.described()
         unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
@@ -446,7 +443,10 @@ def results_home(submission: Path) -> Path:
 def results_folder(submission: Path, results: Results) -> Path:
     """Return the folder where results are written by default."""
     suite = "" if results.suite == DECATHLON else f"-{results.suite.name}"
-    return results_home(submission) / f"{results.split}{suite}{'-raw' if results.answers == 'raw' else ''}"
+    end = "-raw" if results.answers == "raw" else ""
+    if any(task.partial and task.partial.without for task in results.tasks.values()):
+        end += "-without"
+    return results_home(submission) / f"{results.split}{suite}{end}"
 
 
 class WrittenResults(NamedTuple):
@@ -455,7 +455,7 @@ class WrittenResults(NamedTuple):
     path: Path
     """The results file."""
     earlier: Path | None
-    """The earlier results, if they have scores that are missing in the new ones."""
+    """The results before, if they had another content."""
 
 
 def write_results(
@@ -475,8 +475,7 @@ def write_results(
     require_within(submission if inside else folder, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder, "--output")
     with open_submission(submission) as opened:
-        answered = {task for task, split in opened.files if split == results.split}
-        earlier = _set_aside(folder / "results.json", results, answered)
+        earlier = _set_aside(folder / "results.json", results.to_json().encode())
         write_statistics(folder, scored)
         known = known_to(opened, options)
         with collector_paused():
@@ -488,68 +487,29 @@ def write_results(
     return WrittenResults(write_results_file(folder, results), earlier)
 
 
-def _set_aside(path: Path, new: Results | None, answered: Collection[str]) -> Path | None:
-    """Remove an earlier results file, or rename it if it has scores that are missing in the new results."""
-    if not path.exists() and not path.is_symlink():
-        return None
-    try:
-        is_lost = _has_other_scores(read_results_file(path), new, answered)
-    except InvalidResultsError:
-        is_lost = True
-    if not is_lost or path.is_symlink() or path.read_bytes() in _kept_before(path):
+def _set_aside(path: Path, new: bytes) -> Path | None:
+    """Remove an earlier results file, or keep it as `earlier.json` if it has another content, and return that."""
+    if path.is_symlink() or not path.exists() or (path.is_file() and path.read_bytes() == new):
         remove_file(path)
         return None
-    kept = _free_place(path)
+    kept = path.with_name("earlier.json")
     with storage_errors(path):
         os.replace(path, kept)
     return kept
 
 
-def _kept_before(path: Path) -> Iterator[bytes]:
-    """Yield the contents of the earlier results that are kept next to a results file."""
-    return (kept.read_bytes() for kept in path.parent.glob("earlier*.json") if kept.is_file())
-
-
-def _free_place(path: Path) -> Path:
-    """Return the path for an earlier results file: the first of `earlier.json`, `earlier-2.json`, … that is
-    free."""
-    names = (f"earlier{f'-{number}' if number > 1 else ''}.json" for number in count(1))
-    return next(place for name in names if not os.path.lexists(place := path.with_name(name)))
-
-
-def _has_other_scores(old: Results, new: Results | None, answered: Collection[str]) -> bool:
-    scored = {name: task for name, task in old.tasks.items() if task.score is not None}
-    if new is None:
-        return not scored.keys() <= {*answered}
-    if (old.split, old.suite.name, old.answers) != (new.split, new.suite.name, new.answers):
-        return bool(scored)
-    return any(
-        name not in new.tasks or _numbers(new.tasks[name]) != _numbers(task) for name, task in scored.items()
-    )
-
-
-def _numbers(task: TaskResult) -> tuple[object, ...]:
-    return task.n, task.score, dict(task.scores), task.variants and task.variants.scores
-
-
 def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
     """Remove the results for a task and split whose answers are about to change, and return their folders.
 
-    `evaluate` restores the other tasks' scores from the ledger. Results for tasks without answers are set
-    aside. Raises StorageError.
+    `evaluate` gives the other tasks' scores again from the ledger. Raises StorageError.
     """
-    answered = find_predictions(folder)[0].keys() if changed else ()
     stale = []
-    for results in results_folders(folder):
+    for results in results_folders(folder) if changed else ():
         try:
             old = read_results_file(results / "results.json")
         except InvalidResultsError:
             continue
         if any((name, old.split) in changed for name in old.tasks):
-            require_within(folder, results)
-            _set_aside(
-                results / "results.json", None, {task for task, split in answered if split == old.split}
-            )
             stale.append(results)
     remove_results(folder, stale)
     return tuple(results.relative_to(folder).as_posix() for results in stale)
@@ -562,131 +522,3 @@ def results_files(submission: Path) -> list[Path]:
         return found
     archived = "; the inside of an archive is not read" if submission.is_file() else ""
     raise MissingDataError(f"There is no results.json in {folder}{archived}. Run decabench evaluate first.")
-
-
-# Files of statistics
-
-
-def statistics_path(folder: Path, task: str) -> Path:
-    """Return the path of a task's statistics in a folder of results."""
-    return folder / STATISTICS / f"{task}.parquet"
-
-
-def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored in full, and remove the files of all
-    others.
-
-    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is
-    right, and may contain the gold number itself. Raises StorageError.
-    """
-    for task, found in scored.items():
-        path = statistics_path(folder, task)
-        if found.sample is None or found.result.status != "scored" or found.hidden:
-            remove_file(path)
-            continue
-        columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
-        write_rows(path, found.result.metric, found.result.signature, columns, found.units)
-
-
-def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
-) -> None:
-    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
-
-    `unit_1` is the number of the outermost unit, `unit_2` that of the unit inside it, and so on.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
-    levels = enumerate(numbered.T.astype("int32"), start=1)
-    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
-    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
-        {"metric": metric, "signature": signature}
-    )
-    with atomic_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
-
-
-# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
-
-
-def _to_arrow(values: Any) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    array = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
-
-
-def _to_numpy(column: Any) -> Array:
-    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
-    import numpy as np
-
-    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
-
-
-_MOST_COLUMNS = 4_000
-"""A limit above the columns for 1,000 classes, the most that metrics count, plus the columns for units."""
-
-
-def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a file of statistics, or its bytes. Raises errors of pyarrow, OSError and ValueError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if isinstance(source, bytes):
-        return pq.ParquetFile(pa.BufferReader(source))
-    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
-        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
-
-
-def _name_of(source: Path | bytes) -> str:
-    return "A file of statistics" if isinstance(source, bytes) else str(source)
-
-
-def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with its columns for the classes of the data, as found in a file or its bytes.
-
-    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
-    """
-    import pyarrow as pa
-
-    if metric.find_classes is None:
-        return metric
-    name = _name_of(source)
-    try:
-        names = open_statistics(source).schema_arrow.names
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
-    if len(names) > _MOST_COLUMNS:
-        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
-    return metric.for_columns(names)
-
-
-def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
-
-    The source is a file, or its bytes. Levels are outermost first. Raises DataError if the file is damaged, empty or
-    has other columns.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    try:
-        file = open_statistics(source)
-        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
-        levels = [name for name in levels if name in file.schema_arrow.names]
-        table = file.read([*levels, *columns], use_threads=False)
-        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
-        rows = np.stack(
-            [_to_numpy(table.column(name)).astype(float) for name in columns]
-        ).T  # whole columns are read
-        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered units")
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
-        raise DataError(
-            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
-        ) from error
-    return units, rows

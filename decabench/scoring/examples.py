@@ -8,36 +8,43 @@ No score depends on the file: it shows what a model got right and wrong, for `de
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
-from decabench.files import atomic_file
-from decabench.metrics import Item, Metric, Reference
+from decabench.files import atomic_file, read_errors, remove_file
+from decabench.metrics import Metric, Reference
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.submission import (
-    AlignedAnswers,
     AnswerKind,
     AnswerLine,
     BrokenFileError,
     Limits,
     numbered_lines,
 )
-from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
+from decabench.tasks import Label, Number, Store, Tags, Task, home_folder, number_units
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 FORMAT = "decabench.examples/1"
+
+STATISTICS = "statistics"
+"""The folder of statistics next to `results.json`."""
 
 EXAMPLES = "examples"
 """The folder for scored examples next to `results.json`."""
@@ -182,46 +189,15 @@ def examples_path(folder: Path, task: str) -> Path:
 # Making rows of scored examples
 
 
-class ScoredAnswers(Protocol):
-    """The fields of `ScoredTask` that rows need; the class is defined in a higher-level module."""
-
-    @property
-    def result(self) -> Any: ...
-    @property
-    def references(self) -> Sequence[Item]: ...
-    @property
-    def sample(self) -> Any: ...
-    @property
-    def rows(self) -> Any: ...
-    @property
-    def files(self) -> Mapping[str, str]: ...
-    @property
-    def variant_rows(self) -> Mapping[int, Any]: ...
-    @property
-    def aligned(self) -> Callable[[], Mapping[int, AlignedAnswers]]: ...
-
-
-class Options(Protocol):
-    """The fields of `ScoringOptions` that rows need."""
-
-    @property
-    def split(self) -> str: ...
-    @property
-    def answers(self) -> AnswerKind: ...
-    @property
-    def home(self) -> str | Path | None: ...
-    @property
-    def all_texts(self) -> bool: ...
-
-
 _EXACT = 0.005
 """How close to the best possible score an answer must be to count as right."""
 
 
-def make_examples(
-    task: Task, found: ScoredAnswers, options: Options
-) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return a task's scored examples: the head of their file, and the rows of every wording."""
+def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
+    """Return a task's scored examples: the head of their file, and the rows of every wording.
+
+    `found` is its ScoredTask and `options` are ScoringOptions, whose classes are defined further up.
+    """
     assert found.sample is not None  # tasks that failed have no examples
     metric = found.sample.metric
     low, high = metric.range
@@ -252,9 +228,7 @@ def _left_out(task: Task) -> tuple[str, ...]:
     return ()
 
 
-def _make_rows(
-    task: Task, found: ScoredAnswers, options: Options, head: ExamplesHead
-) -> Iterator[ScoredExample]:
+def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iterator[ScoredExample]:
     questions = label_questions(task, Store(home_folder(options.home)), options.split)
     metric, best, is_label = found.sample.metric, head.best, isinstance(task.output, Label)
     shows_answers, shows_raw, shows_references = (
@@ -412,3 +386,131 @@ def _damaged(path: Path, reason: str) -> DataError:
     return DataError(
         f"{path} is not a valid file of scored examples: {reason}. Run decabench evaluate again."
     )
+
+
+# Files of statistics
+
+
+def statistics_path(folder: Path, task: str) -> Path:
+    """Return the path of a task's statistics in a folder of results."""
+    return folder / STATISTICS / f"{task}.parquet"
+
+
+def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
+    """Write `statistics/<task>.parquet` for every task that was scored in full, and remove the files of all
+    others.
+
+    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is
+    right, and may contain the gold number itself. Raises StorageError.
+    """
+    for task, found in scored.items():
+        path = statistics_path(folder, task)
+        if found.sample is None or found.result.status != "scored" or found.hidden:
+            remove_file(path)
+            continue
+        columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
+        write_rows(path, found.result.metric, found.result.signature, columns, found.units)
+
+
+def write_rows(
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
+) -> None:
+    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
+
+    `unit_1` is the number of the outermost unit, `unit_2` that of the unit inside it, and so on.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
+    levels = enumerate(numbered.T.astype("int32"), start=1)
+    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
+    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
+        {"metric": metric, "signature": signature}
+    )
+    with atomic_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
+
+
+def _to_arrow(values: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    array = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _to_numpy(column: Any) -> Array:
+    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
+    import numpy as np
+
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
+
+
+_MOST_COLUMNS = 4_000
+"""A limit above the columns for 1,000 classes, the most that metrics count, plus the columns for units."""
+
+
+def open_statistics(source: Path | bytes) -> pq.ParquetFile:
+    """Open a file of statistics, or its bytes. Raises errors of pyarrow, OSError and ValueError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(source, bytes):
+        return pq.ParquetFile(pa.BufferReader(source))
+    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
+        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
+
+
+def _name_of(source: Path | bytes) -> str:
+    return "A file of statistics" if isinstance(source, bytes) else str(source)
+
+
+def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
+    """Return the metric with its columns for the classes of the data, as found in a file or its bytes.
+
+    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
+    """
+    import pyarrow as pa
+
+    if metric.find_classes is None:
+        return metric
+    name = _name_of(source)
+    try:
+        names = open_statistics(source).schema_arrow.names
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
+    return metric.for_columns(names)
+
+
+def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
+    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
+
+    The source is a file, or its bytes. Levels are outermost first. Raises DataError if the file is damaged, empty or
+    has other columns.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        file = open_statistics(source)
+        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
+        levels = [name for name in levels if name in file.schema_arrow.names]
+        table = file.read([*levels, *columns], use_threads=False)
+        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
+        rows = np.stack(
+            [_to_numpy(table.column(name)).astype(float) for name in columns]
+        ).T  # whole columns are read
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered units")
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(
+            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
+        ) from error
+    return units, rows

@@ -89,8 +89,6 @@ class Scored:
     """Whether each file comes from a limited or an incomplete run, according to submission.toml."""
     answers: AnswerKind
     """Which text of a line to score."""
-    without: Sequence[str] = ()
-    """The ids of examples to leave out of a second score."""
 
     @property
     def key(self) -> str:
@@ -100,7 +98,7 @@ class Scored:
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
             return ""
         content = [
-            *(FORMAT, code_digest(), sys.version, task.name, self.split, self.answers, sorted(self.without)),
+            *(FORMAT, code_digest(), sys.version, task.name, self.split, self.answers),
             *(sorted(self.files.items()), [[marks.partial, marks.incomplete] for marks in self.marks]),
             *(
                 data.fingerprint,
@@ -113,9 +111,16 @@ class Scored:
             ),
             {name: METRICS[name].full_signature for name in metrics},
             *(list(metrics), repr(task.output), list(task.unit_names), task.counts.get(self.split)),
-            *(task.extractive, len(task.variants), sorted(task.retired_variants)),
+            *(task.extractive, len(task.variants), sorted(task.retired_variants), _own_code(task)),
         ]
         return hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _own_code(task: Task) -> list[str]:
+    """Return the digests of the files of a user's own code that reads the data of a task."""
+    modules = {getattr(source.read, "__module__", "") for source in task.sources}
+    own = [sys.modules.get(name) for name in sorted(modules) if not name.startswith("decabench.")]
+    return [file_digest(Path(module.__file__)) for module in own if module and module.__file__]
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,6 @@ class ScoredTask:
     """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files of its answers, including other wordings: path in the submission to sha256."""
-    unknown: tuple[str, ...] = ()
-    """Ids in `ScoringOptions.without` that the prepared split does not have."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example under other wordings, by their number."""
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
@@ -195,7 +198,6 @@ class _Stored:
     steps: _Packed
     """Units, each stored as the difference from the previous example's unit, which compresses well."""
     variant_rows: dict[int, _Packed]
-    unknown: tuple[str, ...]
     score: float
     spread: tuple[float, float] | None
 
@@ -247,7 +249,6 @@ class Ledger:
             _Packed.of(found.rows),
             _Packed.of(_steps(found.units)),
             {number: _Packed.of(rows) for number, rows in found.variant_rows.items()},
-            found.unknown,
             sample.score,
             (sample.spread.variance, sample.spread.freedom) if len(sample.sizes) > 1 else None,
         )
@@ -282,7 +283,6 @@ def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
         sample=sample,
         rows=rows,
         files=scored.files,
-        unknown=stored.unknown,
         variant_rows={number: packed.unpack() for number, packed in stored.variant_rows.items()},
         units=units,
         hidden=bool(scored.data.salt),

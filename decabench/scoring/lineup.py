@@ -157,29 +157,23 @@ def compare_all(
     for at, (path, found) in enumerate(zip(paths, results, strict=True)):
         groups.setdefault(path if each else _model(found, path), []).append(at)
     total = options.suite.total_name
-    rows = [
-        _row(str(results[members[0]].submission["name"]), [paths[at] for at in members],
-             [_scores(matched[at], options.suite) for at in members])
-        for members in groups.values()
-    ]  # fmt: skip
+    rows = {
+        key: _row(str(results[members[0]].submission["name"]), [paths[at] for at in members],
+                  [_scores(matched[at], options.suite) for at in members])
+        for key, members in groups.items()
+    }  # fmt: skip
+    has_total = all(total in row.scores for row in rows.values())
+    first = total if has_total else common[0]
+    falls = has_total or _sample(matched[0][first]).metric.higher_is_better
+    ordered = sorted(rows, key=lambda key: rows[key].scores[first], reverse=falls)
     flipped = {
-        task: flip_signs(
-            [_mean([_sample(matched[at][task]) for at in members]) for members in groups.values()], seed
-        )
+        task: flip_signs([_mean([_sample(matched[at][task]) for at in groups[key]]) for key in ordered], seed)
         for task in common
     }
-    found_pairs = _pairs(flipped, options.suite if all(total in row.scores for row in rows) else None)
-    first = total if total in rows[0].scores else common[0]
-    lower = first != total and not _sample(matched[0][first]).metric.higher_is_better
-    order = sorted(range(len(rows)), key=lambda at: rows[at].scores[first] * (1 if lower else -1))
-    place = {old: new for new, old in enumerate(order)}
     return Lineup(
         split,
-        [rows[at] for at in order],
-        {
-            name: sorted((_turned(pair, place) for pair in pairs), key=lambda pair: (pair.a, pair.b))
-            for name, pairs in found_pairs.items()
-        },
+        [rows[key] for key in ordered],
+        _pairs(flipped, options.suite if has_total else None),
         {task: len(matched[0][task].rows) for task in common},
         {task: one.result.data.rows for task, one in matched[0].items() if one.result.partial},
         {task: score_digits(task, one.result.metric, least=2) for task, one in matched[0].items()},
@@ -234,12 +228,3 @@ def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str,
             )
             found.setdefault(name, []).append(pair)
     return found
-
-
-def _turned(pair: ComparedPair, place: Mapping[int, int]) -> ComparedPair:
-    """Return a pair with the new numbers of its rows, the smaller number first."""
-    a, b = place[pair.a], place[pair.b]
-    if a < b:
-        return replace(pair, a=a, b=b)
-    ends = pair.interval and (-pair.interval[1], -pair.interval[0])
-    return replace(pair, a=b, b=a, difference=0.0 - pair.difference, interval=ends)

@@ -19,7 +19,6 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
-from decabench.scoring.calibration import Calibration
 from decabench.scoring.examples import (
     ExamplesHead,
     ScoredExample,
@@ -27,7 +26,6 @@ from decabench.scoring.examples import (
     examples_path,
     open_examples,
 )
-from decabench.scoring.samples import SampleScores
 from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
@@ -77,6 +75,8 @@ class LimitedRun:
     """The number of examples in the split."""
     chosen: str | None = None
     """The answered examples in the submission's words: `limit 100`."""
+    without: tuple[str, ...] = ()
+    """The ids of examples that were answered and left out of the score, on request."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,50 @@ class VariantScores:
 
 
 @dataclass(frozen=True)
-class ScoresWithout:
-    """The scores of the same answers without some examples, such as those that are in training data."""
+class ConfidenceBin:
+    """The answers whose highest probability is in one tenth of the scale; one row of a reliability table."""
 
-    ids: tuple[str, ...]
-    """The examples that are left out."""
     n: int
-    """The number of remaining examples."""
-    score: float
-    """The headline on the remaining examples."""
-    scores: Mapping[str, float]
-    """All scores on the remaining examples, by name."""
-    interval: tuple[float, float] | None
-    """The 95 % interval of that headline; None if it cannot be computed."""
+    """The number of answers."""
+    confidence: float
+    """Their mean highest probability."""
+    accuracy: float
+    """The share of right answers, 0–1."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well the probabilities of labels agree with the gold labels."""
+
+    n: int
+    """The number of answers with probabilities."""
+    brier: float
+    """The mean squared distance from the gold label's probabilities, 0–2 (Brier 1950)."""
+    log_loss: float
+    """The mean negative logarithm of the gold label's probability."""
+    error: float
+    """The expected calibration error over ten bins of equal width, 0–1 (Guo et al. 2017)."""
+    bins: tuple[ConfidenceBin, ...]
+    """The bins with answers, from the lowest confidence to the highest."""
+
+
+@dataclass(frozen=True)
+class SampleScores:
+    """The headlines of several samples of a task's answers; the task's own score is their mean."""
+
+    scores: tuple[float, ...]
+    """The headline of each sample."""
+    majority: float
+    """The headline of the most frequent answer to each example; of equally frequent answers, the earliest."""
+    pass_at: Mapping[str, float] = field(default_factory=dict)
+    """For each k, the chance that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty
+    for corpus metrics."""
+    between_samples: float = 0.0
+    """The standard deviation of `scores`."""
+    within_examples: float | None = None
+    """The standard deviation between samples of the same example; None for corpus metrics."""
+    between_examples: float | None = None
+    """The standard deviation of the examples' means; None for corpus metrics."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +211,6 @@ class TaskResult:
     """The scores for other wordings, if the questions were also asked in those wordings."""
     units: SampledUnits | None = None
     """The sampled units that the interval resamples."""
-    without: ScoresWithout | None = None
-    """The scores without some examples, if requested: shown next to the full score, and never ranked."""
 
 
 @dataclass(frozen=True)
@@ -273,13 +302,6 @@ class Results:
     def _scores(self, *statuses: str) -> dict[str, float]:
         found = {name: task.score for name, task in self.tasks.items() if task.status in statuses}
         return {name: score for name, score in found.items() if score is not None}
-
-    @property
-    def total_without(self) -> float | None:
-        """The suite's total with each task's `without` score, if it has one; None if some task is not scored."""
-        scored = {name: task for name, task in self.tasks.items() if task.status == "scored"}
-        scores = {name: task.without.score if task.without else task.score for name, task in scored.items()}
-        return self.suite.combine({name: score for name, score in scores.items() if score is not None})
 
     @property
     def total_digits(self) -> int:
@@ -405,13 +427,13 @@ _OMITTED: Mapping[str, object] = {
             "units",
             "variants",
             "within",
-            "without",
         )
     ),
     "answers": {},
     "failed": {},
     "fixed": 0,
     "retired": {},
+    "without": (),
 }
 """Fields of a task's result, and of its parts, that are omitted if they have these values."""
 
@@ -459,7 +481,8 @@ SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the f
 def describe_partial(run: LimitedRun) -> str:
     """Describe the examples that a limited run answered: `100 of 872 examples, limit 100`."""
     shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(run.chosen or ""))
-    return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "")
+    left_out = f", without {len(run.without):,} of them" if run.without else ""
+    return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "") + left_out
 
 
 def write_results_file(folder: Path, results: Results) -> Path:
@@ -647,50 +670,28 @@ def parse_task(name: str, value: Any) -> TaskResult:
 
 
 def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
-    """Yield anything that decabench would never write into a result."""
+    """Yield what makes a result unusable. JSON itself has no NaN and no infinity."""
     low, high = _score_range(name, task.metric)
-
-    def is_score(value: float | None) -> bool:
-        # A perfect BLEU is 100.00000000000004.
-        return value is not None and math.isfinite(value) and low - 1e-6 <= value <= high + 1e-6
-
-    if task.status == "failed" and task.score is not None:
-        yield f"it failed, but its score is {task.score}"
-    if task.status != "failed" and not is_score(task.score):
-        yield f"its score is {task.score}, not a number from {low:g} to {high:g}"
+    scores = [task.score, *(task.interval or ())]
+    if variants := task.variants:
+        numbers = [*variants.scores, *variants.retired]
+        scores += [*variants.scores.values(), *variants.retired.values()]
+        if "0" not in variants.scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", each) for each in numbers):
+            yield "its variants are not numbered from 0"
+    if (task.score is None) != (task.status == "failed"):
+        yield f"its status is {task.status}, but its score is {task.score}"
+    for score in scores:  # a perfect BLEU is 100.00000000000004
+        if score is not None and not low - 1e-6 <= score <= high + 1e-6:
+            yield f"it has the score {score}, not a number from {low:g} to {high:g}"
+    if task.interval and task.interval[0] > task.interval[1] + 1e-6:
+        yield f"its interval is {list(task.interval)}"
     if task.status != "failed" and not task.data.fingerprint:
         yield "it is scored, but without the fingerprint of its data"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
         yield "it is partial, but does not say how many of how many examples it answered"
-    if task.interval and not (
-        all(map(is_score, task.interval)) and task.interval[0] <= task.interval[1] + 1e-6
-    ):
-        yield f"its interval is {list(task.interval)}"
-    if not all(map(math.isfinite, task.scores.values())):
-        yield "one of its scores is not finite"
     counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
     if not all(0 <= count < 1e12 for count in counts):
         yield "one of its counts is negative, or larger than any data"
-    if task.ceiling is not None and not 0 <= task.ceiling <= 100:
-        yield f"its ceiling is {task.ceiling}, not a number from 0 to 100"
-    if rest := task.without:
-        if not rest.ids:
-            yield "it is scored without some examples, but does not name them"
-        elif not 0 < rest.n == task.n - len(set(rest.ids)):
-            yield (
-                f"it is scored without {len(rest.ids):,} of {task.n:,} examples, which don't leave {rest.n!r:.20}"
-            )
-        if not all(map(math.isfinite, (rest.score, *(rest.interval or ())))):
-            yield "its score or interval without some examples is not a number"
-    if variants := task.variants:
-        numbers = [*variants.scores, *variants.retired]
-        scores = [*variants.scores.values(), *variants.retired.values()]
-        if "0" not in variants.scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", each) for each in numbers):
-            yield "its variants are not numbered from 0"
-        if not all(map(is_score, scores)):
-            yield f"the score of a variant is not a number from {low:g} to {high:g}"
-        if not all(map(math.isfinite, (variants.mean, variants.worst, variants.spread))):
-            yield "the mean, worst or spread of its variants is not a number"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

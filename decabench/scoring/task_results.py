@@ -4,36 +4,49 @@ data."""
 from __future__ import annotations
 
 import gc
+import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
 from decabench.files import Paths, file_digest, require_machine
-from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, count_faults, score_rows
+from decabench.metrics import (
+    METRICS,
+    REFUSED,
+    Item,
+    Metric,
+    Reference,
+    Row,
+    count_faults,
+    fold_label,
+    score_rows,
+)
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
-from decabench.scoring.calibration import calibrate
 from decabench.scoring.examples import label_questions
 from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
 from decabench.scoring.results import (
+    Calibration,
+    ConfidenceBin,
     DataUsed,
     LimitedRun,
-    ScoresWithout,
+    SampleScores,
     TaskResult,
     VariantScores,
     hidden_decimals,
 )
-from decabench.scoring.samples import SampleScores, describe_samples, vote
-from decabench.scoring.significance import Sample, describe_units, score_interval
+from decabench.scoring.significance import Sample, describe_units
 from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
@@ -81,7 +94,7 @@ class ScoringOptions:
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Ids of examples by task; their tasks are also scored without them."""
+    """By task, the ids of examples of the split that are left out: the others are scored, as a partial result."""
     all_texts: bool = False
     """Whether files of scored examples include texts that may not be redistributed."""
     again: bool = False
@@ -115,9 +128,8 @@ class Job:
             digests = _digests(files)
         except FileNotFoundError:
             raise _changed_error(task.name) from None
-        without = options.without.get(task.name, ())
         record = store.record(task.name, file.split)
-        scored = Scored(task, record, file.split, digests, marks, options.answers, without)
+        scored = Scored(task, record, file.split, digests, marks, options.answers)
         return cls(task, file, scored, traces, store, submission)
 
     def require_same(self, submission: Submission) -> None:
@@ -143,11 +155,6 @@ class Job:
     def answers(self) -> AnswerKind:
         """Which text of a line to score."""
         return self.scored.answers
-
-    @property
-    def without(self) -> Sequence[str]:
-        """The ids of examples to leave out of a second score."""
-        return self.scored.without
 
     @property
     def hidden(self) -> bool:
@@ -185,11 +192,6 @@ class Job:
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return aligned
-
-    def unknown(self) -> tuple[str, ...]:
-        """Return the ids to leave out that no example has."""
-        known = set(ids_of(self.references)) if self.without else set()
-        return tuple(id_ for id_ in dict.fromkeys(self.without) if id_ not in known)
 
 
 def _changed_error(task: str) -> SubmissionError:
@@ -237,9 +239,7 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     """
     name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
-        found = replace(
-            _score_file(job, pool), files=job.scored.files, unknown=job.unknown(), key=job.scored.key
-        )
+        found = replace(_score_file(job, pool), files=job.scored.files, key=job.scored.key)
         changed = _traces(files.values()) != job.traces
     except FileNotFoundError:
         changed = True
@@ -309,7 +309,6 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         partial=LimitedRun(**limits) if limits else None,
         variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
         units=describe_units(sample, task.unit_names),
-        without=_score_without(job, references, texts, found),
     )
     return ScoredTask(
         result,
@@ -353,39 +352,6 @@ def _score_samples(
     return TaskScores.of_rows(rows, references), described
 
 
-def _score_without(
-    job: Job, references: Sequence[Item], predictions: Sequence[str], whole: TaskScores
-) -> ScoresWithout | None:
-    """Score the answers again without some examples; None if none of those are in the references.
-
-    Also None for hidden labels, even if the submission's results file asks for it: leaving out one example
-    would reveal its label. Raises DataError if no example is left.
-    """
-    if job.hidden:
-        return None
-    unwanted = set(job.without)
-    ids = ids_of(references) if unwanted else []
-    left_out = [id_ for id_ in ids if id_ in unwanted]
-    if not left_out:
-        return None
-    kept = [at for at, id_ in enumerate(ids) if id_ not in unwanted]
-    if not kept:
-        raise DataError(
-            f"All {len(references):,} examples of {job.task.name} are left out: none is left to score."
-        )
-    rest = select(references, kept)
-    found = whole.of_part(kept, predictions, references)
-    metric = find_metric(job.task.metric).for_data(rest)
-    interval = score_interval(Sample.of_levels(metric, found.rows, unit_numbers(rest), job.task.name))
-    return ScoresWithout(
-        ids=tuple(left_out),
-        n=len(rest),
-        score=found.scores[found.headline],
-        scores=found.scores,
-        interval=interval.ends if interval else None,
-    )
-
-
 def _score_variants(
     job: Job,
     references: Sequence[Item],
@@ -426,6 +392,66 @@ def _score_variants(
     return replace(summed, predictions=digests, failed=failed)
 
 
+def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
+    """Return a scored task on some of its examples, with the scores of its headline's metric alone."""
+    sample = scored.sample
+    if len(kept) == len(ids) or sample is None:
+        return scored
+    places = [place for place, id_ in enumerate(ids) if id_ in kept]
+    references = select(scored.references, places)
+    predictions = [scored.predictions[place] for place in places]
+    metric, rows = sample.metric, scored.rows[places]  # a dialogue's turns follow from those before
+    if metric.scope == "corpus":  # rows depend on the other examples, as ranks and classes do
+        metric = find_metric(scored.result.metric).for_data(references)
+        rows = _to_array(metric.statistics(predictions, references))
+    units = unit_numbers(references)
+    part = Sample.of_levels(metric, rows, units, sample.name)
+    result = replace(
+        scored.result,
+        score=part.score,
+        scores=score_rows(metric, rows).details,
+        n=len(places),
+        empty=sum(not text.strip() for text in predictions),
+        partial=LimitedRun(len(places), scored.result.data.rows),
+        units=None,
+        calibration=None,
+        samples=None,
+        variants=None,
+        ceiling=None,
+    )
+    return replace(
+        scored,
+        result=result,
+        references=references,
+        predictions=predictions,
+        sample=part,
+        rows=rows,
+        units=units,
+        variant_rows={},
+        aligned=lambda: {0: scored.aligned()[0].only(places)},
+    )
+
+
+def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str) -> ScoredTask:
+    """Return a scored task without some examples, as a partial result. Raises DataError, for hidden labels too."""
+    ids = ids_of(scored.references)
+    kept = set(ids) - set(without)
+    if scored.sample is None or len(kept) == len(ids):
+        return scored
+    if scored.hidden:
+        raise DataError(
+            f"The labels of {task.name}, {split}, are hidden, and its scores with and without some examples would "
+            "reveal labels: choose other tasks with --tasks."
+        )
+    if not kept:
+        raise DataError(f"All {len(ids):,} examples of {task.name} are left out: none is left to score.")
+    found = restricted(scored, ids, kept)
+    left_out = tuple(id_ for id_ in ids if id_ not in kept)
+    partial = replace(found.result.partial or LimitedRun(0, 0), without=left_out)
+    units = describe_units(found.sample, task.unit_names) if found.sample else None
+    return replace(found, result=replace(found.result, status="partial", partial=partial, units=units))
+
+
 # Metrics
 
 _CHUNK = 500
@@ -462,22 +488,6 @@ class TaskScores:
             scores = {**score_rows(metrics[name], rows).details, **scores}
         signatures = {name: metric.full_signature for name, metric in metrics.items()}
         return cls(next(iter(metrics.values())).headline, scores, signatures, statistics)
-
-    def of_part(
-        self, kept: Sequence[int], predictions: Sequence[str], references: Sequence[Reference]
-    ) -> TaskScores:
-        """Return the scores of some examples only, given their places and all examples.
-
-        For corpus metrics, rows depend on other examples (ranks and classes, for instance) and are computed
-        again; other metrics' rows stay the same. A dialogue's turn follows from the answered turns before it.
-        """
-        answers, rest = [predictions[at] for at in kept], select(references, kept)
-        statistics = {}
-        for name, rows in self.statistics.items():
-            metric = find_metric(name)
-            depends = metric.scope == "corpus"
-            statistics[name] = _to_array(metric.statistics(answers, rest)) if depends else rows[kept]
-        return TaskScores.of_rows(statistics, rest)
 
 
 def find_metric(name: str) -> Metric:
@@ -725,3 +735,68 @@ def _holds(text: str, gold: str) -> bool:
 def _holds_words(text: str, words: str) -> bool:
     pattern = r"\s+".join(re.escape(word) for word in words.split())
     return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
+
+
+# Several samples of an answer, and probabilities of labels
+
+
+def vote(series: Sequence[Sequence[str]]) -> list[str]:
+    """Return the most frequent answer to each example, given each sample's answers; of equally frequent ones,
+    the earliest."""
+    return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
+
+
+def describe_samples(
+    metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
+) -> SampleScores:
+    """Describe how well several samples agree, given each sample's metric rows and headline."""
+    import numpy as np
+
+    pass_at, within, between = {}, None, None
+    if metric.scope == "example" and math.isfinite(metric.range[1]):
+        stacked = np.stack([np.asarray(each, dtype=float) for each in rows])
+        columns = {name: stacked[..., at] for at, name in enumerate(metric.columns)}
+        values = np.asarray(metric.score(columns)[metric.headline])
+        count = len(rows)
+        best = metric.range[1 if metric.higher_is_better else 0]
+        right = np.sum(np.abs(values - best) < 1e-9, axis=0)
+        sizes = sorted({1, count, *(2**power for power in range(count.bit_length()) if 2**power <= count)})
+        pass_at = {str(k): float(np.mean([_pass(count, int(each), k) for each in right])) for k in sizes}
+        within = float(np.sqrt(np.mean(np.var(values, axis=0, ddof=1))))
+        between = float(np.std(values.mean(axis=0), ddof=1)) if values.shape[1] > 1 else 0.0
+    spread = float(np.std(headlines, ddof=1))
+    return SampleScores(tuple(headlines), majority, pass_at, spread, within, between)
+
+
+def _pass(count: int, right: int, k: int) -> float:
+    """Return the chance, 0–100, that at least one of k answers is right, if `right` of `count` are."""
+    return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))
+
+
+_BINS = 10
+_SMALLEST = 1e-15
+"""The smallest probability in the log loss, which would be infinite for 0."""
+
+
+def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
+    """Compare answers' probabilities, by place, with the references; None if no answer has probabilities."""
+    briers, losses = [], []
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
+    for place, line in lines.items():
+        if not line.probabilities:
+            continue
+        golds = set(map(fold_label, references[place].answers))
+        given = [(share, fold_label(label) in golds) for label, share in line.probabilities.items()]
+        briers.append(sum((share - is_gold) ** 2 for share, is_gold in given))
+        losses.append(-math.log(max(_SMALLEST, sum(share for share, is_gold in given if is_gold))))
+        best = max(given, key=lambda pair: pair[0])
+        bins[min(_BINS - 1, int(best[0] * _BINS))].append(best)
+    if not briers:
+        return None
+    made = [
+        ConfidenceBin(len(held), fmean(share for share, _ in held), fmean(right for _, right in held))
+        for held in bins
+        if held
+    ]
+    error = sum(each.n * abs(each.confidence - each.accuracy) for each in made) / len(briers)
+    return Calibration(len(briers), fmean(briers), fmean(losses), error, tuple(made))

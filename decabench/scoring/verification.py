@@ -7,19 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import Paths, is_within
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     known_to,
-    read_rows,
     results_files,
     score_submission,
-    statistics_path,
-    stored_metric,
 )
+from decabench.scoring.examples import read_rows, statistics_path, stored_metric
 from decabench.scoring.results import InvalidResultsError, TaskResult, parse_record, read_bounded, read_suite
 from decabench.scoring.significance import Sample
 from decabench.scoring.task_results import ScoringOptions, find_metric
@@ -49,16 +47,6 @@ class Discrepancy:
 
 
 @dataclass(frozen=True)
-class TaskCheck:
-    """The findings about one task."""
-
-    status: Literal["same", "differs", "no answers"]
-    """`no answers` if the submission has none, so that the stated score cannot be verified."""
-    differences: tuple[Discrepancy, ...] = ()
-    """Everything that differs."""
-
-
-@dataclass(frozen=True)
 class VerifiedResults:
     """The findings about one results file."""
 
@@ -66,40 +54,26 @@ class VerifiedResults:
     """The results file."""
     split: str
     """Its split."""
-    tasks: Mapping[str, TaskCheck]
-    """Every task for which the file has a result."""
-    lacking: tuple[str, ...] = ()
-    """Tasks that the submission answers, but for which the file has no result."""
-    other: tuple[Discrepancy, ...] = ()
-    """Differences that do not concern a single task: totals, the suite, the submission's metadata."""
-
-    @property
-    def differences(self) -> list[Discrepancy]:
-        """All differences; empty if the file agrees with a new scoring of all available answers."""
-        found = [one for check in self.tasks.values() for one in check.differences]
-        return [*found, *self.other]
+    scored: tuple[str, ...]
+    """Tasks of the file that were scored again."""
+    unanswered: tuple[str, ...] = ()
+    """Tasks of the file that the submission has no answers to, so that their scores cannot be verified."""
+    differences: tuple[Discrepancy, ...] = ()
+    """Everything that differs."""
 
     @property
     def ok(self) -> bool:
         """Whether nothing differs and at least one task was scored again."""
-        return not self.differences and any(check.status == "same" for check in self.tasks.values())
+        return bool(self.scored) and not self.differences
 
     @property
     def verdict(self) -> str:
-        """The result in one line."""
-        names = {
-            status: [name for name, check in self.tasks.items() if check.status == status]
-            for status in ("same", "differs", "no answers")
-        }
-        parts = [f"{len(names['same'])} of {len(self.tasks)} tasks the same"] if names["same"] else []
-        parts += (
-            [f"{', '.join(names['differs'])} {'differ' if names['differs'][1:] else 'differs'}"]
-            if names["differs"]
-            else []
-        )
-        parts += ["the file differs elsewhere"] if self.other else []
-        parts += [f"no answers to {', '.join(names['no answers'])}"] if names["no answers"] else []
-        parts += [f"no result for {', '.join(self.lacking)}"] if self.lacking else []
+        """The result in one line: `verified: 3 tasks are the same; no answers to sst`."""
+        count = len(self.differences)
+        tasks = "1 task is" if len(self.scored) == 1 else f"{len(self.scored)} tasks are"
+        parts = [f"{count} {'value differs' if count == 1 else 'values differ'}"] if count else []
+        parts += [f"{tasks} the same"] if self.scored and not count else []
+        parts += [f"no answers to {', '.join(self.unanswered)}"] if self.unanswered else []
         return f"{'verified' if self.ok else 'not verified'}: {'; '.join(parts) or 'it has no tasks'}"
 
 
@@ -159,33 +133,30 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     )
     with open_submission(submission) as opened:
         known = known_to(opened, options)
-        answered = [task for task, split in opened.files if split == options.split and task in known]
-    present = [name for name in stated["tasks"] if name in answered]
+        answered = {task for task, split in opened.files if split == options.split and task in known}
+    present = tuple(name for name in stated["tasks"] if name in answered)
+    unanswered = tuple(name for name in stated["tasks"] if name not in answered)
     if not present:
-        return VerifiedResults(
-            path, options.split, dict.fromkeys(stated["tasks"], TaskCheck("no answers")), tuple(answered)
-        )
-    results, scored = score_submission(submission, replace(options, tasks=present))
+        return VerifiedResults(path, options.split, (), unanswered)
+    results, _ = score_submission(submission, replace(options, tasks=present))
     again = json.loads(results.to_json())
-    if len(present) < len(stated["tasks"]):  # totals are of other tasks
+    if unanswered:  # totals are of other tasks
         stated, again = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, again))
     store = Store(home_folder(options.home))
-    tasks = {
-        name: _check_task(
-            name, stated["tasks"][name], again["tasks"].get(name), store.hides(known[name], options.split)
-        )
-        if name in scored
-        else TaskCheck("no answers")
-        for name in stated["tasks"]
-    }
-    described = (
+    found = []
+    for name in present:
+        hidden = store.hides(known[name], options.split)
+        for one in _differences(stated["tasks"][name], again["tasks"].get(name)):
+            where = f"{name}: {one.where}"
+            if hidden and "predictions" in one.where:  # perfect answers have the digest of the labels
+                found.append(Discrepancy(where, one.meaning))
+            else:
+                found.append(replace(one, where=where))
+    stated, again = (
         {**each, "tasks": None, "submission": _about(each["submission"], present, options.split)}
         for each in (stated, again)
     )
-    lacking = tuple(name for name in answered if name not in stated["tasks"])
-    return VerifiedResults(
-        path, options.split, tasks, lacking, tuple(_differences(next(described), next(described)))
-    )
+    return VerifiedResults(path, options.split, present, unanswered, (*found, *_differences(stated, again)))
 
 
 def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> dict[str, Any]:
@@ -203,21 +174,11 @@ def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the ids that a results file says it left out, by task, ignoring malformed ones."""
     found = {}
     for name, task in tasks.items():
-        without = task.get("without") if isinstance(task, Mapping) else None
-        ids = without.get("ids") if isinstance(without, Mapping) else None
-        if isinstance(ids, list) and all(isinstance(id_, str) for id_ in ids):
+        partial = task.get("partial") if isinstance(task, Mapping) else None
+        ids = partial.get("without") if isinstance(partial, Mapping) else None
+        if ids and isinstance(ids, list) and all(isinstance(id_, str) for id_ in ids):
             found[name] = ids
     return found
-
-
-def _check_task(name: str, stated: Any, again: Any, hidden: bool) -> TaskCheck:
-    differences = [
-        replace(one, where=f"{name}: {one.where}", stated="", found="")
-        if hidden and "predictions" in one.where  # perfect answers have the digest of the labels
-        else replace(one, where=f"{name}: {one.where}")
-        for one in _differences(stated, again)
-    ]
-    return TaskCheck("differs" if differences else "same", tuple(differences))
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[Discrepancy]:

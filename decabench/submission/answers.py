@@ -730,6 +730,11 @@ class AlignedAnswers:
         kept = [at for at, answer in enumerate(found) if answer is not None]
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
 
+    def only(self, kept: Sequence[int]) -> AlignedAnswers:
+        """Return those at some of the places in `answers`, which are in order."""
+        details = {new: self.details[old] for new, old in enumerate(kept) if old in self.details}
+        return AlignedAnswers([self.places[at] for at in kept], [self.answers[at] for at in kept], details)
+
     @property
     def refused(self) -> Sequence[int]:
         """The positions in `answers` of answers that the model or its server refused to give."""

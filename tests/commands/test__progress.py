@@ -8,27 +8,13 @@ from pathlib import Path
 import pyte
 import pytest
 
-from decabench.commands._progress import Bars, Lines, format_speed
+from decabench.commands._progress import Bars, Lines
 from decabench.runs import Tally
 from tests.processes import in_terminal
 
 
 def tally(**changes):
     return Tally(**{"task": "sst", "total": 100, "answered": 40, "seconds": 20.0, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({}, "2.0 examples/s"),
-        ({"prompt_tokens": 3000, "completion_tokens": 1000}, "2.0 examples/s, 200 tokens/s"),
-        ({"resumed": 50}, "2.0 examples/s"),  # what the journal had took this run no time
-        ({"answered": 0}, ""),
-        ({"seconds": 0.0}, ""),
-    ],
-)
-def test_speed(changes, text):
-    assert format_speed(tally(**changes)) == text
 
 
 def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):

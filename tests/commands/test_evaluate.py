@@ -287,24 +287,6 @@ def test_one_other_wording_alone_is_named(command, home, submit):
     assert "Reworded questions: variant 2, not the datasets' own wording." in done.stdout
 
 
-def test_small_errors_are_printed_with_the_digits_of_their_metric(command, own_task, tmp_path):
-    """One decimal makes 0.0 of a mean squared error of 0.0016."""
-    own, home = own_task(["0.1", "0.2", "0.3"], metric="mse"), tmp_path / "home"
-    assert command("prepare", "own", "--include", own, "--home", home).exit_code == 0
-    folder = tmp_path / "s"
-    answers = {("own", "validation"): [(f"own.validation.{n}", f"0.{n + 1}4") for n in range(3)]}
-    write_submission(folder, "close", answers)
-    (tmp_path / "suite.toml").write_text(
-        'format = "decabench.suite/1"\nname = "errors"\ntitle = "Errors"\ntasks = ["own"]\ntotal = "mean"\n'
-    )
-    options = ("--include", own, "--include", tmp_path / "suite.toml", "--suite", "errors", "--home", home)
-    done = command("evaluate", "--submission", folder, *options, "--all-scores")
-    assert done.exit_code == 0, done.output
-    assert rows(done)["own"][:3] == ["mse ↓", "0.002", "0.002 to 0.002"]
-    assert "total: 0.002 (mean of 1)" in done.stdout
-    assert "mse ↓ 0.002" in done.stdout
-
-
 def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home, tmp_path, monkeypatch):
     (tmp_path / "sql_model.py").write_text(
         "from decabench.tasks.store import Store\n"
@@ -398,25 +380,6 @@ def test_an_answer_of_hundreds_of_digits_is_unreadable_and_the_rest_is_scored(co
     tasks = read_results_file(folder / "results" / "validation" / "results.json").tasks
     assert (tasks["sst"].score, tasks["schema"].score) == (100, 100)
     assert tasks["sick.relatedness"].scores["unreadable"] == pytest.approx(100 / 32)
-
-
-@pytest.mark.parametrize("answer", ["20260714093015", "1e60", "1e99"])
-def test_one_answer_that_is_far_off_is_scored(command, home, submit, answer):
-    """Its variance was beyond floats, so the results had NaN, and the earlier ones were gone by then."""
-    folder = submit("majority", ["sick.relatedness"], "s")
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    path = folder / "predictions" / "sick.relatedness.validation.jsonl"
-    first, *others = path.read_text().splitlines()
-    line = json.dumps({**json.loads(first), "answer": answer})
-    path.write_text("\n".join([line, *others]) + "\n")
-    done = command("evaluate", folder, "--home", home)
-    assert done.exit_code == 0, done.stderr
-    result = read_results_file(folder / "results" / "validation" / "results.json").tasks["sick.relatedness"]
-    assert result.score > 1e20 and (result.interval is None) == (answer == "1e99")
-    done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 0, done.stdout + done.stderr
-    done = command("show", folder, "--home", home)
-    assert done.exit_code == 0, done.stderr
 
 
 def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):

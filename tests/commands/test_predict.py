@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.plan import Selection
 from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
@@ -317,24 +316,6 @@ def test_answers_that_are_none_are_counted(counts, sentences):
     assert list(describe_answers(report, "majority")) == [f"sst: {sentence}" for sentence in sentences]
 
 
-def test_leftovers_of_a_chat_template_are_said_once_for_all_tasks(command, home, tmp_path, monkeypatch):
-    (tmp_path / "leaking_model.py").write_text(
-        "TEXTS = ['assistant\\n\\nBob', 'positive<|im_end|>', '<tool_call>x</tool_call>', '<plan>B</plan>positive']\n"
-        "class Model:\n    def predict(self, questions):\n"
-        "        return [TEXTS[number % 4] for number, _ in enumerate(questions)]\nmodel = Model()\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    options = ["--tasks", "sst,schema", "--limit", "8", "--home", home, "--output", tmp_path / "s"]
-    more = ["--extract", "--reasoning-tags", "<plan>", "</plan>"]
-    done = command("predict", "--predictor", "leaking_model:model", *options, *more)
-    assert done.stdout.count("The chat template looks wrong: 8 of 16 answers") == 1
-    assert done.stdout.count("4 of 16 answers call a tool and are unparseable") == 1
-    lines = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
-    answers = [json.loads(line)["answer"] for line in lines[:4]]
-    assert answers == ["Bob", "positive", "", "positive"]
-    assert command("check", "--submission", tmp_path / "s", "--home", home).exit_code == 0
-
-
 @pytest.mark.parametrize("wording", ["0", "2", "all"])
 def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp_path, wording):
     """The remark was looked for under the task's name, which is not that of a wording."""
@@ -343,19 +324,6 @@ def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp
     assert "Partial: sst: only the first 5 examples; its score is not ranked." in " ".join(
         done.stdout.split()
     )
-
-
-@pytest.mark.parametrize(
-    ("selection", "words"),
-    [
-        (Selection(1), "the first 1 example"),
-        (Selection(ids=frozenset({"a"})), "the examples in --ids"),
-        (Selection(1_000, frozenset({"a"})), "the first 1,000 examples of each task in --ids"),
-        (Selection(), "all examples"),
-    ],
-)
-def test_a_selection_in_words(selection, words):
-    assert selection.describe("each" in words) == words
 
 
 def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):

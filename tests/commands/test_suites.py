@@ -1,8 +1,6 @@
 """`decabench suites`, `suites show`, and `--suite` wherever `--tasks` is."""
 
 import json
-import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -155,32 +153,3 @@ def test_a_task_outside_of_the_suite_is_refused(command, tagging, arguments, mon
     done = command(*arguments, "--suite", "tagging-demo", "--tasks", "sst", "--home", tagging)
     assert done.exit_code == 2
     assert "--tasks names sst, but the suite tagging-demo has only pos" in done.stderr
-
-
-def test_train_on_a_suite(command, tagging, monkeypatch, tmp_path):
-    """With the task's own limit of contexts."""
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
-    pytest.importorskip("safetensors", reason="safetensors is not installed: pip install 'decabench[train]'")
-    shutil.copytree(TAGGING, tmp_path / "tagging")
-    with (tmp_path / "tagging" / "pos.toml").open("a") as file:
-        file.write("[context_limit]\ntokens = 9\n")
-    monkeypatch.setenv("DECABENCH_INCLUDE", f"{tmp_path / 'tagging' / 'pos.toml'}:{TAGGING / 'suite.toml'}")
-    settings = [
-        "--set",
-        "steps=1",
-        "--set",
-        "model.dimension=12",
-        "--set",
-        "model.hidden=6",
-        "--set",
-        "model.heads=2",
-    ]
-    more = ["--set", 'vectors=["none:10"]', "--set", "validation_examples=4"]
-    done = command(
-        "train", "--suite", "tagging-demo", "--output", tmp_path / "run", "--home", tagging, *settings, *more
-    )
-    assert done.exit_code == 0, done.output
-    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
-    assert config["tasks"] == ["pos"]
-    assert config["cut_context"] == {"cnn_dailymail": 400, "pos": 9}
-    assert config["skip_context"] == {"squad": 400}

@@ -89,8 +89,8 @@ def test_validate(command, home):
     done = command("tasks", "validate", "sst", "--home", home)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert [line[:4] for line in lines[:8]] == ["pass"] * 8
-    assert lines[8] == "sst, validation: proven"
+    assert [line[:4] for line in lines[:7]] == ["pass"] * 7
+    assert lines[7] == "sst, validation: proven"
 
 
 def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
@@ -198,39 +198,25 @@ def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
     assert "sst.fine, sst, subj, mr, imdb is not prepared" in done.stderr.replace("\n", " ")
 
 
-def test_scores_with_and_without(command, leaky, tmp_path):
-    """Both are recorded and shown; the one without ranks nowhere, and both are verified."""
+def test_scores_without(command, leaky, tmp_path):
+    """They are partial, in a folder of their own, rank nowhere, and are verified."""
     command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
     options = (*leaky, "--tasks", "leaky")
     sub = tmp_path / "sub"
     assert command("predict", "--predictor", "majority", "--output", sub, *options).exit_code == 0
     done = command("evaluate", "--submission", sub, "--without", tmp_path / "overlap.json", *options)
     assert done.exit_code == 0, done.output
-    (task,) = json.loads((sub / "results" / "validation" / "results.json").read_text())["tasks"].values()
-    assert (task["status"], task["n"], task["score"]) == ("scored", 4, 50.0)
-    assert task["without"]["ids"] == ["leaky.validation.0", "leaky.validation.1"]
-    assert (task["without"]["n"], task["without"]["score"]) == (2, 50.0)
-    assert "Without some examples (never ranked)" in done.stdout
+    file = sub / "results" / "validation-without" / "results.json"
+    (task,) = json.loads(file.read_text())["tasks"].values()
+    assert (task["status"], task["n"], task["score"]) == ("partial", 2, 50.0)
+    assert task["partial"]["without"] == ["leaky.validation.0", "leaky.validation.1"]
+    assert "2 of 4 examples, without 2 of them" in done.stdout
     checked = command("verify", "--submission", sub, *leaky)
     assert checked.exit_code == 0, checked.output
-    again = command("evaluate", "--submission", sub, *options)
-    assert "Without some examples" not in again.stdout
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("ids", []), ("n", 4), ("score", "high"), ("interval", [1]), ("score", 75.0)]
-)
-def test_an_edited_score_without_some_examples(command, leaky, tmp_path, key, value):
-    command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
-    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
-    command("predict", "--predictor", "majority", "--output", sub, *options)
-    command("evaluate", "--submission", sub, "--without", tmp_path / "overlap.json", *options)
-    file = sub / "results" / "validation" / "results.json"
     content = json.loads(file.read_text())
-    content["tasks"]["leaky"]["without"][key] = value
+    content["tasks"]["leaky"]["score"] = 75.0
     file.write_text(json.dumps(content))
-    done = command("verify", "--submission", sub, *leaky)
-    assert done.exit_code == 1 and "leaky: without" in done.output
+    assert command("verify", "--submission", sub, *leaky).exit_code == 1
 
 
 def test_ids_of_other_data(command, leaky, tmp_path):
@@ -257,40 +243,16 @@ def listing(path, ids, task="leaky", split="validation"):
     return path
 
 
+@pytest.mark.filterwarnings("default:Not in the data")
 def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
-    """Some are said and the rest is scored; if none is there, the list is of other data or mistyped."""
+    """If none is there, the list is of other data or mistyped."""
     options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
     command("predict", "--predictor", "majority", "--output", sub, *options)
     listed = listing(tmp_path / "some.json", ["leaky.validation.1", "a", "b", "c", "d"])
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 0, done.output
-    said = "Not in the data of leaky, validation: 4 of the 5 ids to leave out: a, b, c and 1 more"
-    assert said in done.stdout
-    (task,) = json.loads((sub / "results" / "validation" / "results.json").read_text())["tasks"].values()
-    assert task["without"]["ids"] == ["leaky.validation.1"]
-    (sub / "results" / "validation" / "results.json").unlink()
+    assert "so not left out: a, b, c and 1 more" in done.stderr.replace("\n", " ")
     listed = listing(tmp_path / "none.json", ["leaky.test.0", "leaky.test.1"])
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3
-    said = done.stderr.replace("\n", " ")
-    assert (
-        "None of the 2 examples to leave out (leaky) is in the data that was scored (leaky, validation)"
-        in said
-    )
-    assert "Not found: leaky: leaky.test.0, leaky.test.1." in said
-    assert not (sub / "results" / "validation" / "results.json").exists()
-
-
-def test_ids_of_a_task_that_is_not_scored(command, leaky, tmp_path):
-    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
-    command("predict", "--predictor", "majority", "--output", sub, *options)
-    listed = listing(tmp_path / "none.json", ["leaky.validation.0"], task="leeky")
-    done = command("evaluate", "--submission", sub, "--without", listed, *options)
-    assert done.exit_code == 3
-    assert "None of the 1 examples to leave out (leeky)" in done.stderr.replace("\n", " ")
-    content = json.loads(listed.read_text())
-    content["splits"].append({"task": "leaky", "split": "validation", "ids": ["leaky.validation.0"]})
-    listed.write_text(json.dumps(content))
-    done = command("evaluate", "--submission", sub, "--without", listed, *options)
-    assert done.exit_code == 0
-    assert "Not scored, so nothing was left out of it: leeky" in done.stdout
+    assert "None of the 2 examples to leave out (leaky) is in the data" in done.stderr.replace("\n", " ")

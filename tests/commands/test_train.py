@@ -176,36 +176,6 @@ def test_a_tracker_gets_the_numbers_and_loses_no_run(run, tmp_path, monkeypatch,
         assert calls[0] == ("start", "run", 3, "run-7")
 
 
-def test_a_tracker_of_ones_own_in_python(home, tmp_path):
-    from decabench import train
-    from decabench.exchange import Trackers
-
-    steps = []
-
-    class Noted:
-        def start(self, name, settings, folder, earlier):
-            return name
-
-        def log(self, numbers, step):
-            steps.append(step)
-
-        def finish(self, failed):
-            steps.append(failed)
-
-    settings = dict(setting.split("=") for setting in SMALL)
-    settings = {name: value if name == "vectors" else int(value) for name, value in settings.items()}
-    train(
-        tmp_path / "run",
-        "schema",
-        settings=settings,
-        home=home,
-        device="cpu",
-        report=lambda line: None,
-        trackers=Trackers({"own": Noted()}),
-    )
-    assert steps == [1, 2, 3, 3, False]
-
-
 def test_a_task_of_ones_own_without_training_data_says_so(run, command, home, own_task):
     file = own_task(["one", "two"])
     file.write_text(file.read_text().replace('train = "rows.jsonl"\n', ""))

@@ -1,4 +1,4 @@
-"""`--quiet`, `--verbose`, colours: what is printed beside the result."""
+"""`--quiet`, colours: what is printed beside the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.test_cli import COMMANDS
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_the_shared_options(command, name):
-    for option in ("--json", "--quiet", "--verbose", "--no-color", "--debug"):
+    for option in ("--json", "--quiet", "--no-color", "--debug"):
         assert option in command(*name.split()[1:], "--help").output
 
 
@@ -63,29 +63,6 @@ def test_warnings_are_quiet_too(command, monkeypatch, home, submit):
     monkeypatch.setattr("decabench.scoring.score_submission", warn)
     assert "It is old" in command("evaluate", folder, "--home", home).stderr
     assert "It is old" not in command("evaluate", folder, "--home", home, "--quiet").stderr
-
-
-def test_verbose_says_what_ran_and_why_it_failed(command, monkeypatch, tmp_path):
-    monkeypatch.setenv("DECABENCH_JOBS", "1")
-    done = command("tasks", "show", "sst", "--home", tmp_path, "--verbose")
-    assert done.exit_code == 0 and "Took " in done.stderr and "DECABENCH_JOBS" in done.stderr
-    assert "Took " not in done.stdout
-    (tmp_path / "run.toml").write_text("a = [")
-    failed = command("--verbose", "run", tmp_path / "run.toml")
-    assert failed.exit_code == 2 and "\nCause: " in failed.stderr
-    assert "Cause: " not in command("run", tmp_path / "run.toml").stderr
-
-
-def test_secrets_of_the_environment_are_not_printed(command, monkeypatch):
-    monkeypatch.setenv("DECABENCH_API_KEY", "sk-secret")
-    done = command("metrics", "show", "em", "--verbose")
-    assert "DECABENCH_API_KEY" in done.stderr and "sk-secret" not in done.output
-
-
-def test_quiet_and_verbose_cannot_be_combined(command):
-    for arguments in (["--quiet", "metrics", "--verbose"], ["metrics", "--quiet", "--verbose"]):
-        done = command(*arguments)
-        assert done.exit_code == 2 and "--quiet and --verbose cannot be combined" in done.stderr
 
 
 def test_settings_do_not_outlive_a_call(command):

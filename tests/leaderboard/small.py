@@ -18,7 +18,7 @@ from decabench.leaderboard.standings import Board, Standings
 from decabench.metrics import METRICS as ALL_METRICS
 from decabench.metrics import Metric
 from decabench.scoring import Results
-from decabench.scoring.evaluator import write_rows
+from decabench.scoring.examples import write_rows
 from decabench.scoring.significance import Sample
 from decabench.tasks import DECATHLON, TASKS, Suite
 

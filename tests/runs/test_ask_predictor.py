@@ -205,16 +205,3 @@ def test_a_person_can_end_it(name):
     predictor = type("Predictor", (), {name: interrupted})()
     with pytest.raises(KeyboardInterrupt):
         ask(predictor, 3)
-
-
-def test_errors_are_one_short_line():
-    class Wordy:
-        def predict(self, batch):
-            raise ValueError("a\n\x1b[31mb\ud800 " + "c" * 10_000)
-
-    [(_, failure)] = ask(Wordy(), 1)
-    assert failure.error.startswith("ValueError: a [31mb ccc")
-    assert failure.error.isprintable() and len(failure.error) < 330
-    with pytest.raises(DecabenchError) as told:
-        list(ask_predictor(Wordy().predict, SETTING, questions(1), 4))
-    assert str(told.value).isprintable() and len(str(told.value)) < 450

@@ -240,7 +240,7 @@ def test_every_option_of_predict_is_a_setting():
     }
     above = {"predictor", "tasks", "suite", "split", "output", "home", "include", "force"}
     printed = {"dry_run", "show_prompt", "price_in", "price_out", "help"}
-    printed |= {"json", "quiet", "verbose", "no_color", "debug"}
+    printed |= {"json", "quiet", "no_color", "debug"}
     options = names - above - printed
     assert {name: find_setting(name) for name in options} == {name: f"predict.{name}" for name in options}
 

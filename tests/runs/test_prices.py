@@ -5,8 +5,7 @@ import pytest
 import decabench
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import ModelOptions
-from decabench.runs.plan import Selection
-from decabench.runs.prices import Prices, read_prices
+from decabench.runs.plan import Prices, Selection, read_prices
 from decabench.runs.write import predict
 from decabench.submission import read_metadata
 from tests.predictors.openai.openai_server import Say, chat, serving

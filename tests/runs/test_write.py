@@ -539,28 +539,6 @@ def test_fresh_replaces_a_damaged_journal_as_the_error_advises(run, outside):
     assert len(answers(run("somebodys:flaky"), "sst")) == 32 and flaky.asked == []
 
 
-@pytest.mark.parametrize("point", ["_write", "_put_in_place"])
-def test_fresh_answers_count_from_the_moment_that_the_submission_is_written(run, outside, monkeypatch, point):
-    """A run killed before its journals were promoted left new answers that the next run replaced with the old ones."""
-    flaky = Flaky()
-    outside(flaky=flaky)
-    before = answers(run("somebodys:flaky", ("sst", "schema")), "sst")
-    monkeypatch.setattr(flaky, "predict", lambda questions: ["new" for _ in questions])
-    whole = getattr(writing, point)
-
-    def killed(*given):
-        whole(*given)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(writing, point, killed)
-        run("somebodys:flaky", ("sst", "schema"), fresh=True)
-    for task in ("sst", "schema"):
-        after = answers(run("somebodys:flaky", ("sst", "schema")), task)
-        assert set(after.values()) == {"new"}
-    assert before.keys() == answers(run("somebodys:flaky", ("sst", "schema")), "sst").keys()
-
-
 def test_fresh_answers_of_a_submission_that_cannot_be_written_are_kept(run, outside, monkeypatch):
     """The same command with --fresh would ask, and pay for, everything again."""
     outside(flaky=Flaky())
@@ -596,43 +574,6 @@ def test_a_kill_while_fresh_answers_are_put_into_the_journal_leaves_it_whole(run
         run("somebodys:flaky", fresh=True)
     assert path.read_bytes() == before
     assert len(path.with_name(f"{path.name}.fresh").read_bytes().splitlines()) == 33
-
-
-def test_an_unfinished_fresh_run_is_continued_aloud(run, outside, home):
-    """It was continued in silence: who asked for everything again got answers of another day."""
-    ids = Store(home).ids("sst", "validation")
-    flaky = Flaky()
-    outside(flaky=flaky)
-    run("somebodys:flaky")
-    flaky.broken = set(ids[3:])
-    with pytest.raises(DecabenchError, match="failures in a row"):
-        run("somebodys:flaky", fresh=True, batch_size=1)
-    flaky.broken, flaky.asked = set(), []
-    with pytest.warns(
-        UserWarning, match=r"^sst: continuing the run with --fresh .*; its 3 answers are not asked"
-    ):
-        run("somebodys:flaky", fresh=True)
-    assert sorted(flaky.asked) == sorted(ids[3:])
-    run("somebodys:flaky", fresh=True)  # finished, so that the next one begins anew, without a word
-
-
-def test_a_rerun_takes_nothing_back_that_was_said(run):
-    about = {
-        "authors": ("A",),
-        "description": "D.",
-        "url": "https://example.org",
-        "model_size": 5,
-        "name": "N",
-    }
-    folder = run("majority", training_data="T", **about)
-    run("majority", ("schema",))
-    content = tomllib.loads((folder / "submission.toml").read_text())
-    assert content["authors"] == ["A"] and content["description"] == "D." and content["training_data"] == "T"
-    assert (content["url"], content["model_size"], content["name"]) == ("https://example.org", 5, "N")
-    run("majority", ("schema",), description="E.", name="M")
-    content = tomllib.loads((folder / "submission.toml").read_text())
-    assert (content["name"], content["description"], content["authors"]) == ("M", "E.", ["A"])
-    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
 
 
 def test_files_of_somebody_else_stay(run):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from decabench.metrics import Item
-from decabench.scoring.calibration import calibrate
+from decabench.scoring.task_results import calibrate
 from decabench.submission import AnswerLine
 
 

@@ -14,7 +14,7 @@ import sklearn.metrics
 from decabench.errors import DataError
 from decabench.metrics import METRICS
 from decabench.scoring import compare, evaluate, read_results_file, read_sample
-from decabench.scoring.evaluator import stored_metric
+from decabench.scoring.examples import stored_metric
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
 from decabench.tasks.preparation import Request, prepare_task

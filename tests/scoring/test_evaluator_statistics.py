@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.scoring.evaluator import (
-    STATISTICS,
-    ScoringOptions,
-    read_rows,
-    score_submission,
-    write_rows,
-    write_statistics,
-)
+from decabench.scoring import ScoringOptions, read_rows, score_submission, write_statistics
+from decabench.scoring.examples import STATISTICS, write_rows
 from decabench.scoring.significance import Sample, score_interval
 
 

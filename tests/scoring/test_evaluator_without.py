@@ -1,4 +1,4 @@
-"""Scores without some examples: those of a submission that never had them, by scipy and scikit-learn."""
+"""Scores without some examples: those of the rest, by scipy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import scipy.stats
 import sklearn.metrics
 
 from decabench.errors import DataError
-from decabench.metrics import METRICS, Item
-from decabench.scoring import Results, evaluate, score_task
+from decabench.scoring import Results, evaluate
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import load_included
@@ -31,18 +30,14 @@ def score(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
         answers: Sequence[str],
         left_out: Sequence[int],
         metric: str,
-        secondary: str = "",
     ) -> Any:
         file = own_task(golds, metric=metric)
-        if secondary:
-            added = f'\nsecondary = ["{secondary}"]\n[files]'
-            file.write_text(file.read_text().replace("\n[files]", added))
         (task,) = load_included(file)
         prepare_task(task, Request(tmp_path / "home", progress=False))
         ids = [f"own.validation.{number}" for number in range(len(golds))]
         lines = {("own", "validation"): list(zip(ids, answers, strict=True))}
         write_submission(tmp_path / "sub", SubmissionInfo("sub"), lines)
-        without = {"own": [ids[at] for at in left_out]}
+        without = {"own": [ids[at] for at in left_out]} if left_out else {}
         results = evaluate(tmp_path / "sub", home=tmp_path / "home", include=[file], without=without)
         return results.tasks["own"]
 
@@ -72,7 +67,8 @@ def test_ranks_are_those_of_the_rest(score: Any, metric: str, key: str, expected
     golds, answers, left_out = numbers(1)
     rest = [at for at in range(len(golds)) if at not in set(left_out)]
     x, y = ([float(texts[at]) for at in rest] for texts in (answers, golds))
-    found = score(golds, answers, left_out, metric).without
+    found = score(golds, answers, left_out, metric)
+    assert found.status == "partial" and found.partial.of == len(golds)
     assert found.n == len(rest)
     assert found.scores[key] == pytest.approx(expected(x, y), abs=1e-9)
     assert found.interval[0] <= found.score <= found.interval[1]
@@ -80,9 +76,9 @@ def test_ranks_are_those_of_the_rest(score: Any, metric: str, key: str, expected
 
 def test_an_unreadable_answer_gets_the_end_of_the_rest_s_range(score: Any) -> None:
     """The gold range with the left-out 5 is 1 to 5, and without it 1 to 3."""
-    found = score(["1", "2", "3", "5"], ["1", "?", "3", "5"], [3], "mse")
-    assert found.score == pytest.approx(3**2 / 4)
-    assert found.without.score == pytest.approx(1 / 3)
+    golds, answers = ["1", "2", "3", "5"], ["1", "?", "3", "5"]
+    assert score(golds, answers, [], "mse").score == pytest.approx(3**2 / 4)
+    assert score(golds, answers, [3], "mse").score == pytest.approx(1 / 3)
 
 
 def test_classes_are_those_of_the_rest(score: Any) -> None:
@@ -91,43 +87,15 @@ def test_classes_are_those_of_the_rest(score: Any) -> None:
     answers = ["a", "c", "x", "b", "c", "b"] * 10
     left_out = [at for at, gold in enumerate(golds) if gold == "c"]
     rest = [at for at in range(len(golds)) if golds[at] != "c"]
-    found = score(golds, answers, left_out, "mcc").without
+    found = score(golds, answers, left_out, "mcc")
     folded = [answers[at] if answers[at] in "ab" else "other" for at in rest]
     wanted = sklearn.metrics.matthews_corrcoef([golds[at] for at in rest], folded)
     assert found.scores["mcc"] == pytest.approx(100 * wanted)
 
 
-def test_every_metric_of_the_task_is_scored(score: Any) -> None:
-    golds, answers = ["a", "b", "b", "a"] * 5, ["a", "b", "a", "a"] * 5
-    found = score(golds, answers, [0, 2], "accuracy", "macro_f1")
-    assert found.without.scores.keys() == found.scores.keys() > {"accuracy", "macro_f1", "mcc"}
-    rest = [at for at in range(20) if at not in (0, 2)]
-    wanted = sklearn.metrics.f1_score(
-        *([texts[at] for at in rest] for texts in (golds, answers)), average="macro"
-    )
-    assert found.without.scores["macro_f1"] == pytest.approx(100 * wanted)
-
-
-OF_QUERIES = ("lfem", "lfem_normalised")
-"""Metrics whose examples need a table."""
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, metric in METRICS.items() if metric.scope == "example" and name not in OF_QUERIES]
-)
-def test_rows_of_the_rest_are_as_they_were(name: str) -> None:
-    """Metrics of single examples are not computed anew: their rows do not change."""
-    right = "B-X" if name == "sequence_f1" else "0:root"
-    answers = [right, "a", "", "b"]
-    references = [Item([right], str(number)) for number in range(4)]
-    part = score_task((name,), answers, references, None).of_part([0, 2], answers, references)
-    alone = score_task((name,), [right, ""], [references[0], references[2]], None)
-    assert dict(part.scores) == dict(alone.scores)
-
-
 def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any], tmp_path: Path) -> None:
     golds, answers, left_out = numbers(2, 60)
-    expected = score(golds, answers, left_out, "spearman").without.score
+    expected = score(golds, answers, left_out, "spearman").score
     listed = {"task": "own", "split": "validation", "ids": [f"own.validation.{at}" for at in left_out]}
     (tmp_path / "ids.json").write_text(json.dumps({"format": "decabench.ids/1", "splits": [listed]}))
     options = (
@@ -140,25 +108,33 @@ def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any],
     )
     done = command("evaluate", "--without", tmp_path / "ids.json", *options)
     assert done.exit_code == 0, done.output
-    path = tmp_path / "sub" / "results" / "validation" / "results.json"
+    path = tmp_path / "sub" / "results" / "validation-without" / "results.json"
     content = json.loads(path.read_text())
-    assert content["tasks"]["own"]["without"]["score"] == expected
+    assert content["tasks"]["own"]["score"] == expected
+    assert len(
+        evaluate(
+            tmp_path / "sub",
+            home=tmp_path / "home",
+            include=[tmp_path / "own.toml"],
+            without={"own": listed["ids"]},
+        ).examples("own")
+    ) == 60 - len(left_out)
     assert command("verify", *options).exit_code == 0
-    content["tasks"]["own"]["without"]["scores"]["spearman"] = expected - 2
+    content["tasks"]["own"]["scores"]["spearman"] = expected - 2
     path.write_text(json.dumps(content))
     done = command("verify", *options)
     assert done.exit_code == 1
-    assert "without.scores.spearman: the file was edited" in done.output.replace("\n", " ")
+    assert "scores.spearman: the file was edited" in done.output.replace("\n", " ")
 
 
 def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
     score(["a", "b"], ["a", "b"], [0], "em")
     options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"]}
-    with pytest.raises(DataError, match=r"None of the 2 examples to leave out \(own\).*Not found: own: x, y"):
+    with pytest.raises(DataError, match=r"None of the 2 examples to leave out \(own\).*: x, y"):
         evaluate(tmp_path / "sub", without={"own": ["x", "y"]}, **options)
-    assert evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options).tasks[
-        "own"
-    ].without.ids == ("own.validation.1",)
+    with pytest.warns(UserWarning, match="so not left out: x"):
+        found = evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options)
+    assert found.tasks["own"].partial.without == ("own.validation.1",)
 
 
 def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Callable[..., Path]) -> None:
@@ -167,4 +143,4 @@ def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Cal
     lines = (folder / "predictions" / "woz.en.validation.jsonl").read_text().splitlines()
     ids = [json.loads(line)["id"] for line in lines]
     found = evaluate(folder, home=home, without={"woz.en": [id_ for id_ in ids if id_.endswith("_0")]})
-    assert found.tasks["woz.en"].without.score == 100
+    assert found.tasks["woz.en"].score == 100 and found.tasks["woz.en"].status == "partial"

@@ -172,7 +172,7 @@ def test_changed_answers_are_scored(own_home: Path, write: Write, scored_tasks: 
     assert scored_tasks == ["em"]
 
 
-@pytest.mark.parametrize("change", ["metric", "code", "record", "raw", "without", "partial"])
+@pytest.mark.parametrize("change", ["metric", "code", "record", "raw", "partial"])
 def test_a_change_to_anything_that_decides_a_score_misses_the_entry(
     own_home: Path, write: Write, scored_tasks: list[str], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -193,9 +193,6 @@ def test_a_change_to_anything_that_decides_a_score_misses_the_entry(
         expected = ["joint_goal_em"]
     elif change == "raw":
         options = replace(options, answers="raw")
-    elif change == "without":
-        first = Store(own_home).ids("sst", "validation")[0]
-        options, expected = replace(options, without={"sst": [first]}), ["em"]
     else:
         path = folder / "submission.toml"
         size = len(Store(own_home).ids("sst", "validation"))

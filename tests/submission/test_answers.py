@@ -3,9 +3,7 @@
 import gzip
 import hashlib
 import json
-import re
 
-import numpy as np
 import pytest
 import zstandard
 from hypothesis import given
@@ -20,7 +18,6 @@ from decabench.submission.answers import (
     _parse_line,
     describe_other_form,
     read_answers,
-    read_details,
     read_lines,
     texts_digest,
 )
@@ -93,44 +90,6 @@ def test_raw_answers_are_another_text(tmp_path):
     )
     assert read_answers(file) == {"a": "1", "b": "2"}
     assert read_answers(file, "raw") == {"a": "It is 1.", "b": "2"}
-
-
-@pytest.mark.parametrize(
-    ("record", "details"),
-    [
-        ({}, {}),
-        ({"finish": "length", "other": 1}, {"finish": "length"}),
-        ({"context_kept": [0, 9]}, {"context_kept": (0, 9)}),
-        ({"context_kept": (3, 3)}, {"context_kept": (3, 3)}),
-        (
-            {"prompt_tokens": np.int64(7), "completion_tokens": 0},
-            {"prompt_tokens": 7, "completion_tokens": 0},
-        ),
-    ],
-)
-def test_details_of_a_record(record, details):
-    found, faults = read_details(record)
-    assert (found, faults) == (details, [])
-    assert all(type(value) in (int, str, tuple) for value in found.values())
-
-
-@pytest.mark.parametrize(
-    ("record", "fault"),
-    [
-        ({"finish": "stopped"}, "finish is 'stopped'; use one of stop, length, refused"),
-        ({"finish": None}, "finish is None; use one of"),
-        ({"context_kept": [9, 0]}, r"context_kept is \[9, 0\]; write the first and the last character"),
-        ({"context_kept": [0, 1.5]}, "context_kept is"),
-        ({"context_kept": "01"}, "context_kept is '01'"),
-        ({"prompt_tokens": True}, "prompt_tokens is True; write a whole number"),
-        ({"completion_tokens": -1}, "completion_tokens is -1; write a whole number"),
-        ({"completion_tokens": 2**60}, "completion_tokens is"),
-    ],
-)
-def test_details_that_are_refused(record, fault):
-    found, (said,) = read_details(record)
-    assert found == {}
-    assert re.match(fault, said)
 
 
 def test_a_reader_yields_what_answers_an_example(tmp_path):

@@ -72,40 +72,11 @@ def test_plain_files_come_out_as_they_went_in(tmp_path, into, name, top):
     assert tree(into / top) == GOOD
 
 
-def test_folders_long_names_and_times_in_pax_headers_are_fine(tmp_path, into):
-    long = "predictions/" + "x" * 150
-    path = write_tar(
-        tmp_path / "x.tgz",
-        tar_member("predictions/", kind=tarfile.DIRTYPE),
-        tar_member("predictions/", kind=tarfile.DIRTYPE),
-        tar_member(long, b"data", pax={"mtime": "1.5", "comment": "é"}),
-        tar_member("empty", b""),
-    )
-    unpack(path, into)
-    assert tree(into) == {long: b"data", "empty": b""}
-
-
 def test_modes_are_not_taken_over(tmp_path, into):
     info, data = tar_member("run.sh", b"#!/bin/sh")
     info.mode = 0o4777
     unpack(write_tar(tmp_path / "x.tgz", (info, data)), into)
     assert not stat.S_IMODE((into / "run.sh").stat().st_mode) & 0o7111
-
-
-@pytest.mark.parametrize("kind", ["zip", "tgz"])
-@pytest.mark.parametrize("top", ["", "my submission\\"])
-def test_backslashes_of_windows_separate_folders(tmp_path, into, kind, top):
-    members = {
-        f"{top}predictions\\": b"",
-        **{(top + name).replace("/", "\\"): data for name, data in GOOD.items()},
-    }
-    if kind == "zip":
-        path = write_zip(tmp_path / "x.zip", *((zip_member(name), data) for name, data in members.items()))
-    else:
-        del members[f"{top}predictions\\"]
-        path = write_tar(tmp_path / "x.tgz", *(tar_member(name, data) for name, data in members.items()))
-    unpack(path, into)
-    assert tree(into / top.replace("\\", "")) == GOOD
 
 
 @pytest.mark.parametrize(("name", "other"), [("x.zip", "x.tgz"), ("x.tar.gz", "x.zip")])
@@ -171,18 +142,6 @@ def test_names_that_are_no_plain_text_or_too_long_are_refused(tmp_path, into, na
     with pytest.raises(SubmissionError, match=r"too long or not plain text|damaged") as error:
         unpack(write_zip(tmp_path / "x.zip", (zip_member(name), b"")), into)
     assert "\x1b" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["", "."])
-@pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_a_file_without_a_name_is_refused(tmp_path, into, kind, name):
-    path = tmp_path / f"x.{kind}"
-    if kind == "zip":
-        write_zip(path, (zip_member(name), b"data"))
-    else:
-        write_tar(path, tar_member(name, b"data"))
-    with pytest.raises(SubmissionError, match="it holds a file without a name"):
-        unpack(path, into)
 
 
 SPECIAL = {
