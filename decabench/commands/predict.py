@@ -316,10 +316,8 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
         planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)
     }
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
-        several = len(limited) > 1
-        scores = "their scores are" if several else "its score is"
-        chosen = run.selection.describe(several)
-        yield f"Partial: {', '.join(limited)}: only {chosen}; {scores} not ranked."
+        scores = "their scores are" if limited[1:] else "its score is"
+        yield f"Partial: {', '.join(limited)} ({run.selection}): {scores} not ranked."
     if report.removed:
         removed = ", ".join(report.removed)
         yield f"Removed results whose answers have changed: {removed}. Run decabench evaluate again."

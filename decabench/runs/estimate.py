@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from decabench.predictors import Answer
 from decabench.prompts import Prompting
-from decabench.runs.journal import FRESH, Journal
+from decabench.runs.journal import Journal
 from decabench.runs.plan import Plan, PlannedTask
 from decabench.runs.write import RUN_FILE
 from decabench.tasks import Question
@@ -50,8 +50,8 @@ def estimate_run(plan: Plan) -> list[Estimate]:
 def _estimate_task(
     plan: Plan, task: PlannedTask, counter: Callable[[Prompting, Question], int] | None
 ) -> Estimate:
-    journal = Journal(plan.run.output, task.key, FRESH if plan.run.fresh else "")
-    outcomes = journal.read() if journal.path.exists() else {}
+    journal = Journal(plan.run.output, task.key)
+    outcomes = journal.read() if journal.path.exists() and not plan.run.fresh else {}
     prompting = task.prompting
     counted = examples = todo = tokens = 0
     for question in task.questions():

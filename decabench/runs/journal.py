@@ -14,16 +14,16 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DataError
-from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.files import make_folder, storage_errors
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
@@ -32,11 +32,8 @@ FOLDER = "journal"
 
 FORMAT = "decabench.journal/1"
 
-FRESH = ".fresh"
-"""Suffix for the journal of a run that asks everything again, until that run is complete."""
-
-DAMAGED = ".damaged"
-"""Suffix for an unreadable journal that a run with --fresh has replaced."""
+OLD = ".old"
+"""Suffix for the journal that a run with --fresh has set aside."""
 
 _SYNC_SECONDS = 1.0
 """Seconds between syncs. Killing the process loses no written lines; a power cut may lose this many seconds."""
@@ -98,6 +95,8 @@ class Journal:
             os.close(self._file)
         if not self.outcomes:
             self.path.unlink(missing_ok=True)  # as if the run had never started
+            with suppress(FileNotFoundError):
+                os.replace(self._aside, self.path)
 
     def append(self, id_: str, outcome: Outcome) -> None:
         """Write an outcome before returning."""
@@ -115,26 +114,14 @@ class Journal:
         self._read()
         return self.outcomes
 
-    def take_over(self, fresh: Journal) -> None:
-        """Merge the fresh journal's outcomes into the file, atomically.
+    def set_aside(self) -> None:
+        """Keep the file under another name, so that everything is asked again. Raises StorageError."""
+        with storage_errors(self.path), suppress(FileNotFoundError):
+            os.replace(self.path, self._aside)
 
-        A kill leaves either the old file or the complete new one. A damaged file is kept as `.damaged`.
-        Raises StorageError.
-        """
-        with storage_errors(self.path):
-            try:
-                if self.path.exists():
-                    self._read()
-            except DataError:
-                shutil.copyfile(self.path, self.path.with_name(f"{self.path.name}{DAMAGED}"))
-                self.outcomes, self.begun = {}, fresh.begun
-        self.outcomes |= fresh.outcomes
-        with atomic_file(self.path) as file:
-            file.write(_encode(self._header()))
-            for id_, outcome in self.outcomes.items():
-                file.write(_encode(_record(id_, outcome)))
-        with storage_errors(fresh.path):
-            fresh.path.unlink(missing_ok=True)
+    @property
+    def _aside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}{OLD}")
 
     def _read(self) -> int:
         """Read all whole lines, and return their length in bytes."""
@@ -183,9 +170,7 @@ class Journal:
             raise self._damaged(number, f"{type(error).__name__}: {error}") from error
 
     def _damaged(self, number: int, reason: str) -> DataError:
-        is_fresh = self.path.name.endswith(FRESH)  # --fresh would continue this file
-        advice = "move the file away" if is_fresh else "ask again with --fresh, or move the file away"
-        return DataError(f"{self.path}:{number} is damaged ({reason}): {advice}.")
+        return DataError(f"{self.path}:{number} is damaged ({reason}): ask again with --fresh.")
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:

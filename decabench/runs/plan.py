@@ -185,17 +185,6 @@ class Selection:
             parts.append(f"sample {self.sample}, seed {self.sample_seed}")
         return ", ".join(parts)
 
-    def describe(self, of_each: bool = False) -> str:
-        """Describe the selected examples in words: `the first 100 examples`; `of_each` for those of several tasks."""
-        each = " of each task" if of_each else ""
-        if self.sample is not None:
-            found = f"{_examples(self.sample)}{each} drawn at random"
-        elif self.limit is not None:
-            found = f"the first {_examples(self.limit)}{each}"
-        else:
-            return "all examples" if self.ids is None else "the examples in --ids"
-        return found if self.ids is None else f"{found} in --ids"
-
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
@@ -244,10 +233,6 @@ class Selection:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _examples(count: int) -> str:
-    return f"{count:,} example{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -385,7 +370,8 @@ class Run:
     )
     fresh: bool = option(
         False,
-        "Ask everything again instead of continuing from the journal; old answers are kept until the run is complete.",
+        "Ask everything again. The old journal is kept as FILE.old, and the submission until the run is complete. "
+        "Continue without this option.",
         section=RUN,
     )
     give_up_after: int = option(

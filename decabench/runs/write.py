@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -49,7 +48,7 @@ from decabench.runs.ask import (
     answer_task,
 )
 from decabench.runs.journal import FOLDER as JOURNAL
-from decabench.runs.journal import FRESH, Journal
+from decabench.runs.journal import OLD, Journal
 from decabench.runs.plan import (
     ALL_VARIANTS,
     Budget,
@@ -189,15 +188,7 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
         with shown.show(run.name or str(plan.predictor["name"])):
             budget = _budget(plan)
             answered = [_answer(run, task, engine, shown, budget) for task in plan.tasks]
-        if run.fresh:  # before the submission is written, so that a later run continues from its answers
-            for done in answered:
-                _promote(run, done)
-        try:
-            removed = _write(plan, _with_samples(answered))
-        except DecabenchError as error:
-            if not run.fresh:
-                raise
-            raise type(error)(f"{error} The new answers are kept: run again without --fresh.") from error
+        removed = _write(plan, _with_samples(answered))
     return Report(run.output, [done.tally for done in answered], removed)
 
 
@@ -255,8 +246,8 @@ def _budget(plan: Plan) -> Budget | None:
         return None
     budget = Budget(run.tariff, run.max_cost)
     for task in plan.tasks:
-        journal = Journal(run.output, task.key, FRESH if run.fresh else "")
-        if journal.path.exists():
+        journal = Journal(run.output, task.key)
+        if journal.path.exists() and not run.fresh:
             for outcome in journal.read().values():
                 budget.count(outcome)
     return budget
@@ -265,13 +256,10 @@ def _budget(plan: Plan) -> Budget | None:
 def _answer(
     run: Run, planned: PlannedTask, engine: Engine, progress: Progress, budget: Budget | None
 ) -> _Answered:
-    with Journal(run.output, planned.key, FRESH if run.fresh else "") as journal:
-        if run.fresh and (count := sum(isinstance(each, Answer) for each in journal.outcomes.values())):
-            warnings.warn(
-                f"{planned.name}: continuing the run with --fresh that began on {journal.begun} and was not finished; "
-                f"its {count:,} {'answer is' if count == 1 else 'answers are'} not asked for again.",
-                stacklevel=2,
-            )
+    journal = Journal(run.output, planned.key)
+    if run.fresh:
+        journal.set_aside()
+    with journal:
         task_run = TaskRun(
             planned.name,
             engine,
@@ -286,12 +274,6 @@ def _answer(
     return _Answered(planned, tally, journal)
 
 
-def _promote(run: Run, done: _Answered) -> None:
-    """Move the new answers into the journal, replacing the old ones."""
-    if done.journal.outcomes:
-        Journal(run.output, done.planned.key).take_over(done.journal)
-
-
 def occupied_by(plan: Plan) -> str:
     """Describe the contents of a folder that only --force may replace; empty if the run may start or continue.
 
@@ -304,7 +286,7 @@ def occupied_by(plan: Plan) -> str:
         if old is None:
             return "holds a submission that cannot be read"
         return _more_answers(old, plan) if _is_same(old, plan) else f"holds the submission {old.name}"
-    journals = {path.name.removesuffix(FRESH) for path in (output / JOURNAL).glob("*.jsonl*")}
+    journals = {path.name.removesuffix(OLD) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
         return ""  # a run was killed, perhaps while it put its files in place
     if journals:

@@ -223,7 +223,7 @@ def test_a_list_of_examples(command, home, tmp_path):
     (tmp_path / "ids").write_text("\n".join(chosen))
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 0 and "Partial: sst: only the examples in --ids; its score" in done.stdout
+    assert done.exit_code == 0 and "Partial: sst (2 ids" in done.stdout
     rows = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
     assert [json.loads(row)["id"] for row in rows] == chosen
 
@@ -321,9 +321,7 @@ def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp
     """The remark was looked for under the task's name, which is not that of a wording."""
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--limit", "5"]
     done = command("predict", "--predictor", "majority", *options, "--question-variant", wording)
-    assert "Partial: sst: only the first 5 examples; its score is not ranked." in " ".join(
-        done.stdout.split()
-    )
+    assert "Partial: sst (limit 5): its score is not ranked." in " ".join(done.stdout.split())
 
 
 def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):

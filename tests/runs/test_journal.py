@@ -12,7 +12,7 @@ import pytest
 from decabench.errors import DataError
 from decabench.files import fingerprint
 from decabench.predictors.protocol import Answer, Failure
-from decabench.runs.journal import FOLDER, FRESH, Journal, JournalKey
+from decabench.runs.journal import FOLDER, Journal, JournalKey
 
 KEY = JournalKey("sst", "validation", 0, fingerprint({"model": "a"}), {"model": "a"})
 
@@ -123,16 +123,6 @@ def test_a_damaged_line_within_is_named(tmp_path, line):
         file.write(line + '\n{"id": "2", "raw": "x"}\n')
     with pytest.raises(DataError, match=r"jsonl:3 is damaged .*--fresh"):
         Journal(tmp_path, KEY).__enter__()
-
-
-def test_a_damaged_fresh_journal_is_not_answered_with_fresh(tmp_path):
-    """The advice was to use --fresh, which continues this very file."""
-    with Journal(tmp_path, KEY, FRESH) as journal:
-        journal.append("1", Answer("mine"))
-    with open(journal.path, "ab") as file:
-        file.write(bytes(9) + b"\n")
-    with pytest.raises(DataError, match=r"jsonl\.fresh:3 is damaged .*: move the file away\.$"):
-        Journal(tmp_path, KEY, FRESH).__enter__()
 
 
 @pytest.mark.parametrize("content", [b"my notes", b'{"id": "1", "raw": "x"}', bytes(10), b'{"format":"other'])
