@@ -1,7 +1,9 @@
 """`decabench predict`."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +14,7 @@ from decabench.predictors.schemes import PREDICTORS
 from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
+from tests.sources import ROOT
 
 
 @pytest.mark.parametrize("name", sorted(set(PREDICTORS) - {"most-frequent-tag"}))
@@ -223,7 +226,7 @@ def test_a_list_of_examples(command, home, tmp_path):
     (tmp_path / "ids").write_text("\n".join(chosen))
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 0 and "Partial: sst (2 ids" in done.stdout
+    assert done.exit_code == 0 and "Partial: sst (3 ids" in done.stdout
     rows = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
     assert [json.loads(row)["id"] for row in rows] == chosen
 
@@ -382,3 +385,56 @@ def test_an_id_that_one_task_lacks(command, home, tmp_path):
     given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
     done = command("predict", "--predictor", "majority", *given)
     assert done.exit_code == 2 and "that sst (validation) does not have: 'nobody'" in done.stderr
+
+
+# A predictor that takes its process with it: the run can be continued
+
+
+MODEL = """
+import ctypes, os, signal, sys, time
+
+class Model:
+    def __init__(self, setting):
+        self.asked = 0
+
+    def predict(self, questions):
+        self.asked += 1
+        if self.asked == 2 and not os.path.exists({marker!r}):
+            {end}
+        return ["positive"] * len(questions)
+"""
+
+
+def start(tmp_path: Path, home: Path, end: str) -> subprocess.Popen[str]:
+    model = tmp_path / "model.py"
+    model.write_text(MODEL.format(end=end, marker=str(tmp_path / "good")))
+    options = ["--predictor", "model:Model", "--tasks", "sst", "--batch-size", "8"]
+    line = ["predict", *options, "--home", str(home), "--output", str(tmp_path / "out")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "decabench", *line],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("end", ["os._exit(7)", "ctypes.string_at(0)"])
+def test_the_run_is_continued(tmp_path: Path, home: Path, end: str) -> None:
+    with start(tmp_path, home, end) as process:
+        process.communicate(timeout=60)
+    assert process.returncode
+    (tmp_path / "good").touch()
+    with start(tmp_path, home, end) as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert len((tmp_path / "out" / "predictions" / "sst.validation.jsonl").read_text().splitlines()) == 32
+
+
+def test_errors_and_exits_stay_as_they_are(tmp_path: Path, home: Path) -> None:
+    with start(tmp_path, home, "sys.exit(3)") as process:
+        _, said = process.communicate(timeout=60)
+    assert "The predictor failed on sst after 8 answers (SystemExit: 3)" in said
+    assert process.returncode in (2, 4)

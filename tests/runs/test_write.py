@@ -4,20 +4,22 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from decabench.errors import DataError, DecabenchError, UnknownNameError
-from decabench.predictors.protocol import ModelOptions
+from decabench.errors import DataError, DecabenchError, StorageError, UnknownNameError
+from decabench.predictors.protocol import Answer, ModelOptions
 from decabench.predictors.schemes import PREDICTORS
 from decabench.runs.plan import ALL_VARIANTS, Run, Selection, plan_run
-from decabench.runs.write import run_plan
+from decabench.runs.write import make_line, run_plan
 from decabench.scoring import (
     ScoringOptions,
     evaluate,
@@ -26,9 +28,11 @@ from decabench.scoring import (
     verify,
     write_results,
 )
+from decabench.submission import find_predictions
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
+from decabench.tasks.wording import AnswerForm
 
 ROOT = Path(__file__).parents[2]
 
@@ -619,3 +623,140 @@ def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
     assert len(answers(tmp_path / "s", "schema")) == 82 and len(answers(tmp_path / "s", "sst")) == 32
     content = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())
     assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
+
+
+# From outcomes to lines
+
+
+QUESTION = Question("1", "Is this review negative or positive?", "Fine.")
+
+
+def test_a_text_as_it_is():
+    assert make_line(QUESTION, Answer(" Positive.\n")) == {"id": "1", "answer": " Positive.\n"}
+
+
+def test_what_is_known_of_it_is_said():
+    answer = Answer("x", "length", (0, 3), 5, 6)
+    assert make_line(QUESTION, answer) == {
+        "id": "1",
+        "answer": "x",
+        "finish": "length",
+        "context_kept": [0, 3],
+    }
+
+
+@pytest.mark.parametrize("form", [None, AnswerForm(kind="label", labels=("negative", "positive"))])
+@pytest.mark.parametrize("text", ["", "positive", "I can't help."])
+def test_a_refused_answer_is_never_right(form, text):
+    """A filter stops an answer anywhere, also behind a word that would have been right."""
+    line = make_line(QUESTION, Answer(text, "refused"), form)
+    raw = {"raw": text} if text else {}
+    assert line == {"id": "1", "answer": "", **raw, "rule": "refused", "finish": "refused"}
+
+
+def test_an_extracted_answer_keeps_its_text():
+    form = AnswerForm(kind="label", labels=("negative", "positive"))
+    line = make_line(QUESTION, Answer("<think>Hm.</think>\nIt is Positive!"), form)
+    assert (line["answer"], line["raw"]) == ("positive", "<think>Hm.</think>\nIt is Positive!")
+    assert "label" in line["rule"] and "reasoning" in line["rule"]
+
+
+def test_a_variants_label_becomes_the_datasets():
+    (variant,) = (variant for variant in TASKS["sst"].variants if variant.name == "angry-happy")
+    line = make_line(QUESTION, Answer("Happy"), None, variant)
+    assert line == {"id": "1", "answer": "positive", "raw": "Happy", "rule": "relabelled"}
+
+
+def test_tags_are_aligned_with_the_words():
+    question = Question("1", "What are the part-of-speech tags?", "Fine , 2 of them")
+    line = make_line(
+        question,
+        Answer("1 Fine ADJ\n2 , PUNCT\n4 of ADP\n5 them OTHER"),
+        AnswerForm("tags", ("ADJ", "ADP", "PUNCT")),
+    )
+    assert (line["answer"], line["rule"]) == ("ADJ PUNCT _ ADP OTHER", "tags")
+
+
+@pytest.mark.parametrize(("finish", "rule"), [("stop", "reasoning-only"), ("length", "cut-in-reasoning")])
+def test_reasoning_that_arrives_apart_is_no_answer_either(finish, rule):
+    line = make_line(
+        QUESTION, Answer("", finish, reasoning="It is positive."), AnswerForm("label", ("positive",))
+    )
+    assert (line["answer"], line["rule"]) == ("", f"reasoning+{rule}+unparseable")
+    alone = make_line(
+        QUESTION, Answer("positive", finish, reasoning="It is."), AnswerForm("label", ("positive",))
+    )
+    assert (alone["answer"], alone["rule"]) == ("positive", "as-is")
+
+
+# A run neither writes nor removes anything through a link that leads out of the submission's folder
+
+
+def contents_of_links(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.fixture
+def scored(home: Path, submit: Callable[..., Path]) -> Path:
+    folder = submit("majority", ["sst", "schema"], "s")
+    options = ScoringOptions(home=home)
+    write_results(folder, folder / "results" / "validation", *score_submission(folder, options), options)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "results",
+        "results/validation",
+        "results/validation/statistics",
+        "results/validation/examples",
+        "predictions",
+        "journal",
+        "variants",
+    ],
+)
+def test_folders_that_are_links(scored: Path, tmp_path: Path, submit: Callable[..., Path], link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (scored / link).mkdir(exist_ok=True)
+    shutil.move(scored / link, elsewhere)
+    (scored / link).symlink_to(elsewhere)
+    (elsewhere / "mine.jsonl").write_text("mine")
+    before = contents_of_links(elsewhere)
+    with pytest.raises(StorageError, match="a link that leads out of"):
+        submit("majority", ["sst"], "s")
+    with pytest.raises(StorageError, match="a link that leads out of"):
+        submit("random", ["sst"], "s")
+    assert contents_of_links(elsewhere) == before
+
+
+def test_a_journal_that_is_a_link(scored: Path, tmp_path: Path, submit: Callable[..., Path]) -> None:
+    """It would be appended to."""
+    journal = next((scored / "journal").glob("sst*.jsonl"))
+    shutil.move(journal, tmp_path / "mine.jsonl")
+    journal.symlink_to(tmp_path / "mine.jsonl")
+    before = (tmp_path / "mine.jsonl").read_bytes()
+    with pytest.raises(StorageError, match="a link that leads out of"):
+        submit("majority", ["sst"], "s")
+    assert (tmp_path / "mine.jsonl").read_bytes() == before
+
+
+def test_a_link_that_stays_inside_is_fine(scored: Path, submit: Callable[..., Path]) -> None:
+    (scored / "predictions").rename(scored / "answers")
+    (scored / "predictions").symlink_to("answers")
+    submit("majority", ["sst", "schema"], "s")
+    assert sorted(path.name for path in (scored / "answers").iterdir()) == [
+        "schema.validation.jsonl",
+        "sst.validation.jsonl",
+    ]
+
+
+def test_what_rests_on_the_old_answers_goes_with_them(scored: Path, submit: Callable[..., Path]) -> None:
+    before = contents_of_links(scored / "results") | contents_of_links(scored / "predictions")
+    submit("majority", ["sst"], "s")  # the same answers
+    assert contents_of_links(scored / "results") | contents_of_links(scored / "predictions") == before
+    submit("random", ["sst"], "s")
+    assert not (scored / "results").exists()
+    assert list(find_predictions(scored)[0]) == [("sst", "validation")]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -9,18 +10,34 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import scipy.stats
+import sklearn.metrics
 
 import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
 from decabench.metrics import Item
-from decabench.scoring import LimitedRun, evaluator, task_results
-from decabench.scoring.evaluator import evaluate
+from decabench.scoring import (
+    LimitedRun,
+    Results,
+    ScoringOptions,
+    compare,
+    evaluate,
+    evaluator,
+    score_submission,
+    task_results,
+    verify,
+    write_results_file,
+)
+from decabench.scoring.significance import total_interval
 from decabench.submission import SubmissionInfo, write_submission
-from decabench.tasks import DECATHLON
-from decabench.tasks.store import Store
+from decabench.tasks import DECATHLON, TASKS, Store, Suite
+from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.registry import load_included
 
 
 def column(home, task, split, name="answers"):
@@ -509,3 +526,304 @@ def test_a_refusal_is_no_claim_that_a_question_has_no_answer():
     texts, metrics = ["", "Paris"], ("squad2",)
     assert task_results.score_task(metrics, texts, gold, None).scores["f1"] == 100
     assert task_results.score_task(metrics, texts, gold, None, refused=[0]).scores["f1"] == 50
+
+
+# Totals by suite, and metrics of which lower is better: evaluated, verified and compared the right way round
+
+
+PAIR = Suite("pair", "Two tasks", ("schema", "sst"), "mean", "average")
+
+
+def share_of_suites(results, name: str) -> float:
+    return results.tasks[name].score
+
+
+def test_an_eleventh_task_in_the_registry_changes_no_total(
+    home: Path,
+    submit: Callable[..., Path],
+    own_task: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    before = evaluate(submit("oracle"), home=home)
+    (own,) = load_included(own_task(["one", "two"]))
+    monkeypatch.setitem(TASKS, "own", own)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "tasks").mkdir()
+    for folder in (home / "tasks").iterdir():
+        (tmp_path / "home" / "tasks" / folder.name).symlink_to(folder)
+    prepare_task(own, Request(tmp_path / "home", progress=False))
+    gold = [
+        (example.id, example.answers[0]) for example in Store(tmp_path / "home").examples("own", "validation")
+    ]
+    (tmp_path / "oracle" / "predictions" / "own.validation.jsonl").write_text(
+        "".join(json.dumps({"id": id_, "answer": answer}) + "\n" for id_, answer in gold)
+    )
+    results = evaluate(tmp_path / "oracle", home=tmp_path / "home")
+    assert list(results.tasks) == [*DECATHLON.tasks, "own"]
+    assert results.tasks["own"].score == 100
+    assert results.decascore == before.decascore == pytest.approx(1000)
+    assert (results.total, results.interval) == (before.total, before.interval)
+
+
+def test_the_total_of_another_suite(home: Path, submit: Callable[..., Path]) -> None:
+    results, scored = score_submission(submit("majority"), ScoringOptions(home=home, suite=PAIR))
+    total = results.total
+    assert list(results.tasks)[:2] == ["schema", "sst"] and len(results.tasks) == 10
+    assert total.score == pytest.approx(
+        (share_of_suites(results, "schema") + share_of_suites(results, "sst")) / 2
+    )
+    assert total.text == f"{total.score:.1f} (mean of 2)"
+    assert results.decascore is None
+    assert results.interval == total_interval([scored[name].sample for name in PAIR.tasks], "mean").ends
+
+
+def test_a_suite_that_is_not_whole_has_no_interval(home: Path, submit: Callable[..., Path]) -> None:
+    results = evaluate(submit("majority", ["sst"]), home=home, suite=PAIR)
+    assert results.total.text == f"{share_of_suites(results, 'sst'):.1f} (mean of 1 of 2 tasks)"
+    assert results.total.missing == ("schema",)
+    assert results.interval is None and results.tasks["sst"].interval is not None
+
+
+def test_the_results_of_another_suite_are_verified(home: Path, submit: Callable[..., Path]) -> None:
+    folder = submit("majority", PAIR.tasks)
+    path = write_results_file(folder / "results" / "pair", evaluate(folder, home=home, suite=PAIR))
+    assert verify(folder, path, home) == []
+    path.write_text(path.read_text().replace('"total": "mean"', '"total": "sum"'))
+    places = [one.where for one in verify(folder, path, home)]
+    assert {"interval", "total.score", "total.text"} <= set(places)
+
+
+def test_suites_are_compared_by_their_total(home: Path, submit: Callable[..., Path]) -> None:
+    a, b = submit("majority", PAIR.tasks), submit("oracle", PAIR.tasks)
+    found = compare(a, b, home=home, suite=PAIR)
+    assert found.total is not None and found.total.b == 100
+    assert found.total.difference == pytest.approx(sum(task.difference for task in found.tasks.values()) / 2)
+    content = json.loads(found.to_json())
+    assert content["suite"] == "pair" and content["total"]["b"] == 100 and "decascore" not in content
+    assert compare(a, b, home=home).total is None
+    none = Suite("pair", "Two tasks", PAIR.tasks)
+    assert compare(a, b, home=home, suite=none).total is None
+
+
+@pytest.fixture
+def numbers(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
+    """Submissions for a task whose metric is the mean squared error; gold is 0 to 29."""
+    own = own_task(range(30), metric="mse")
+    (task,) = load_included(own)
+    prepare_task(task, Request(tmp_path / "home", progress=False))
+
+    def make(name: str, errors: dict[int, float]) -> Path:
+        examples = Store(tmp_path / "home").examples("own", "validation")
+        answers = [
+            (example.id, str(float(example.answers[0]) + errors.get(index, 0.0)))
+            for index, example in enumerate(examples)
+        ]
+        write_submission(tmp_path / name, SubmissionInfo(name), {("own", "validation"): answers})
+        return tmp_path / name
+
+    return make
+
+
+def errors(numbers: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path, dict[str, Any]]:
+    """A is off by 2 on one example; B is off by 1 on that one and by 3 on two others."""
+    suite = Suite("errors", "Errors", ("own",), "mean", "mean error")
+    options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"], "suite": suite}
+    return numbers("a", {4: 2.0}), numbers("b", {4: 1.0, 7: 3.0, 9: 3.0}), options
+
+
+def test_where_lower_is_better_b_gains_by_fewer_points(numbers: Callable[..., Path], tmp_path: Path) -> None:
+    a, b, options = errors(numbers, tmp_path)
+    found = compare(a, b, **options)
+    task = found.tasks["own"]
+    assert (task.a, task.b) == (pytest.approx(4 / 30), pytest.approx(19 / 30))
+    assert task.difference == pytest.approx(0.5) and task.gain == pytest.approx(-0.5)
+    assert (task.a_wins, task.b_wins) == (2, 1)
+    assert [flip.id for flip in task.worst] == ["own.validation.7", "own.validation.9"]
+    assert task.worst[0].loss == pytest.approx(9 / 30)
+    assert found.total is not None and found.total.gain == pytest.approx(-0.5)
+    assert json.loads(found.to_json())["tasks"]["own"]["higher_is_better"] is False
+    assert compare(b, a, **options).tasks["own"].gain == pytest.approx(0.5)
+
+
+def test_scores_beyond_100_are_written_and_read(numbers: Callable[..., Path], tmp_path: Path) -> None:
+    a = numbers("a", dict.fromkeys(range(30), 20.0))
+    results = evaluate(a, home=tmp_path / "home", include=[tmp_path / "own.toml"])
+    assert results.tasks["own"].score == pytest.approx(400)
+    path = write_results_file(tmp_path / "out", results)
+    assert verify(a, path, tmp_path / "home", include=[tmp_path / "own.toml"]) == []
+
+
+def test_the_worst_wording_of_an_error_is_the_highest(own_task: Callable[..., Path], tmp_path: Path) -> None:
+    """Errors of 0, 1 and 2 on one example of four: the mean squared errors are 0, 1/4 and 1."""
+    own = own_task(range(4), metric="mse")
+    own.write_text(own.read_text() + '[[variants]]\nname = "a"\nquestion = "{question} Tell."\n' * 2)
+    own.write_text(own.read_text().replace('name = "a"', 'name = "b"', 1))
+    (task,) = load_included(own)
+    prepare_task(task, Request(tmp_path / "home", progress=False))
+    ids = [example.id for example in Store(tmp_path / "home").examples("own", "validation")]
+    folder = tmp_path / "sub"
+    for number, error in enumerate((1, 0, 2)):
+        answers = [(id_, str(index + error * (index == 0))) for index, id_ in enumerate(ids)]
+        place = folder / "variants" / str(number) if number else folder
+        write_submission(place, SubmissionInfo("a"), {("own", "validation"): answers})
+    found = evaluate(folder, home=tmp_path / "home", include=[own]).tasks["own"].variants
+    assert found.scores == {"0": 0.25, "1": 0.0, "2": 1.0}
+    assert (found.worst, found.spread) == (1.0, 1.0)
+
+
+def test_compare_prints_and_fails_on_errors_that_grow(
+    command: Callable[..., object], numbers: Callable[..., Path], tmp_path: Path
+) -> None:
+    a, b, _ = errors(numbers, tmp_path)
+    shared = ["--home", tmp_path / "home", "--include", tmp_path / "own.toml"]
+    done = command("compare", a, b, *shared, "--fail-on-regression", "own:0.4")
+    assert done.exit_code == 1
+    assert "Regression: on own, B is worse by 0.500 points, more than 0.4" in done.stderr
+    assert "own ↓" in done.stdout and "\n↓ lower is better\n" in done.stdout
+    assert "0.133" in done.stdout and "0.633" in done.stdout and "+0.500" in done.stdout
+    assert "own.validation.7: B loses 0.3000 points here" in done.stdout
+    assert command("compare", a, b, *shared, "--fail-on-regression", "own:0.6").exit_code == 0
+    assert command("compare", b, a, *shared, "--fail-on-regression", "own:0").exit_code == 0
+
+
+def test_evaluate_says_that_lower_is_better(
+    command: Callable[..., object], numbers: Callable[..., Path], tmp_path: Path
+) -> None:
+    a, _, _ = errors(numbers, tmp_path)
+    shared = ["--home", tmp_path / "home", "--include", tmp_path / "own.toml", "--all-scores"]
+    done = command("evaluate", "--submission", a, *shared)
+    assert done.exit_code == 0
+    assert "mse ↓" in done.stdout and "mse ↓ 0.133, unreadable 0.000" in done.stdout
+    assert "\n↓ lower is better\n" in done.stdout
+
+
+# Scores without some examples: those of the rest, by scipy and scikit-learn
+
+
+Score = Callable[[Sequence[str], Sequence[str], Sequence[int]], Results]
+
+
+@pytest.fixture
+def score(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
+    """Scores answers to a task with these golds and metrics, with and without some places."""
+
+    def run(
+        golds: Sequence[str],
+        answers: Sequence[str],
+        left_out: Sequence[int],
+        metric: str,
+    ) -> Any:
+        file = own_task(golds, metric=metric)
+        (task,) = load_included(file)
+        prepare_task(task, Request(tmp_path / "home", progress=False))
+        ids = [f"own.validation.{number}" for number in range(len(golds))]
+        lines = {("own", "validation"): list(zip(ids, answers, strict=True))}
+        write_submission(tmp_path / "sub", SubmissionInfo("sub"), lines)
+        without = {"own": [ids[at] for at in left_out]} if left_out else {}
+        results = evaluate(tmp_path / "sub", home=tmp_path / "home", include=[file], without=without)
+        return results.tasks["own"]
+
+    return run
+
+
+def numbers_of_without(seed: int, n: int = 300) -> tuple[list[str], list[str], list[int]]:
+    """Golds, answers that agree better where examples are left out, and the places left out."""
+    draw = random.Random(seed)
+    left_out = sorted(draw.sample(range(n), n // 3))
+    unwanted = set(left_out)
+    golds = [draw.uniform(4, 5) if at in unwanted else draw.uniform(1, 3.5) for at in range(n)]
+    answers = [gold + draw.gauss(0, 0.2 if at in unwanted else 1.5) for at, gold in enumerate(golds)]
+    return [f"{gold:.2f}" for gold in golds], [f"{answer:.2f}" for answer in answers], left_out
+
+
+@pytest.mark.parametrize(
+    ("metric", "key", "expected"),
+    [
+        ("spearman", "spearman", lambda x, y: 100 * scipy.stats.spearmanr(x, y).statistic),
+        ("pearson", "pearson", lambda x, y: 100 * scipy.stats.pearsonr(x, y).statistic),
+        ("relatedness", "spearman", lambda x, y: 100 * scipy.stats.spearmanr(x, y).statistic),
+        ("relatedness", "mse", lambda x, y: sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / len(x)),
+    ],
+)
+def test_ranks_are_those_of_the_rest(score: Any, metric: str, key: str, expected: Any) -> None:
+    golds, answers, left_out = numbers_of_without(1)
+    rest = [at for at in range(len(golds)) if at not in set(left_out)]
+    x, y = ([float(texts[at]) for at in rest] for texts in (answers, golds))
+    found = score(golds, answers, left_out, metric)
+    assert found.status == "partial" and found.partial.of == len(golds)
+    assert found.n == len(rest)
+    assert found.scores[key] == pytest.approx(expected(x, y), abs=1e-9)
+    assert found.interval[0] <= found.score <= found.interval[1]
+
+
+def test_an_unreadable_answer_gets_the_end_of_the_rest_s_range(score: Any) -> None:
+    """The gold range with the left-out 5 is 1 to 5, and without it 1 to 3."""
+    golds, answers = ["1", "2", "3", "5"], ["1", "?", "3", "5"]
+    assert score(golds, answers, [], "mse").score == pytest.approx(3**2 / 4)
+    assert score(golds, answers, [3], "mse").score == pytest.approx(1 / 3)
+
+
+def test_classes_are_those_of_the_rest(score: Any) -> None:
+    """A class whose examples are all left out is no gold class; predictions of it are as wrong as any others."""
+    golds = ["a", "b", "a", "b", "c", "c"] * 10
+    answers = ["a", "c", "x", "b", "c", "b"] * 10
+    left_out = [at for at, gold in enumerate(golds) if gold == "c"]
+    rest = [at for at in range(len(golds)) if golds[at] != "c"]
+    found = score(golds, answers, left_out, "mcc")
+    folded = [answers[at] if answers[at] in "ab" else "other" for at in rest]
+    wanted = sklearn.metrics.matthews_corrcoef([golds[at] for at in rest], folded)
+    assert found.scores["mcc"] == pytest.approx(100 * wanted)
+
+
+def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any], tmp_path: Path) -> None:
+    golds, answers, left_out = numbers_of_without(2, 60)
+    expected = score(golds, answers, left_out, "spearman").score
+    listed = {"task": "own", "split": "validation", "ids": [f"own.validation.{at}" for at in left_out]}
+    (tmp_path / "ids.json").write_text(json.dumps({"format": "decabench.ids/1", "splits": [listed]}))
+    options = (
+        "--submission",
+        tmp_path / "sub",
+        "--home",
+        tmp_path / "home",
+        "--include",
+        tmp_path / "own.toml",
+    )
+    done = command("evaluate", "--without", tmp_path / "ids.json", *options)
+    assert done.exit_code == 0, done.output
+    path = tmp_path / "sub" / "results" / "validation-without" / "results.json"
+    content = json.loads(path.read_text())
+    assert content["tasks"]["own"]["score"] == expected
+    assert len(
+        evaluate(
+            tmp_path / "sub",
+            home=tmp_path / "home",
+            include=[tmp_path / "own.toml"],
+            without={"own": listed["ids"]},
+        ).examples("own")
+    ) == 60 - len(left_out)
+    assert command("verify", *options).exit_code == 0
+    content["tasks"]["own"]["scores"]["spearman"] = expected - 2
+    path.write_text(json.dumps(content))
+    done = command("verify", *options)
+    assert done.exit_code == 1
+    assert "scores.spearman: the file was edited" in done.output.replace("\n", " ")
+
+
+def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
+    score(["a", "b"], ["a", "b"], [0], "em")
+    options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"]}
+    with pytest.raises(DataError, match=r"None of the 2 examples to leave out \(own\).*: x, y"):
+        evaluate(tmp_path / "sub", without={"own": ["x", "y"]}, **options)
+    with pytest.warns(UserWarning, match="so not left out: x"):
+        found = evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options)
+    assert found.tasks["own"].partial.without == ("own.validation.1",)
+
+
+def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Callable[..., Path]) -> None:
+    """Without the first turn of each dialogue, the later ones are scored on the state that it had set."""
+    folder = submit("oracle", ["woz.en"])
+    lines = (folder / "predictions" / "woz.en.validation.jsonl").read_text().splitlines()
+    ids = [json.loads(line)["id"] for line in lines]
+    found = evaluate(folder, home=home, without={"woz.en": [id_ for id_ in ids if id_.endswith("_0")]})
+    assert found.tasks["woz.en"].score == 100 and found.tasks["woz.en"].status == "partial"
