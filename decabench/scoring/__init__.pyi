@@ -6,8 +6,12 @@ from .browsing import browse_examples as browse_examples
 from .browsing import find_examples as find_examples
 from .browsing import show_json as show_json
 from .comparison import Compared as Compared
+from .comparison import ComparedPair as ComparedPair
 from .comparison import Comparison as Comparison
+from .comparison import Lineup as Lineup
+from .comparison import LineupRow as LineupRow
 from .comparison import compare as compare
+from .comparison import compare_all as compare_all
 from .evaluator import WrittenResults as WrittenResults
 from .evaluator import describe_forms as describe_forms
 from .evaluator import drop_results as drop_results
@@ -30,10 +34,6 @@ from .examples import stored_metric as stored_metric
 from .examples import write_statistics as write_statistics
 from .ledger import Ledger as Ledger
 from .ledger import ScoredTask as ScoredTask
-from .lineup import ComparedPair as ComparedPair
-from .lineup import Lineup as Lineup
-from .lineup import LineupRow as LineupRow
-from .lineup import compare_all as compare_all
 from .pairs import PairTests as PairTests
 from .pairs import compare_pairs as compare_pairs
 from .pairs import flip_signs as flip_signs

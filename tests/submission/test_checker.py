@@ -39,44 +39,24 @@ A, B = GOOD_LINES.splitlines(keepends=True)
 TOML = "submission.toml"
 OTHER_LINE = {
     "bad json": (b"{'id': 'b'}", ["bad-json"]),
-    "cut line": (b'{"id": "b", "answer": "2', ["bad-json"]),
-    "two objects": (A.strip() + A.strip(), ["bad-json"]),
     "a key twice": (b'{"id": "b", "answer": "2", "answer": "3"}', ["bad-json"]),
-    "a key twice, deep": (b'{"id": "b", "answer": "2", "x": {"y": 1, "y": 2}}', ["bad-json"]),
     "NaN": (b'{"id": "b", "answer": "2", "x": NaN}', ["bad-json"]),
-    "infinity": (b'{"id": "b", "answer": -Infinity}', ["bad-json"]),
-    "raw control character": (b'{"id": "b", "answer": "\x01"}', ["bad-json"]),
     "deep nesting": (b'{"id": "b", "answer": "2", "x": ' + b"[" * 200_000, ["bad-json"]),
     "a number of 5000 digits": (b'{"id": "b", "answer": "2", "x": ' + b"1" * 5000 + b"}", ["bad-json"]),
     "lone surrogate in the answer": (b'{"id": "b", "answer": "\\ud800"}', ["bad-encoding"]),
     "lone surrogate in the id": (b'{"id": "\\udfff", "answer": "2"}', ["bad-encoding"]),
     "Latin-1": (b'{"id": "b", "answer": "\xfc"}', ["bad-encoding"]),
     "a list": (b'["b", "2"]', ["not-an-object"]),
-    "a string": (b'"b"', ["not-an-object"]),
-    "null": (b"null", ["not-an-object"]),
     "no answer": (b'{"id": "b"}', ["missing-field"]),
     "no id": (b'{"answer": "2"}', ["missing-field"]),
-    "neither": (b"{}", ["missing-field", "missing-field"]),
-    "other keys": (b'{"qid": "b", "prediction": "2"}', ["missing-field", "missing-field"]),
     "null answer": (b'{"id": "b", "answer": null}', ["non-string-answer"]),
     "number": (b'{"id": "b", "answer": 2}', ["non-string-answer"]),
-    "list of answers": (b'{"id": "b", "answer": ["2"]}', ["non-string-answer"]),
-    "true": (b'{"id": "b", "answer": true}', ["non-string-answer"]),
-    "object": (b'{"id": "b", "answer": {}}', ["non-string-answer"]),
     "number for an id": (b'{"id": 1, "answer": "2"}', ["non-string-id"]),
-    "both of another kind": (b'{"id": null, "answer": 2}', ["non-string-id", "non-string-answer"]),
     "unknown id": (b'{"id": "c", "answer": "2"}', ["unknown-id"]),
-    "empty id": (b'{"id": "", "answer": "2"}', ["unknown-id"]),
     "id again": (b'{"id": "a", "answer": "2"}', ["duplicate-id"]),
     "raw that is no text": (b'{"id": "b", "answer": "2", "raw": 2}', ["bad-record"]),
-    "half a raw character": (b'{"id": "b", "answer": "2", "raw": "\\ud800"}', ["bad-encoding"]),
-    "rule that is no text": (b'{"id": "b", "answer": "2", "rule": ["label"]}', ["bad-record"]),
     "another finish": (b'{"id": "b", "answer": "2", "finish": "stopped"}', ["bad-record"]),
-    "null finish": (b'{"id": "b", "answer": "2", "finish": null}', ["bad-record"]),
-    "one end of a span": (b'{"id": "b", "answer": "2", "context_kept": [3]}', ["bad-record"]),
     "span backwards": (b'{"id": "b", "answer": "2", "context_kept": [3, 2]}', ["bad-record"]),
-    "span below nought": (b'{"id": "b", "answer": "2", "context_kept": [-1, 2]}', ["bad-record"]),
-    "span of booleans": (b'{"id": "b", "answer": "2", "context_kept": [false, true]}', ["bad-record"]),
     "all of it wrong": (
         b'{"id": "b", "answer": "2", "raw": 1, "rule": 1, "finish": 1, "context_kept": 1}',
         ["bad-record"] * 4,
@@ -86,14 +66,8 @@ OTHER_LINE = {
 
 ANSWER_IS_READ = {
     "raw that is no text",
-    "half a raw character",
-    "rule that is no text",
     "another finish",
-    "null finish",
-    "one end of a span",
     "span backwards",
-    "span below nought",
-    "span of booleans",
     "all of it wrong",
 }
 
@@ -103,9 +77,6 @@ ID_IS_READ = {
     "no answer",
     "null answer",
     "number",
-    "list of answers",
-    "true",
-    "object",
 }
 
 
@@ -128,18 +99,9 @@ GZ, ZST = SQUAD + ".gz", SQUAD + ".zst"
 FILES = {
     "no toml": ({TOML: None}, [("no-submission-toml", "", None)]),
     "bad toml": ({TOML: GOOD_TOML + b"name = \n"}, [("bad-toml", TOML, 3)]),
-    "a key twice": ({TOML: GOOD_TOML + b'name = "m"\n'}, [("bad-toml", TOML, 3)]),
     "deep toml": ({TOML: GOOD_TOML + b"x = " + b"[" * 50_000}, [("bad-toml", TOML, 3)]),
-    "unfinished": ({TOML: GOOD_TOML + b"\nname = "}, [("bad-toml", TOML, 4)]),
     "huge toml": ({TOML: GOOD_TOML + b"#" * (1 << 16)}, [("too-large", TOML, None)]),
     "Latin-1 toml": ({TOML: GOOD_TOML + b'description = "\xfc"'}, [("bad-encoding", TOML, 3)]),
-    "no format, no name": ({TOML: b""}, [("bad-metadata", TOML, None)] * 2),
-    "other format": (
-        {TOML: b'format = "decabench.submission/2"\nname = "n"'},
-        [("bad-metadata", TOML, 1)],
-    ),
-    "blank name": ({TOML: GOOD_TOML.replace(b'"n"', b'" "')}, [("bad-metadata", TOML, 2)]),
-    "name of another kind": ({TOML: GOOD_TOML.replace(b'"n"', b"1")}, [("bad-metadata", TOML, 2)]),
     "every field of another kind": (
         {
             TOML: toml(
@@ -170,29 +132,16 @@ FILES = {
         },
         [("bad-metadata", TOML, line) for line in (3, 4, 5, 6, 7, 9, 10)],
     ),
-    "yes is no size": ({TOML: toml("model_size = true")}, [("bad-metadata", TOML, 3)]),
     "unknown fields": (
         {TOML: toml("unheard_of = true", "[extra]", "a = 1")},
         [("unknown-key", TOML, 3), ("unknown-key", TOML, 4)],
-    ),
-    "marks that are no tables": (
-        {TOML: toml("partial = true", "incomplete = 3")},
-        [("bad-metadata", TOML, 3), ("bad-metadata", TOML, 4)],
     ),
     "marks without numbers": (
         {TOML: toml('[partial."squad.validation"]', '[incomplete."squad.test"]', "failed = true", "of = 0")},
         [("bad-metadata", TOML, 3)] * 2 + [("bad-metadata", TOML, 4)] * 2,
     ),
-    "a mark that is no table": (
-        {TOML: toml("[partial]", '"squad.validation" = 5')},
-        [("bad-metadata", TOML, 3)] * 2,
-    ),
     "a limited run of all": (
         {TOML: toml("[partial.squad.validation]", "answered = 2", "of = 2")},
-        [("bad-metadata", TOML, 3)],
-    ),
-    "more failed than there are": (
-        {TOML: toml("[incomplete.squad.validation]", "failed = 3", "of = 2")},
         [("bad-metadata", TOML, 3)],
     ),
     "marks that say it in numbers": (
@@ -207,21 +156,6 @@ FILES = {
         {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2")},
         [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
     ),
-    "a limited run that answers less": (
-        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"), SQUAD: b""},
-        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
-    ),
-    "a limited run of more than there are": (
-        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 3"), SQUAD: A},
-        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
-    ),
-    "a limited run with another's answer": (
-        {
-            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
-            SQUAD: b'{"id": "c", "answer": "1"}',
-        },
-        [("unknown-id", SQUAD, 1), ("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
-    ),
     "examples that failed": (
         {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2"), SQUAD: A},
         [("incomplete", SQUAD, None)],
@@ -229,10 +163,6 @@ FILES = {
     "examples that failed and are there": (
         {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2")},
         [("incomplete", SQUAD, None), ("wrong-count", SQUAD, None)],
-    ),
-    "failures of another number": (
-        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 9"), SQUAD: A},
-        [("incomplete", SQUAD, None), *[("wrong-count", SQUAD, None)] * 2],
     ),
     "a limited run in which all failed": (
         {
@@ -248,47 +178,14 @@ FILES = {
         },
         [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
     ),
-    "a limited run in which some failed": (
-        {
-            TOML: toml(
-                "[partial.squad.validation]",
-                "answered = 1",
-                "of = 2",
-                "[incomplete.squad.validation]",
-                "failed = 3",
-                "of = 4",
-            ),
-            SQUAD: A,
-        },
-        [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
-    ),
-    "a limited run without an answer": (
-        {TOML: toml("[partial.squad.validation]", "answered = 0", "of = 2"), SQUAD: b""},
-        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
-    ),
     "a limited run below nought": (
         {TOML: toml("[partial.squad.validation]", "answered = -1", "of = 2"), SQUAD: b""},
         [("bad-metadata", TOML, 3), ("missing-id", SQUAD, None)],
-    ),
-    "what predict keeps": (
-        {"journal/squad.validation.0123456789ab.jsonl": b"{}", "run.json": b"{}"},
-        [],
     ),
     "a good variant": ({"variants/1/predictions/squad.validation.jsonl": GOOD_LINES}, []),
     "a variant without an answer": (
         {"variants/2/predictions/squad.validation.jsonl": A},
         [("missing-id", "variants/2/predictions/squad.validation.jsonl", None)],
-    ),
-    "a variant of a limited run": (
-        {
-            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
-            SQUAD: A,
-            "variants/1/predictions/squad.validation.jsonl": A,
-        },
-        [
-            ("partial", SQUAD, None),
-            ("partial", "variants/1/predictions/squad.validation.jsonl", None),
-        ],
     ),
     "a variant in which an example failed": (
         {
@@ -310,18 +207,10 @@ FILES = {
             ("unknown-file", "variants/one", None),
         ],
     ),
-    "a misnamed file of a variant": (
-        {"variants/1/predictions/squda.test.jsonl": b""},
-        [("unknown-task", "variants/1/predictions/squda.test.jsonl", None)],
-    ),
     "no predictions": ({SQUAD: None}, [("no-predictions", "", None)]),
     "near task": (
         {"predictions/squda.test.jsonl": b""},
         [("unknown-task", "predictions/squda.test.jsonl", None)],
-    ),
-    "other case": (
-        {"predictions/SQuAD.test.jsonl": b""},
-        [("unknown-task", "predictions/SQuAD.test.jsonl", None)],
     ),
     "other split": (
         {"predictions/squad.dev.jsonl": b""},
@@ -331,38 +220,23 @@ FILES = {
         {"predictions/iwslt.en.de.jsonl": b""},
         [("unknown-split", "predictions/iwslt.en.de.jsonl", None)],
     ),
-    "no split, no dots": (
-        {"predictions/squad.jsonl.gz": b""},
-        [("unknown-split", "predictions/squad.jsonl.gz", None)],
-    ),
     "other suffix": (
         {"predictions/squad.test.json": b""},
         [("unknown-file", "predictions/squad.test.json", None)],
     ),
     "folder": ({"predictions/sub/x.jsonl": b""}, [("unknown-file", "predictions/sub", None)]),
-    "folder with a good name": (
-        {"predictions/squad.test.jsonl/x": b""},
-        [("unknown-file", "predictions/squad.test.jsonl", None)],
-    ),
     "beside the folder": ({"squad.test.jsonl": b""}, [("unknown-file", "squad.test.jsonl", None)]),
     "control characters in a name": (
         {"predictions/\x1b[2J": b""},
         [("unknown-file", "predictions/\\x1b[2J", None)],
     ),
     "twice": ({GZ: gzip.compress(GOOD_LINES)}, [("duplicate-file", GZ, None)]),
-    "three times": (
-        {GZ: b"", ZST: b""},
-        [("duplicate-file", GZ, None), ("duplicate-file", ZST, None)],
-    ),
     "no gzip": ({SQUAD: None, GZ: GOOD_LINES}, [("bad-compression", GZ, 1)]),
     "no zstd": ({SQUAD: None, ZST: GOOD_LINES}, [("bad-compression", ZST, 1)]),
     "empty gzip": ({SQUAD: None, ZST: b""}, [("bad-compression", ZST, 1)]),
     "cut gzip": ({SQUAD: None, GZ: gzip.compress(GOOD_LINES)[:-4]}, [("bad-compression", GZ, 3)]),
-    "cut zstd": ({SQUAD: None, ZST: zstandard.compress(GOOD_LINES)[:-4]}, [("bad-compression", ZST, 1)]),
     "after zstd": ({SQUAD: None, ZST: zstandard.compress(GOOD_LINES) + b"x"}, [("bad-compression", ZST, 3)]),
     "bomb of one line, gzip": ({SQUAD: None, GZ: BOMB["gz"]}, [("too-large", GZ, 1)]),
-    "bomb of one line, zstd": ({SQUAD: None, ZST: BOMB["zst"]}, [("too-large", ZST, 1)]),
-    "bomb of blank lines, gzip": ({SQUAD: None, GZ: NEWLINES["gz"]}, [("too-large", GZ, 100_021)]),
     "bomb of blank lines, zstd": ({SQUAD: None, ZST: NEWLINES["zst"]}, [("too-large", ZST, 100_021)]),
     "UTF-16": ({SQUAD: GOOD_LINES.decode().encode("utf-16")}, [("bad-encoding", SQUAD, 1)]),
     "empty answer": (
@@ -375,13 +249,6 @@ FILES = {
     "no data": (
         {"predictions/woz.en.test.jsonl": GOOD_LINES},
         [("no-data", "predictions/woz.en.test.jsonl", None)],
-    ),
-    "no data, an id twice": (
-        {"predictions/woz.en.test.jsonl": GOOD_LINES + A},
-        [
-            ("no-data", "predictions/woz.en.test.jsonl", None),
-            ("duplicate-id", "predictions/woz.en.test.jsonl", 3),
-        ],
     ),
 }
 
@@ -397,18 +264,13 @@ def test_faults_of_files_have_their_place(tmp_path, case):
 HARMLESS = {
     "nothing odd": {},
     "CRLF and blank lines": {SQUAD: b"\r\n" + GOOD_LINES.replace(b"\n", b"\r\n \r\n") + b"\r\n"},
-    "no last newline": {SQUAD: GOOD_LINES.rstrip()},
     "other order": {SQUAD: B + A},
-    "further keys": {SQUAD: A + b'{"answer": "2", "model": {"x": [1.5, null]}, "id": "b"}'},
     "line separators in an answer": {SQUAD: A + '{"id": "b", "answer": "2\u2028\x85"}'.encode()},
     "a pair of surrogates": {SQUAD: A + b'{"id": "b", "answer": "\\ud83c\\udf89"}'},
     "gzip": {SQUAD: None, GZ: gzip.compress(GOOD_LINES)},
-    "two gzip members": {SQUAD: None, GZ: gzip.compress(A) + gzip.compress(B)},
     "zstd": {SQUAD: None, ZST: zstandard.compress(GOOD_LINES)},
-    "two zstd frames": {SQUAD: None, ZST: zstandard.compress(A) + zstandard.compress(B)},
     "hidden files": {"predictions/.DS_Store": b"x", "predictions/.squad.test.jsonl.1.tmp": b"x"},
     "further files": {"README.md": b"x", "results.json": b"{}", "notes/x.txt": b""},
-    "toml with a byte order mark": {TOML: codecs.BOM_UTF8 + GOOD_TOML},
     "a second task": {"predictions/iwslt.en.de.test.jsonl": b'{"id": "0", "answer": "x"}'},
 }
 
