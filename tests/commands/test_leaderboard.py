@@ -1,6 +1,7 @@
 """`decabench leaderboard`. The page itself: tests/leaderboard/."""
 
 import json
+import shutil
 
 import pytest
 
@@ -34,6 +35,14 @@ def test_a_site_that_cannot_be_written(command, options, tmp_path):
     done = command("leaderboard", *options, "--output", tmp_path / "file" / "site")
     assert done.exit_code == 3
     assert "cannot be written (Not a directory)" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_home_that_takes_no_baselines_names_the_option(command, given, home, tmp_path):
+    copy = tmp_path / "home"
+    shutil.copytree(home / "tasks", copy / "tasks")
+    (copy / "baselines").touch()
+    done = command("leaderboard", *given[:-1], copy)
+    assert done.exit_code == 3 and "--no-baselines" in done.stderr
 
 
 def test_submissions_that_are_not_there(command, tmp_path):

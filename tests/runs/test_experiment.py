@@ -169,6 +169,7 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
         ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "there is no folder /nowhere"),
         ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror and --sample cannot be"),
+        ({"board": __file__}, DecabenchError, "which is a file: name a folder for the page"),
     ],
 )
 def test_what_is_refused_before_anything_is_asked(given, tmp_path, changes, kind, message):

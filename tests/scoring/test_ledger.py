@@ -18,7 +18,7 @@ from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS
 from decabench.scoring import ScoringOptions, compare, ledger, score_submission, task_results
 from decabench.submission import write_submission
-from decabench.tasks import Store
+from decabench.tasks import Store, prepare
 
 TASKS = ("sst", "woz.en", "schema")
 Write = Callable[..., Path]
@@ -294,3 +294,30 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
     with pytest.raises(DataError, match="The data of sst was prepared again while it was being scored"):
         score_submission(folder, ScoringOptions(tasks=["sst"], home=own_home))
     assert entries(own_home) == []
+
+
+READER = """
+from decabench.tasks import Example, RemoteFile, Source, Task
+
+def read(files, split):
+    for number in range(3):
+        yield Example(f"own.{split}.{number}", "Which?", f"Number {number}.", (str(number),), (str(number),))
+
+SOURCE = Source("here", {"validation": (RemoteFile("own.py"),)}, read)
+OWN = Task("own", "own", "own", "em", {}, (SOURCE,), "CC0", "", folder=__import__("pathlib").Path(__file__).parent)
+"""
+
+
+def test_a_changed_reader_of_a_task_misses_the_entry(tmp_path: Path, scored_tasks: list[str]) -> None:
+    file, home = tmp_path / "own.py", tmp_path / "home"
+    file.write_text(READER)
+    prepare("own", home=home, include=file)
+    answers = [(f"own.validation.{number}", str(number)) for number in range(3)]
+    folder = tmp_path / "s"
+    write_submission(folder, "s", {("own", "validation"): answers})
+    options = ScoringOptions(home=home, include=file)
+    keys = set()
+    for text in (READER, READER, f"{READER}# read in another way\n"):
+        file.write_text(text)
+        keys.add(score_submission(folder, options)[1]["own"].key)
+    assert len(keys) == len(scored_tasks) == 2 and "" not in keys
