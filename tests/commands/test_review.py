@@ -103,6 +103,11 @@ def test_a_request_is_data(board, review, tmp_path):
     ]
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "unknown-file" in summary and "\n::error" not in summary and "\\`x\\`" in summary
+    (board / "x\n::error::forged").write_text("")
+    done = review("--github")
+    assert "::error file=x%0A%3A%3Aerror%3A%3Aforged,title=request::a request may change" in done.stdout
+    assert all(line.startswith("::error file=") for line in done.stdout.splitlines())
+    (board / "x\n::error::forged").unlink()
     os.symlink(ROOT / "pyproject.toml", place / "schema.validation.jsonl")
     done = review("--github")
     assert "title=request::send plain files only, without links and repositories" in done.stdout
@@ -126,18 +131,25 @@ def test_faults_have_their_lines(board, review, tmp_path):
     assert "## alice: refused" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
-def test_scores_stand_next_to_those_before_and_of_the_best(board, review, submit):
+def test_scores_stand_next_to_those_before_and_of_the_best_other(board, review, submit):
     git(board, "checkout", "--quiet", "main")
     submit("majority", ["sst"], "board/submissions/carol")
-    rewrite(board, "carol", "best", lambda answer: "positive" if len(answer["id"]) % 2 else "negative")
+    rewrite(board, "carol", "first", lambda answer: "positive")
+    rewrite(board, "alice", "mine", lambda answer: "negative")
     commit(board)
     git(board, "checkout", "--quiet", "-B", "request")
-    rewrite(board, "alice", "mine", lambda answer: "negative")
+    rewrite(
+        board,
+        "alice",
+        "mine",
+        lambda answer: "negative" if answer["id"] != "sst.validation.0" else "positive",
+    )
     [found] = json.loads(review("--json").stdout)["reviews"]
     assert found["path"] == "alice" and not found["faults"] and found["place"].startswith("not ranked")
     [sst] = [each for each in found["scores"] if each["task"] == "sst"]
-    assert (sst["score"], sst["before"], sst["counts"]) == ("59.4", "40.6", "32 answers, 0 empty")
-    assert float(sst["difference"]) == pytest.approx(float(sst["score"]) - float(sst["best"]), abs=0.051)
+    assert sst["before"] == "59.4" and sst["counts"] == "32 answers, 0 empty"
+    assert sst["best"] == "40.6"  # carol's, not that of the submission that is replaced
+    assert float(sst["difference"]) == pytest.approx(float(sst["score"]) - 40.6, abs=0.051)
     assert 0 <= float(sst["p"]) <= 1
 
 
