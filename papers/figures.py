@@ -252,7 +252,7 @@ def _analyze_changes(model: TrainedModel, samples: Samples, output: Path) -> Ite
     above.set(ylim=(0, 1), ylabel="probability", title=f"{task.name} {example.id}: {traced.answer}")
     above.legend(fontsize="x-small")
     below.plot(at[1:], found.means, marker=".", label="mean change of an entry (Eq. 54)")
-    below.plot(at[1:], found.norms, marker=".", label="change of the norm")
+    below.plot(at[1:], found.norms, marker=".", label="norm of the change")
     below.set(yscale="log", ylabel="change of W(z)")
     below.legend(fontsize="x-small")
     below.set_xticks(at, [escape_token(word) for word in found.words], rotation=90, fontsize=7)
