@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import active_children
 from pathlib import Path
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import as_paths
 from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.scores import find_submissions, score_submissions
@@ -89,6 +89,10 @@ def review_submissions(
     """
     keeper = make_keeper(replace(options, splits=(split,)))
     suite = keeper.suites[0]
+    if not any(keeper.record(task, split) for task in suite.tasks):
+        raise MissingDataError(
+            f"No data of {suite.name}, {split}, is prepared with labels: run decabench prepare --suite {suite.name}."
+        )
     top, paths, unread = find_submissions(sent)
     reviews = {
         each.path: Review(each.path, refusal=each.reason) for each in unread if _is_in(path, each.path)

@@ -259,6 +259,15 @@ def test_an_interrupted_queue_goes_on(queue, submit, tmp_path):
     assert queue().exit_code == 0 and list(outcomes(tmp_path)) == [".md"]
 
 
+def test_without_data_nothing_is_refused(queue, submit, tmp_path):
+    """Missing data is the keeper's fault: what was sent waits."""
+    submit("majority", ["sst"], "queue/alice/mine")
+    done = queue("--home", tmp_path / "empty")
+    assert done.exit_code == 3 and "decabench prepare --suite decathlon" in done.stderr
+    assert not (tmp_path / "results").exists()
+    assert queue().exit_code == 0 and list(outcomes(tmp_path)) == [".md"]
+
+
 def test_the_template_of_a_submission_is_one(command, home, submit, tmp_path):
     answers = submit("majority", ["sst"]) / "predictions" / "sst.validation.jsonl"
     shutil.copytree(ROOT / "examples" / "board" / "template", tmp_path / "mine")
