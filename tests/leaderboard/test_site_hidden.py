@@ -562,7 +562,7 @@ def test_no_remark_on_the_format_of_answers_rests_on_gold(tmp_path: Path, hidden
         write_submission(folder, name, lines)
         for command in (["check"], ["evaluate"], ["evaluate", "--json"]):
             done = " ".join(keeper.run(command[0], folder, "--split", "test", *command[1:]).stdout.split())
-            assert ("are SentencePiece pieces" in done) == (name == "pieces")
+            assert ("are pieces of words" in done) == (name == "pieces")
             assert ("of these score 100.00" in done) == (name == "pieces" and not hidden)
             assert ("of the example 1 place further down" in done) == (name == "shifted" and not hidden)
 
