@@ -10,7 +10,6 @@ from unittest.mock import MagicMock, call
 import pytest
 
 from decabench import evaluate
-from decabench.errors import DecabenchError, UnknownNameError
 from decabench.exchange import Trackers, make_trackers, track_results
 from decabench.exchange.trackers import result_numbers
 
@@ -65,15 +64,6 @@ def test_a_resumed_run_continues_its_run_at_the_tracker(tmp_path):
     own = Notes()
     Trackers({"own": own}).start("a", {}, tmp_path, file, True)
     assert own.calls == [("start", "a", "")]
-
-
-def test_names_and_missing_packages_are_told_before_anything_is_run(monkeypatch):
-    with pytest.raises(UnknownNameError, match=r"Did you mean wandb\?"):
-        make_trackers(["wandbb"])
-    monkeypatch.setattr("decabench.exchange.trackers.find_spec", lambda name: None)
-    with pytest.raises(DecabenchError, match="mlflow is not installed: run pip install mlflow"):
-        make_trackers(["mlflow"])
-    assert not make_trackers([])
 
 
 def test_results_with_their_intervals(home, submit, tmp_path):

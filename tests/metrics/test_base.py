@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from decabench.metrics import METRICS, em, joint_goal_em, lfem, nf1, uas_las
-from decabench.metrics.base import Item, Metric, MetricError, evaluate, items, near_matches, score_rows
+from decabench.metrics.base import Item, Metric, MetricError, evaluate, items, score_rows
 
 COUNT = Metric(
     name="count",
@@ -104,20 +104,6 @@ def test_tables_and_tags_of_a_shuffled_frame_are_read_by_place():
     parses = ["2:nsubj 0:root", "0:root 1:punct"]
     tags = pd.Series(["NOUN VERB", "VERB PUNCT"], index=[1, 0])
     assert float(uas_las(["2:nsubj 0:root", "0:root 9:punct"], parses, tags=tags)) == 100.0
-
-
-def test_metric_error_is_a_value_error_too():
-    assert issubclass(MetricError, ValueError)
-
-
-def test_a_metric_is_a_frozen_value():
-    with pytest.raises(AttributeError):
-        nf1.name = "other"  # type: ignore[misc]
-    assert math.isclose(nf1.range[1], 100.0)
-
-
-def test_near_matches_are_counted_and_sorted():
-    assert near_matches("rouge", ["rouge_perl", "rouge_x", "rogue", "other"], 2) == ["rouge_x", "rogue"]
 
 
 def test_statistics_of_one_example_at_a_time_pickle():

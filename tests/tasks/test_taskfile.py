@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from decabench.errors import DataError, MissingDataError, UnknownNameError
+from decabench.errors import DataError, UnknownNameError
 from decabench.metrics.base import DecabenchError
 from decabench.scoring import prove_task
 from decabench.tasks.example import Example
@@ -174,13 +174,6 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
 def test_rows_that_do_not_fit(request_for: Requests, tmp_path: Path, row: Any, sentence: str) -> None:
     write_jsonl(tmp_path / "data.jsonl", [ROWS[0], row])
     with pytest.raises(DataError, match=sentence):
-        prepared(write_toml(tmp_path), request_for())
-
-
-def test_a_file_that_is_not_there(request_for: Requests, tmp_path: Path) -> None:
-    with pytest.raises(
-        MissingDataError, match=r"does not contain the files for capitals: .* no data\.jsonl; add them\."
-    ):
         prepared(write_toml(tmp_path), request_for())
 
 

@@ -78,12 +78,6 @@ def expected(split: str, *rows: tuple[str, str, str]) -> list[Example]:
     ]
 
 
-def test_a_pair_with_an_empty_side_is_left_out(files: FolderFiles) -> None:
-    english, german = ["One", " ", "Three", "Four"], ["Eins", "Zwei", "", "Vier"]
-    rows = (("0", "One", "Eins"), ("0", "Four", "Vier"))
-    assert read_train(files, tags(english), tags(german)) == expected("train", *rows)
-
-
 def test_an_empty_segment_is_left_out(files: FolderFiles) -> None:
     examples = read_xml(files, xml(["", "Two"]), xml(["Eins", "Zwei"]))
     assert examples == expected("validation", ("10", "Two", "Zwei"))

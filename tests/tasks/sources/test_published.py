@@ -291,15 +291,6 @@ def test_verified(downloads: Downloads, server: FileServer, data: RemoteFile) ->
     assert (fetched.source.name, fetched.missing) == ("upstream", ())
 
 
-def test_second_run_asks_nothing(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
-    for file in (data, replace(data, sha256=None)):
-        sources = [source(file)]
-        first = fetch("task", sources, ["train"], downloads)
-        server.seen.clear()
-        assert fetch("task", sources, ["train"], downloads).records == first.records
-        assert server.seen == []
-
-
 def test_next_address_then_next_source(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
     gone = RemoteFile("gone.json", (f"{server.url}/a/gone.json", f"{server.url}/b/gone.json"))
     moved = replace(data, urls=(f"{server.url}/moved.json", *data.urls))
@@ -337,42 +328,12 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     assert caught.value.exit_code == 3
 
 
-def test_files_that_are_not_published_are_the_users_own(downloads: Downloads) -> None:
-    names = [f"wsj_{number:02}.mrg" for number in range(25)]
-    sources = [
-        Source("columns", {"train": (RemoteFile("all.conllu"),)}, no_reader),
-        Source("brackets", {"train": tuple(map(RemoteFile, names))}, no_reader),
-    ]
-    with pytest.raises(MissingDataError) as caught:
-        fetch("ptb", sources, ["train"], downloads)
-    assert str(caught.value) == (
-        "The files for ptb are not published: put your own (all.conllu; or wsj_00.mrg, wsj_01.mrg, …, wsj_24.mrg (25 "
-        "files)) into the folder DIR/ptb and use --mirror DIR."
-    )
-
-
 def mirrored(server: FileServer, content: bytes | None = None) -> Path:
     """The served folder as a mirror that has the task; returns the task's folder."""
     folder = server.folder / "task"
     folder.mkdir()
     (folder / DATA).write_bytes(content or (server.folder / DATA).read_bytes())
     return folder
-
-
-@pytest.mark.parametrize(
-    ("pinned_digest", "held", "status"),
-    [(True, None, "verified"), (True, b"a subset", "mirror-differs"), (False, b"a subset", "unpinned")],
-)
-def test_mirror_status(
-    downloads: Downloads, server: FileServer, pinned_digest: bool, held: bytes | None, status: str
-) -> None:
-    file = RemoteFile(DATA, (), sha256(server.folder / DATA) if pinned_digest else None)
-    folder = mirrored(server, held)
-    fetched = fetch_from_mirror("task", [source(file)], ["train"], downloads, f"{server.url}/")
-    assert content(fetched) == (folder / DATA).read_bytes()
-    (record,) = fetched.records
-    assert (record.status, record.url) == (status, f"mirror:{DATA}")
-    assert record.sha256 == sha256(folder / DATA)
 
 
 def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileServer) -> None:
