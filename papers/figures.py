@@ -373,10 +373,7 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
         bottom += heights
     right.set(ylabel="share of tasks", ylim=(0, 1), xlabel="sub-encoder (layer.number)")
     right.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-    content = {
-        "tasks": {task: asdict(own) for task, own in found.items()},
-        "shares": task_shares(found),
-    }
+    content = {"tasks": {task: asdict(own) for task, own in found.items()}, "shares": task_shares(found)}
     yield from write_figure(output, "routes", content, figure)
 
 

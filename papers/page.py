@@ -18,15 +18,7 @@ from papers.costs import cost_lines, plot_costs, read_costs
 from papers.curves import make_panels, plot_panels
 from papers.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
 from papers.plan import Measure, Place, Plan, Run, Table, seeded_runs
-from papers.scores import (
-    LeftOut,
-    Scored,
-    find_left_out,
-    leave_out,
-    progress,
-    read_scores,
-    values,
-)
+from papers.scores import LeftOut, Scored, find_left_out, leave_out, progress, read_scores, values
 from papers.summary import LEGEND as SUMMARY_LEGEND
 from papers.summary import count_shown, fill_summary
 from papers.tables import NONE, as_table, in_brackets, published_remark, show

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 Item = Mapping[str, npt.NDArray[Any]]
 """An example as encoded by a family: column name to one-dimensional array."""
 
-SPLITS = ("spaces", "tokens")
+Split = Literal["spaces", "tokens"]
 """How `first_tokens` and `words` split texts: at spaces, or like MQAN, with punctuation apart."""
 _WORD = re.compile(r"\S+")
 
@@ -40,10 +40,9 @@ class TextReader:
         lexicon: Lexicon,
         cut: int | None = None,
         skip: int | None = None,
-        split: str = "spaces",
+        split: Split = "spaces",
     ) -> None:
-        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip`; `split` is
-        one of SPLITS."""
+        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip`."""
         self.lexicon, self._apart = lexicon, split == "tokens"
         self._task, self._cut, self._skip = task, cut, skip
         self._encode = lru_cache(16)(lexicon.encode)

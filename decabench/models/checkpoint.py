@@ -18,7 +18,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from decabench.errors import (
-    DataError,
-    DecabenchError,
-    MissingDataError,
-    StorageError,
-)
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
 from decabench.models.batches import Integers, Item, TextReader
 from decabench.models.devices import autocast, pick_device
@@ -48,7 +42,7 @@ from decabench.models.family import (
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import MODEL, build_to_fit, limited, load_tensors, stored_shapes
+from decabench.models.tensors import MODEL, build_to_fit, load_tensors, stored_shapes
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
@@ -60,8 +54,6 @@ BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
 
 
-_WIDEST = 4_096
-"""The maximum number of values with which a network represents one word."""
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
 
 
@@ -117,26 +109,14 @@ class TrainedModel:
         self.check_task(task)
         reader = self._reader(task)
         items = [self.encode(question, task, reader) for question in questions]
-        in_order = self.answer_items(task, items, limit, batch_tokens, beam)
-        kept = [reader.count_kept(question.context) for question in questions]
-        return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
-
-    def answer_items(
-        self,
-        task: Task,
-        items: Sequence[Item],
-        limit: int | None = None,
-        batch_tokens: int = 20_000,
-        beam: int = 1,
-    ) -> list[ModelReply]:
-        """Answer encoded questions in order; see `answer`."""
         replies: dict[int, ModelReply] = {}
         self.network.eval()
         for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
             batch = self.make_batch(task, [items[row] for row in rows])
             with torch.inference_mode(), autocast(self.device, self.precision):
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
-        return [replies[row] for row in range(len(items))]
+        kept = [reader.count_kept(question.context) for question in questions]
+        return [replace(replies[row], context_kept=end) for row, end in enumerate(kept)]
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
         """Encode a question as the family does, without an answer."""
@@ -192,16 +172,12 @@ def find_checkpoint(path: Path) -> Path:
             f"The training run in {path} ended before its first checkpoint. Start it again with the "
             "same command, or write checkpoints sooner with --set checkpoint_every=STEPS."
         )
-    place = path if path.is_dir() else path.parent
-    files = (RECORD,) if path.is_dir() else (RECORD, BEST, LATEST)
-    near = sorted({found.parent.name for file in files for found in place.glob(f"*/{file}")})
-    advice = f"{place} has {', '.join(near)}" if near else "train a model with decabench train"
-    fault = (
-        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it)"
-        if path.is_dir()
-        else f"There is no folder {path}"
+    if not path.is_dir():
+        raise MissingDataError(f"There is no folder {path}: train a model with decabench train.")
+    raise MissingDataError(
+        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): give the "
+        "folder that decabench train wrote."
     )
-    raise MissingDataError(f"{fault}: {advice}.")
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
@@ -411,24 +387,13 @@ class Checkpoint:
         Raises DataError. A single changed byte in the weights could silently change answers. Checkpoints of
         earlier versions have no digests and are not checked.
         """
-        files = self._files()
-        saved = self.record.files
-        if not saved:
-            return
-        if odd := [name for name in saved if name != Path(name).name]:
-            raise DataError(
-                f"{self.folder / RECORD} has a digest for {odd[0][:100]!r}, a file that is not in its folder."
-            )
-        if foreign := [path.name for path in files if path.name not in (*saved, VOCABULARY)]:
-            raise DataError(
-                f"{self.folder} was not saved with {', '.join(foreign)}, but with {', '.join(saved)}: use an unchanged "
-                "copy of the checkpoint."
-            )
-        for path in (self.folder / name for name in saved if optimizer or name != OPTIMIZER):
-            if path.is_file() and (found := file_digest(path)) != saved[path.name]:
+        files, saved = self._files(), self.record.files
+        for path in (*files, *([self.folder / OPTIMIZER] if optimizer else ())) if saved else ():
+            wanted = (saved or {}).get(path.name)
+            if (wanted or path.name == MODEL) and path.is_file() and (found := file_digest(path)) != wanted:
                 raise DataError(
-                    f"{path} is not the file that was saved: its digest is {found}, and {RECORD} has "
-                    f"{saved[path.name]}. Use an unchanged copy of the checkpoint."
+                    f"{path} is not the file that was saved: its digest is {found}, and {RECORD} has {wanted}. Use "
+                    "an unchanged copy of the checkpoint."
                 )
 
     def lexicon(self) -> Lexicon:
@@ -453,15 +418,6 @@ class Checkpoint:
             )
         return vectors
 
-    def limited(self, words: int) -> AbstractContextManager[None]:
-        """Stop building a network that is far larger than its stored weights.
-
-        Raises DataError.
-
-        The network may have a vocabulary of a different size, given as `words`.
-        """
-        return limited(stored_shapes(self.folder / MODEL), str(self.folder / RECORD), vectors=words * _WIDEST)
-
     def load(
         self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
     ) -> TrainedModel:
@@ -476,8 +432,7 @@ class Checkpoint:
             lambda: self.family.build(self.config, self.outputs, words),
             stored_shapes(self.folder / MODEL),
             str(self.folder / RECORD),
-            vectors=words.lexicon.size * words.dimension,
-            optional=self.family.training_only,
+            self.family.training_only,
         )
         weights, optional = load_weights(self.folder), self.family.training_only
         left_out = {name: value for name, value in network.state_dict().items() if name.startswith(optional)}

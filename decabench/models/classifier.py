@@ -13,9 +13,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from decabench.models.batches import ColumnBatch, Item, TextReader
-from decabench.models.family import Family
+from decabench.models.family import Count, EvenWidth, Family, Rate
 from decabench.models.heads import ClassifierHead, HeadedNetwork, TaskHeads, with_target
-from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes, max_over_time
+from decabench.models.layers import BiLSTM, WordEmbedding, max_over_time
 from decabench.tasks import Label, Question, Task
 from decabench.vectors import WordTable
 
@@ -26,17 +26,14 @@ class ClassifierConfig:
 
     name: str = "classifier"
     """`classifier`."""
-    dimension: int = 200
+    dimension: EvenWidth = 200
     """The width of the BiLSTM's states: an even number, half for each direction."""
-    dropout: float = 0.2
+    dropout: Rate = 0.2
     """The dropout rate."""
-    vocabulary: int = 50_000
+    vocabulary: Count = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = False
     """Whether to train the word vectors too."""
-
-    def __post_init__(self) -> None:
-        check_sizes(self.dimension, self.dropout)
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:

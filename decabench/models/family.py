@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol, Self, cast
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
-from decabench.models.batches import ColumnBatch, Integers, Item, TextReader
+from decabench.models.batches import ColumnBatch, Integers, Item, Split, TextReader
 from decabench.models.families import FAMILIES
 from decabench.plugins import load_named, load_object
 from decabench.tasks import Label, Question, Task
@@ -39,6 +39,20 @@ from decabench.vectors import Lexicon, WordTable
 
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 """The sum of each loss over a batch, with the count to divide it by: tokens, sentences, or 1 for a penalty."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+"""A setting of 1 or more."""
+Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+"""A number of layers: building more of them takes minutes, even without memory."""
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
+"""A setting of 0 or more, and finite."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""A setting from 0 to 1."""
+EvenWidth = Annotated[int, msgspec.Meta(ge=2, multiple_of=2)]
+"""A width that the two directions of a BiLSTM share."""
+Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+"""A setting of at least 0 and below 1, such as a rate of dropout."""
 
 
 class ModelConfig(Protocol):
@@ -58,9 +72,9 @@ class ModelConfig(Protocol):
         """The size of the vocabulary: the most frequent words of the training data."""
 
 
-def split_of(config: ModelConfig) -> str:
+def split_of(config: ModelConfig) -> Split:
     """Return how TextReader splits a model's texts; by default, at spaces."""
-    return str(getattr(config, "split", "spaces"))
+    return cast(Split, getattr(config, "split", "spaces"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +151,6 @@ class MultitaskNetwork(nn.Module):
         """Hook: gradients are clipped, and the optimizer is about to use them at this learning rate; it may change
         parameters in place, such as by a decay that clipping must not scale."""
 
-    def compile_step(self) -> None:
-        """Apply torch.compile where it helps; called only if `Family.abilities` contains "compile"."""
-        raise NotImplementedError
-
-    def record_loops(self) -> None:
-        """Record loops over time as CUDA graphs; called only if `Family.abilities` contains "graphs"."""
-        raise NotImplementedError
-
 
 Lengths = Mapping[str, Integers]
 """The length of each example's row, by column name."""
@@ -185,11 +191,13 @@ class Family:
     """The largest share of a pass that `grouping = "lengths"` sorts together; smaller shares vary the batches
     between passes."""
     abilities: frozenset[str] = frozenset()
-    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
-    training); "contextual" (vectors of words in their text, which `collate` asks for)."""
+    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual" (vectors of
+    words in their text, which `collate` asks for)."""
     training_only: tuple[str, ...] = ()
     """Prefixes of the names of buffers that only training uses, and sets before use; `--init` and exports leave
     them out."""
+    retired: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that earlier versions had and their only value that checkpoints may have: what the network does now."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """Analyses for `decabench analyze`: name to the `module:object` of an `Analysis`."""
 
@@ -265,7 +273,13 @@ def read_model_config(table: Mapping[str, Any]) -> Any:
     name = table.get("name")
     if not isinstance(name, str):
         raise ValueError("its model has no name")
-    kind = find_family(name).config
+    family = find_family(name)
+    kind, table = family.config, drop_retired(table, family.retired)
     if unknown := table.keys() - {entry.name for entry in fields(kind)}:
         raise ValueError(f"the model {name} has no setting {min(unknown)[:60]!r}")
     return msgspec.convert(table, kind)
+
+
+def drop_retired(table: Mapping[str, Any], retired: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out settings of earlier versions that have the value which is now the only one."""
+    return {key: value for key, value in table.items() if key not in retired or value != retired[key]}

@@ -1,18 +1,16 @@
 """Heads, which turn the states of a network into answers: one class for each kind of output.
 
-A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
-columns of an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and
-`HeadedNetwork` calls both. Free text is different: an answer is a column of words, and one GeneratorHead serves
-all tasks.
+A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as columns of
+an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and `HeadedNetwork` calls both.
 
-B examples, T tokens, d the width of the states, C labels, n words of an answer, v words of the vocabulary.
+B examples, T tokens, d the width of the states, C labels.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +20,11 @@ from torch.nn import functional as F
 
 from decabench.errors import DataError
 from decabench.models.batches import ColumnBatch, Item, TextReader
-from decabench.models.decoding import beam_search, greedy
 from decabench.models.family import Losses, ModelReply, MultitaskNetwork
-from decabench.models.layers import linear_in_full, token_mask
+from decabench.models.layers import token_mask
 from decabench.tasks import Label, Number, Output, Tags, Task, Tree
-from decabench.vectors import EOS, INIT, PAD, UNKNOWN, WordTable
 
-TREES = ("greedy", "spanning")
+Trees = Literal["greedy", "spanning"]
 """How a ParserHead chooses heads: the best for each token independently, or the best tree with one root."""
 
 TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
@@ -298,12 +294,12 @@ class ParserHead(Head):
     """A head and a relation for each token, from (B, T, d), as in Hashimoto et al. 2017, section 2.4.
 
     m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root; the relation is classified from
-    [h_t; h_head], with the right heads in training. `trees` is one of TREES.
+    [h_t; h_head], with the right heads in training. `trees` is one of Trees.
     """
 
     by_token = True
 
-    def __init__(self, width: int, output: Tree, trees: str = "greedy") -> None:
+    def __init__(self, width: int, output: Tree, trees: Trees = "greedy") -> None:
         super().__init__()
         self.names, self.trees = output.relations, trees
         self.root = nn.Parameter(torch.zeros(width))
@@ -384,84 +380,3 @@ def spanning_tree(scores: npt.NDArray[np.float64]) -> list[int]:
                 graph.add_edge(head, token, weight=score - apart * (head == 0))
     tree = networkx.maximum_spanning_arborescence(graph)
     return [head for _, head in sorted((token, head) for head, token in tree.edges)]
-
-
-class GeneratorHead(nn.Module):
-    """An LSTM decoder that attends to the states, (B, T, d), and generates words of the vocabulary one by one.
-
-    Global attention with input feeding (Luong et al. 2015, sections 3.1 and 3.3). It cannot produce words outside the
-    vocabulary; MQAN's decoder can, by pointing at them.
-    """
-
-    vocabulary_rows: ClassVar[tuple[str, ...]] = ("embed", "score")
-    """The parameters with one row per word, for `MultitaskNetwork.vocabulary_rows`."""
-
-    def __init__(self, width: int, words: WordTable) -> None:
-        super().__init__()
-        self.lexicon = words.lexicon
-        self.embed = nn.Embedding(words.lexicon.size, width, padding_idx=PAD)
-        self.cell = nn.LSTMCell(2 * width, width)
-        self.attention = nn.Linear(width, width, bias=False)
-        self.combine = nn.Linear(2 * width, width)
-        self.score = nn.Linear(width, words.lexicon.size)
-
-    def start(self, x: Tensor, lengths: Tensor) -> GeneratorPast:
-        """Start decoding from the states of a batch. `lengths`, (B,), counts their tokens, on the CPU."""
-        zero = x.new_zeros(len(x), x.shape[2])
-        return GeneratorPast(self, x, token_mask(lengths, x), (zero, zero, zero))
-
-    def losses(self, x: Tensor, answer: Tensor, lengths: Tensor) -> Losses:
-        """Return -log p of the words. `answer`, (B, n), is lexicon numbers from <init> to <eos>, then padding."""
-        answer = answer.where(answer < self.score.out_features, UNKNOWN)
-        past = self.start(x, lengths)
-        scores = torch.stack([past.advance(word) for word in answer[:, :-1].unbind(1)], 1)  # (B, n - 1, v)
-        target = answer[:, 1:]
-        loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="sum")
-        return {"words": (loss, int((target != PAD).sum()))}
-
-    def answers(self, x: Tensor, lengths: Tensor, limit: int, beam: int = 1) -> list[ModelReply]:
-        """Generate at most `limit` words, greedily or with a `beam` above 1."""
-        past = self.start(x, lengths)
-        if beam > 1:
-            found = beam_search(past, len(x), beam, limit, x.device)
-        else:
-            found = greedy(past, len(x), limit, x.device)
-        return [
-            ModelReply(self.lexicon.decode(words), ended, read, words.index(EOS) + 1 if ended else len(words))
-            for words, ended, read in zip(
-                found.outputs.tolist(), found.finished, lengths.tolist(), strict=True
-            )
-        ]
-
-
-class GeneratorPast:
-    """The unfinished answers of a GeneratorHead; see `decoding.Past`."""
-
-    def __init__(
-        self, head: GeneratorHead, x: Tensor, mask: Tensor, state: tuple[Tensor, Tensor, Tensor]
-    ) -> None:
-        self.head, self.x, self.mask, self.state = head, x, mask, state
-
-    def advance(self, last: Tensor) -> Tensor:
-        """Score the next word, (B, v), after the words `last`, (B,)."""
-        head, (h, c, fed) = self.head, self.state
-        h, c = head.cell(torch.cat([head.embed(last), fed], 1), (h, c))
-        match = (self.x @ head.attention(h)[..., None]).squeeze(2)  # (B, T)
-        weights = match.masked_fill(~self.mask, torch.finfo(match.dtype).min).softmax(1)
-        context = (weights[:, None] @ self.x).squeeze(1)
-        fed = head.combine(torch.cat([context, h], 1)).tanh()
-        self.state = (h, c, fed)
-        return linear_in_full(head.score, fed)
-
-    def step(self, last: Tensor) -> Tensor:
-        """Return p(w) of the next word, (B, v), zero for words that cannot occur in an answer."""
-        p = self.advance(last).softmax(1)
-        p[:, [PAD, UNKNOWN, INIT]] = 0
-        return p
-
-    def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep these rows, in this order."""
-        h, c, fed = self.state
-        self.state = (h[rows], c[rows], fed[rows])
-        if not same_examples:
-            self.x, self.mask = self.x[rows], self.mask[rows]

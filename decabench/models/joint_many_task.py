@@ -15,29 +15,30 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Annotated, cast
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DataError, DecabenchError, require_name
 from decabench.models.batches import ColumnBatch, Integers, Item, TextReader
-from decabench.models.family import Family, Losses
+from decabench.models.family import Amount, Count, Depth, Family, Losses, Rate
 from decabench.models.heads import (
     TARGETS,
-    TREES,
     ClassifierHead,
     Head,
     HeadedNetwork,
     ParserHead,
     SoftmaxHead,
     TaskHeads,
+    Trees,
     part_name,
     with_target,
 )
-from decabench.models.layers import BiLSTM, check_numbers, drop, max_over_time, token_mask
+from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
 from decabench.vectors import (
     PAD,
@@ -59,15 +60,15 @@ class JointManyTaskConfig:
 
     name: str = "jmt"
     """`jmt`."""
-    hidden: int = 100
+    hidden: Count = 100
     """H: the width of a BiLSTM's states in each direction (paper)."""
-    word_dimension: int = 100
+    word_dimension: Count = 100
     """The length of a word's vector: that of the `vectors` other than n-grams (paper: skip-gram, window 1)."""
-    ngram_dimension: int = 100
+    ngram_dimension: Annotated[int, Meta(ge=0)] = 100
     """The length of a character n-gram's vector, for n from 2 to 4; 0 for words only (paper, Table 11)."""
-    label_dimension: int = 100
+    label_dimension: Count = 100
     """The length of a label embedding (paper)."""
-    levels: dict[str, int] = field(default_factory=dict)
+    levels: Mapping[str, Depth] = field(default_factory=dict)
     """The layer of a task, by task, from 1: more than one for a deeper model of one task (`Single+`), the same for
     several tasks (`All-3`). Tasks not listed get a layer each: tags, chunks, trees, numbers, labels, then by name."""
     shortcuts: bool = True
@@ -79,79 +80,61 @@ class JointManyTaskConfig:
     2; guess: the paper does not say)."""
     vertical: bool = True
     """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
-    trees: str = "greedy"
+    trees: Trees = "greedy"
     """How heads are chosen: `greedy`, independently (paper), or `spanning`, the best tree with one root."""
-    ratings: int = 5
+    ratings: Annotated[int, Meta(ge=2)] = 5
     """The number of classes of a rating: a number is their expected value (paper: 1 to 5)."""
-    pieces: int = 2
+    pieces: Count = 2
     """The number of linear pieces in a Maxout layer, which is as wide as its input (guess)."""
-    word_dropout: float = 0.25
+    word_dropout: Amount = 0.25
     """a: in training, a word that occurs n times becomes unknown with probability a / (a + n); its n-grams stay
     (code)."""
-    input_dropout: float = 0.4
+    input_dropout: Rate = 0.4
     """Dropout on words and on label embeddings in the layers of tags and trees (paper)."""
-    pair_input_dropout: float = 0.2
+    pair_input_dropout: Rate = 0.2
     """Dropout on words and on label embeddings in the layers of labels (paper)."""
-    rating_input_dropout: float = 0.0
+    rating_input_dropout: Rate = 0.0
     """The same in the layers of numbers (paper: none mentioned). Two sentences with separate masks look less
     alike in training than they are: with 0.2, ratings are too high in prediction, by 0.27 of SICK's 1 to 5."""
     shared_masks: bool = False
     """Whether the two sentences of a pair, and all their words, have one dropout mask on words and on label embeddings
     (guess)."""
-    vertical_dropout: float = 0.2
+    vertical_dropout: Rate = 0.2
     """Dropout on the states of the layer below (paper)."""
-    classifier_dropout: float = 0.2
+    classifier_dropout: Rate = 0.2
     """Dropout on the input of the classifier of tags, trees and labels (paper; on its input: guess)."""
-    rating_dropout: float = 0.4
+    rating_dropout: Rate = 0.4
     """Dropout on the input of the classifier of ratings (paper; on its input: guess)."""
-    lstm_decay: float = 1e-6
+    lstm_decay: Amount = 1e-6
     """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). Like the next three it multiplies the weights themselves,
     without the factor 2 of a square's gradient (code), and is not clipped."""
-    classifier_decay: float = 1e-5
+    classifier_decay: Amount = 1e-5
     """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
-    successive: float = 1e-3
+    successive: Amount = 1e-3
     """delta in Eq. 6-10, which keeps embeddings and lower layers close to their values at the start of the pass
     over the task (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR). Passes should follow one
     another (`order` sequence or shuffled). Where tasks are mixed, the values are those from the start of the
     last pass over any task, and with `together` each step has only one task's penalty."""
-    successive_classifier: float = 1e-2
+    successive_classifier: Amount = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
     """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: steps are faster, with the same
     result."""
-    vocabulary: int = 1_000_000
+    vocabulary: Count = 1_000_000
     """The size of the vocabulary: large enough for all words of the training data, which all have a vector (paper)."""
     unseen_vectors: bool = True
     """Whether words outside the training data keep the vectors of the files (guess: the paper's five training sets have
     nearly all words of its test sets); otherwise they are unknown words. Words are looked up as written, then
     in lower case."""
-    word_scale: float = 1.0
+    word_scale: Amount = 1.0
     """The factor for word vectors before training (guess)."""
 
     def __post_init__(self) -> None:
-        check_numbers(
-            self,
-            counts=("hidden", "word_dimension", "label_dimension", "pieces", "vocabulary"),
-            weights=(
-                *("ngram_dimension", "word_dropout", "word_scale"),
-                *("lstm_decay", "classifier_decay", "successive", "successive_classifier"),
-            ),
-            rates=(
-                *("input_dropout", "pair_input_dropout", "rating_input_dropout"),
-                *("vertical_dropout", "classifier_dropout", "rating_dropout"),
-            ),
-        )
-        if self.ratings < 2:
-            raise DecabenchError(f"model.ratings is {self.ratings}: give 2 or more.")
-        for task, level in self.levels.items():
-            if level < 1:
-                raise DecabenchError(f"model.levels of {task} is {level}: give 1 or more.")
         if not self.vertical and not self.shortcuts:
             raise DecabenchError(
                 "Without shortcuts and without vertical connections no layer above the first would read the words: "
                 "set model.shortcuts or model.vertical to true."
             )
-        require_name(self.trees, TREES, "way to choose heads (model.trees)")
 
     @property
     def train_embeddings(self) -> bool:
@@ -531,7 +514,7 @@ class MaxoutHead(HiddenHead):
         return cast(Tensor, self.hidden(x))
 
 
-def _make_parser(width: int, output: Tree, trees: str) -> ParserHead:
+def _make_parser(width: int, output: Tree, trees: Trees) -> ParserHead:
     """Build a parser (Eq. 3) with W_d and the root's vector r 0 at first."""
     made = ParserHead(width, output, trees)
     nn.init.zeros_(made.root)

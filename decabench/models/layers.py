@@ -6,8 +6,7 @@ Equation numbers are those of "The Natural Language Decathlon". Linear maps have
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from decabench.errors import DecabenchError
 from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
@@ -120,33 +118,6 @@ def add_l2(network: nn.Module, weight: float) -> None:
         for parameter in non_embeddings(network):
             if parameter.grad is not None:
                 parameter.grad.add_(parameter.detach(), alpha=weight)
-
-
-def check_numbers(
-    config: object, counts: Iterable[str] = (), weights: Iterable[str] = (), rates: Iterable[str] = ()
-) -> None:
-    """Check settings of a model by name: counts of 1 or more, finite weights of 0 or more, rates of dropout.
-
-    Raises DecabenchError.
-    """
-    limits: dict[str, tuple[Iterable[str], Callable[[float], bool]]] = {
-        "1 or more": (counts, lambda number: number >= 1),
-        "0 or more": (weights, lambda number: 0 <= number < math.inf),
-        "at least 0 and below 1": (rates, lambda number: 0 <= number < 1),
-    }
-    for wanted, (keys, is_right) in limits.items():
-        for key in keys:
-            if not is_right(number := getattr(config, key)):
-                raise DecabenchError(f"model.{key} is {number}: give {wanted}.")
-
-
-def check_sizes(dimension: int, dropout: float) -> None:
-    """Check the width and dropout of a model with a BiLSTM. Raises DecabenchError."""
-    if dimension < 2 or dimension % 2 or not 0 <= dropout < 1:
-        raise DecabenchError(
-            f"model.dimension is {dimension} and model.dropout {dropout}: give an even dimension, half of it for each "
-            "direction, and a dropout of at least 0 and below 1."
-        )
 
 
 class Dropout(nn.Module):

@@ -14,14 +14,14 @@ token's state.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from decabench.models.layers import in_full
 
-MEMORY_READS = ("both", "global", "late")
+MemoryReads = Literal["both", "global", "late"]
 """The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 with the
 global read of t; only the global read of t; or both reads of t - 1."""
 
@@ -320,7 +320,7 @@ def unroll(
     fuse: Tensor,
     from_cell: Tensor,
     memories: tuple[MemoryWeights, ...],
-    reads: str = "both",
+    reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
     """Read the words of G tasks, (G, B, T, m): states and fusion gates, (G, B, T, d) each.
 

@@ -30,9 +30,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DataError, require_name
-from decabench.models.batches import SPLITS, ColumnBatch, Item, TextReader
-from decabench.models.family import Family, Losses
+from decabench.errors import DataError
+from decabench.models.batches import ColumnBatch, Item, Split, TextReader
+from decabench.models.family import Amount, Count, Family, Losses, Rate
 from decabench.models.heads import (
     ClassifierHead,
     CrfHead,
@@ -43,7 +43,7 @@ from decabench.models.heads import (
     TaskHeads,
     with_target,
 )
-from decabench.models.layers import WordEmbedding, add_l2, check_numbers, non_embeddings
+from decabench.models.layers import WordEmbedding, add_l2, non_embeddings
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
 from decabench.tasks import Label, Output, Question, Tags, Task
 from decabench.vectors import WordTable
@@ -90,42 +90,39 @@ class MetaLSTMConfig:
     name: str = "meta-lstm"
     """`meta-lstm`, or a model that the paper compares with: `lstm`, `hyper-lstm`, `shared-lstm`, `psp-mtl`, `ssp-mtl`,
     `asp-mtl`."""
-    hidden: int = 100
+    hidden: Count = 100
     """h: the width of the states of LSTMs and basic LSTMs (recalled; 100 in the paper's example)."""
-    meta: int = 40
+    meta: Count = 40
     """m: the width of the meta-network's states (recalled; 30 for tagging, paper)."""
-    rank: int = 40
+    rank: Count = 40
     """z: the rank of the matrices that the meta-network generates (recalled; the paper tried 20 to 60)."""
-    hyper: int = 100
+    hyper: Count = 100
     """The width of HyperLSTM's second LSTM (guess, from 321K parameters, recalled)."""
-    hyper_embedding: int = 16
+    hyper_embedding: Count = 16
     """The size of HyperLSTM's embeddings (guess, from the same number)."""
     bidirectional: bool = False
     """Whether a second network reads the text backwards (paper: for tagging only)."""
     reads_words: bool = True
     """Whether the upper LSTM of `ssp-mtl` reads the words and the lower states (paper, Eq. 13; but the 1411K
     parameters of its table, recalled, are those of 16 LSTMs that do not)."""
-    adversarial: float = 0.05
+    adversarial: Amount = 0.05
     """Weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
-    orthogonality: float = 0.01
+    orthogonality: Amount = 0.01
     """Weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
-    initial: float = 0.0
+    initial: Amount = 0.0
     """Draw all weights but the embeddings from [-initial, initial], as the shared-memory paper does for its LSTM (0.1);
     0 for each network's own initial values."""
-    forget_bias: float = 0.0
-    """The bias of the forget gates of basic LSTMs (code: 0, so an untrained LSTM keeps half of its state from word
-    to word; the LSTMs that Meta-LSTM is compared with have 1)."""
     crf: bool = True
     """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag independently."""
-    l2: float = 1e-5
+    l2: Amount = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (recalled; the choice of weights:
     guess). The run's `weight_decay` also covers the embeddings, and rules out `sparse_gradients`."""
-    dropout: float = 0.0
+    dropout: Rate = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
-    split: str = "spaces"
+    split: Split = "spaces"
     """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
     MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
-    vocabulary: int = 50_000
+    vocabulary: Count = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors too (paper)."""
@@ -135,16 +132,6 @@ class MetaLSTMConfig:
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files (guess: in a table of all words in the
     data, words that occur only in test texts would keep theirs); otherwise they are unknown words."""
-
-    def __post_init__(self) -> None:
-        require_name(self.name, MODELS, "model")
-        require_name(self.split, SPLITS, "way to split texts (model.split)")
-        check_numbers(
-            self,
-            counts=("hidden", "meta", "rank", "hyper", "hyper_embedding"),
-            weights=("adversarial", "orthogonality", "initial", "l2"),
-            rates=("dropout",),
-        )
 
     @property
     def sharing(self) -> Sharing:
@@ -214,7 +201,7 @@ class TaskNetwork(LayeredHead):
         make: Mapping[str, Callable[[], nn.Module]] = {
             "lstm": lambda: LSTM(d, h),
             "hyper": lambda: HyperLSTM(d, h, config.hyper, config.hyper_embedding),
-            "basic": lambda: BasicLSTM(d, h, config.rank, config.forget_bias),
+            "basic": lambda: BasicLSTM(d, h, config.rank),
         }
         count = config.directions if sharing.private else 0
         self.networks = nn.ModuleList(make[cast(str, sharing.private)]() for _ in range(count))
@@ -314,4 +301,5 @@ FAMILY = Family(
     encode=encode,
     build=MetaLSTM,
     losses=("label", "tags", "adversarial", "orthogonality"),
+    retired={"forget_bias": 0.0},
 )

@@ -50,7 +50,7 @@ from decabench.models.mqan_batch import (
     encode,
     padded_length,
 )
-from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights
+from decabench.models.recurrence import Recurrence, StepWeights, advance
 from decabench.tasks import Label, Number, Output, Tags, Text, Tree
 from decabench.vectors import EOS, PAD, WordTable
 
@@ -255,7 +255,6 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
-        self.steps = StepFunctions()  # `compile_step` and `record_loops` replace them
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
@@ -293,9 +292,10 @@ class Decoder(nn.Module):
         """h (B, 1, d), c~ (B, 1, d) and alpha^C (B, 1, l) of one step, and the state after it (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         before = torch.cat([state.context, state.h], 1)
-        tensors = (given[:, 0], before, state.c, encoded.context, closed)
+        parts = map(in_full, (given[:, 0], before, state.c, encoded.context, closed))
+        now, before, c, memory, closed = parts
         with torch.autocast(given.device.type, enabled=False):  # as it was trained
-            made = self.steps.advance(*map(in_full, tensors), StepWeights(*map(in_full, weights)))
+            made = advance(now, before, c, memory, closed, StepWeights(*map(in_full, weights)))
         after = DecoderState(made.h, made.c, made.context)
         return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 
@@ -306,7 +306,7 @@ class Decoder(nn.Module):
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(given.device.type, enabled=False):
-            made = Recurrence.apply(self.steps, *map(in_full, tensors))  # type: ignore[no-untyped-call]
+            made = Recurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def keep(self, context: Tensor) -> Tensor:
@@ -365,17 +365,6 @@ class MQAN(MultitaskNetwork):
         # Fixed (Appendix D) and read from the vector files, so it is not stored in checkpoints.
         self.register_buffer("vocabulary", vocabulary, persistent=False)
         self.reset_parameters()
-
-    def compile_step(self) -> None:
-        """Fuse the small operations of a time step with torch.compile, for GPUs.
-
-        Only the step is compiled, because the whole model would be recompiled for each answer length.
-        """
-        self.decoder.steps = self.decoder.steps.compiled()
-
-    def record_loops(self) -> None:
-        """Record the decoder's loop over time as CUDA graphs, one for each of a few sizes."""
-        self.decoder.steps = self.decoder.steps.recorded()
 
     def reset_parameters(self) -> None:
         """Initialize matrices from Glorot's uniform distribution, biases to 0, and the biases of LSTM forget
@@ -568,7 +557,7 @@ FAMILY = Family(
     order=batch_order,
     answer_order=answer_order,
     pool_share=1 / 8,
-    abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs", "contextual"}),
+    abilities=frozenset({"beam", "max_new_tokens", "contextual"}),
     analyses={
         "pointers": "decabench.models.analyses:POINTERS",
         "attention": "decabench.models.analyses:ATTENTION",

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Annotated
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor
 
-from decabench.errors import DecabenchError, require_name
+from decabench.errors import DecabenchError
 from decabench.models.batches import Integers, Item, TextReader, number_distinct, pad
-from decabench.models.layers import check_numbers
+from decabench.models.family import Count, Depth, EvenWidth, Rate
 from decabench.tasks import Question, Task
 from decabench.vectors import EOS, INIT, UNKNOWN, WordTable
 
@@ -43,32 +45,28 @@ MODELS: dict[str, Parts] = {
 """The parts of each model. Each model adds one part to the one before it."""
 
 
-_LONGEST_ANSWER = 100_000
-"""A limit above the length of any answer, in tokens."""
-
-
 @dataclass(frozen=True)
 class MQANConfig:
     """Configuration of MQAN. The defaults are those of Appendix D."""
 
     name: str = "mqan"
     """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
-    dimension: int = 200
+    dimension: EvenWidth = 200
     """d: the width of every representation; an even number, because BiLSTMs split it between two directions."""
-    hidden: int = 150
+    hidden: Count = 150
     """f: the inner width of feed-forward networks."""
-    heads: int = 3
+    heads: Count = 3
     """p: the number of attention heads, each with the full width d (Eq. 23)."""
-    layers: int = 2
+    layers: Depth = 2
     """The number of self-attentive layers in the encoder, and in the decoder."""
-    dropout: float = 0.2
+    dropout: Rate = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0
     """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for the rate of `dropout`. The authors' code
     has none."""
-    vocabulary: int = 50_000
+    vocabulary: Count = 50_000
     """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
-    max_answer_tokens: int = 100
+    max_answer_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 100
     """The maximum number of tokens in an answer."""
     split_heads: bool = False
     """Whether the heads share the width d and nothing is projected after them, as in the authors' code, instead of
@@ -83,22 +81,10 @@ class MQANConfig:
     """Whether coattention reads tanh(W Q_ind) instead of Q_ind, as in the authors' code (Eq. 17-19)."""
 
     def __post_init__(self) -> None:
-        require_name(self.name, MODELS, "model")
-        counts = ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens")
-        check_numbers(self, counts, rates=("dropout",))
-        if self.max_answer_tokens > _LONGEST_ANSWER:
-            raise DecabenchError(
-                f"model.max_answer_tokens is {self.max_answer_tokens:,}: give at most {_LONGEST_ANSWER:,}, because "
-                "decoding reserves memory for them."
-            )
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
                 f"model.heads is {self.heads}, and with split_heads they share model.dimension, {self.dimension}: give "
                 "at most model.dimension."
-            )
-        if self.dimension % 2:
-            raise DecabenchError(
-                f"model.dimension is {self.dimension}: give an even number, half of it for each direction."
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(

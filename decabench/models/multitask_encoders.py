@@ -39,10 +39,6 @@ class TaskEncoder(nn.Module):
         """Read words for a task: (B, T, d) -> (B, T, h)."""
         raise NotImplementedError
 
-    def penalty(self, networks: TaskLSTMs) -> Tensor | None:
-        """Compute a term to add to the loss, if the encoder has such a term."""
-        return None
-
 
 class SeparateLSTMs(TaskEncoder):
     """Each task's own LSTM."""
@@ -78,13 +74,11 @@ class CrossStitch(TaskEncoder):
 class Sluice(TaskEncoder):
     """A sluice network (Ruder et al. 2019): cross-stitch units between halves of states, and mixtures of layers.
 
-    `orthogonality` weighs the penalty that keeps the two halves of an LSTM apart: the squared norm of G1' G2, for the
-    rows of each half in the input gate's matrix of states, as in the authors' code (whose default is 0).
+    The paper's penalty that keeps the two halves apart is left out, as by default in the authors' code.
     """
 
-    def __init__(self, tasks: int, layers: int, own: float, orthogonality: float) -> None:
+    def __init__(self, tasks: int, layers: int, own: float) -> None:
         super().__init__()
-        self.orthogonality = orthogonality
         self.stitches = nn.Parameter(_mixture(2 * tasks, own).repeat(layers, 1, 1))  # alpha
         self.mixtures = nn.Parameter(torch.full((tasks, layers), 1 / layers))  # beta
 
@@ -97,16 +91,6 @@ class Sluice(TaskEncoder):
             columns = [torch.cat(pair, 2) for pair in zip(stitched[::2], stitched[1::2], strict=True)]
             mixed = mixed + self.mixtures[task, layer] * columns[task]
         return mixed
-
-    def penalty(self, networks: TaskLSTMs) -> Tensor | None:
-        if not self.orthogonality:
-            return None
-        total = self.mixtures.new_zeros(())
-        for lstm in (lstm for own in networks for lstm in own):
-            _, input_gate, _, _ = lstm.weight[:, -lstm.size :].chunk(4)
-            first, second = input_gate.chunk(2)
-            total = total + (first.t() @ second).square().sum()
-        return self.orthogonality * total
 
 
 class GIRNet(TaskEncoder):

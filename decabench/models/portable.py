@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -15,15 +15,7 @@ from torch import Tensor
 
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, new_folder
-from decabench.models.checkpoint import (
-    RECORD,
-    VOCABULARY,
-    Checkpoint,
-    CheckpointRecord,
-    digest_files,
-    load_weights,
-)
-from decabench.models.family import find_family
+from decabench.models.checkpoint import RECORD, VOCABULARY, Checkpoint, digest_files, load_weights
 from decabench.models.tensors import MODEL
 from decabench.vectors import (
     PACKAGES,
@@ -55,11 +47,7 @@ class ExportedCheckpoint:
 
 
 def export_checkpoint(
-    checkpoint: Checkpoint,
-    output: Path,
-    words: int = 20_000,
-    half: bool = True,
-    copy_vectors: bool = True,
+    checkpoint: Checkpoint, output: Path, words: int = 20_000, half: bool = True, copy_vectors: bool = True
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the folder `output`.
 
@@ -112,38 +100,24 @@ def export_checkpoint(
             "files": checkpoint.file_digests(),
         }
         record = replace(checkpoint.record, state=None, exported_from=trained)
-        weights = load_weights(checkpoint.folder)
         lexicon.write(folder / VOCABULARY)
-        write_portable(folder, record, weights, made, half)
+        # A tensor with a number too large for half precision (above 65,504) stays as it is.
+        weights = {
+            name: (_halve(value) if half else value).contiguous()
+            for name, value in load_weights(checkpoint.folder).items()
+            if not name.startswith(checkpoint.family.training_only)
+        }
+        with atomic_file(folder / MODEL) as file:
+            file.write(save(weights))
+        config = {**record.config, "vectors": list(made.names)}
+        config["init"] = Path(config.get("init", "")).name
+        record = replace(record, config=config, vectors=made.digest, files=digest_files(folder))
+        record.write(folder / RECORD)
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()))
 
 
 def _is_installed(name: str) -> bool:
     return name in PACKAGES or name.startswith("none:")
-
-
-def write_portable(
-    output: Path,
-    record: CheckpointRecord,
-    weights: Mapping[str, Tensor],
-    vectors: PortableVectors,
-    half: bool,
-) -> None:
-    """Write weights, then the record, to a folder that already has vectors and vocabulary.
-
-    A tensor with a number too large for half precision (above 65,504) is stored unchanged. Without a state to
-    resume from, values that only training reads are left out.
-    """
-    if record.state is None:
-        left_out = find_family(record.config["model"]["name"]).training_only
-        weights = {name: value for name, value in weights.items() if not name.startswith(left_out)}
-    config = {**record.config, "vectors": list(vectors.names)}
-    config["init"] = Path(config.get("init", "")).name
-    stored = {name: _halve(value) if half else value for name, value in weights.items()}
-    with atomic_file(output / MODEL) as file:
-        file.write(save({name: value.contiguous() for name, value in stored.items()}))
-    made = replace(record, config=config, vectors=vectors.digest, files=digest_files(output))
-    made.write(output / RECORD)
 
 
 def _halve(value: Tensor) -> Tensor:

@@ -132,14 +132,13 @@ class MetaNetwork(nn.Module):
 class BasicLSTM(nn.Module):
     """The LSTM of a task, whose parameters the meta-network generates at each token (Eq. 27 and 28).
 
-    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors'
-    code. Hence there are 12hz + 4dz parameters, not 8hz + 4dz.
+    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors' code.
+    Hence 12hz + 4dz parameters, and not 8hz + 4dz. Gates have no bias (code), so an untrained one keeps half of its
+    state from word to word; the LSTMs that it is compared with have a forget bias of 1.
     """
 
-    def __init__(self, d: int, h: int, z: int, forget_bias: float = 0.0) -> None:
-        """Add `forget_bias` to the forget gate before its activation."""
+    def __init__(self, d: int, h: int, z: int) -> None:
         super().__init__()
-        self.forget_bias = forget_bias
         bound = (3 / z) ** 0.5
         self.P = _uniform(4, h, z, bound=bound)
         self.Q = _uniform(4, z, d + h, bound=bound)
@@ -164,7 +163,7 @@ class BasicLSTM(nn.Module):
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(x.device.type, enabled=False):
-            states: Tensor = MetaRecurrence.apply(*map(in_full, tensors), self.forget_bias)  # type: ignore[no-untyped-call]
+            states: Tensor = MetaRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)
 
 
@@ -175,13 +174,11 @@ class MetaRecurrence(torch.autograd.Function):
     of the states; the weights get their gradients afterwards, in one product for all steps.
 
     Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
-    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z); the forget gate's bias.
+    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z).
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor, forget_bias: float
-    ) -> Tensor:
+    def forward(ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor) -> Tensor:
         (length, rows, _), h, (z, m) = given.shape, generate.shape[1], project.shape
         state = given.new_zeros(length + 1, rows, h + m)
         cells, meta_cells = given.new_zeros(length + 1, rows, h), given.new_zeros(length + 1, rows, m)
@@ -206,8 +203,6 @@ class MetaRecurrence(torch.autograd.Function):
             torch.mul(query[t], vector, out=scaled)
             alone.copy_(vector)
             raw = torch.bmm(both[t], turned_pb)
-            if forget_bias:
-                raw[2] += forget_bias
             torch.sigmoid(raw, out=gate[t])
             o, i, f, g = gate[t].unbind()
             torch.tanh(raw[3], out=g)
@@ -255,7 +250,7 @@ class MetaRecurrence(torch.autograd.Function):
         d_recurrent = d_made.flatten(0, 1).t() @ state[:-1].flatten(0, 1)
         d_project = d_vectors.flatten(0, 1).t() @ state[1:, :, h:].flatten(0, 1)
         d_generate = torch.einsum("tgbh,tgbz->ghz", d_gates, combined)
-        return d_made, d_recurrent, d_project, d_generate, None
+        return d_made, d_recurrent, d_project, d_generate
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:

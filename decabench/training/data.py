@@ -175,11 +175,7 @@ class BatchStream:
     """An endless stream of a task's batches. Its position is two numbers, so a run can resume from it."""
 
     def __init__(
-        self,
-        data: TaskData,
-        config: TrainConfig,
-        processes: int = 1,
-        position: Sequence[int] = (0, 0),
+        self, data: TaskData, config: TrainConfig, processes: int = 1, position: Sequence[int] = (0, 0)
     ) -> None:
         """Start at `position`, (pass, batch), with each batch large enough for all processes."""
         self.data = data

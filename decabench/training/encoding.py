@@ -34,16 +34,7 @@ from decabench.models import (
     split_of,
     with_label_names,
 )
-from decabench.tasks import (
-    TASKS,
-    Example,
-    Output,
-    Question,
-    Store,
-    Task,
-    available_splits,
-    describe_absent,
-)
+from decabench.tasks import TASKS, Example, Output, Question, Store, Task, available_splits, describe_absent
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words, renumber_words
 from decabench.vectors import SPECIALS, Lexicon
@@ -62,10 +53,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     that does not match its record is rejected. Raises MissingDataError, DataError.
     """
     _refuse_hidden(store, config, tasks)
-    prints = {
-        **fingerprints(store, config.tasks, "train"),
-        **fingerprints(store, config.tasks, "validation"),
-    }
+    prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
     ours = config.model.name in FAMILIES and all(
         tasks[name] is TASKS.get(name) for name in config.target_forms
     )

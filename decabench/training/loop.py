@@ -66,13 +66,7 @@ from decabench.training.resume import (
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch
-from decabench.training.validator import (
-    ValidationScores,
-    Validator,
-    can_be_summed,
-    check_best_by,
-    show_score,
-)
+from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
 from decabench.vectors import WordTable, join_vectors
 
 _RELEASE_EVERY = 20
@@ -201,17 +195,14 @@ class _Trainer:
             check_same_course(saved, config, self._schedule(config_of(saved)), self.schedule)
 
     def _schedule(self, config: TrainConfig) -> Schedule:
-        return Schedule(
-            config, lambda task, epoch: self.streams[task].count(epoch), lambda: self.state.scores
-        )
+        return Schedule(config, lambda task, epoch: self.streams[task].count(epoch))
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
         """Build the network and its optimizer, with random weights, the weights of `origin`, or the saved
         state."""
         config, outputs = self.config, self.data.outputs
         torch.manual_seed(config.seed)
-        with nullcontext() if origin is None else origin.limited(self.data.lexicon.size):
-            self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
+        self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
         self.fixed = fixed_parameters(self.network)
@@ -220,10 +211,6 @@ class _Trainer:
         self.optimizer = make_optimizer(config, self.network)
         if saved is not None:
             restore(saved, self.network, self.optimizer)
-        if config.compile:
-            self.network.compile_step()
-        if config.graphs:
-            self.network.record_loops()
         self.wrapped: nn.Module = self.group.wrap(self.network)
 
     def _announce(self, seconds: float) -> None:
@@ -475,8 +462,6 @@ class _Trainer:
             )
             more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
             self._say(f"step {state.step}: {shown}{more}")
-        if config.needs_scores:  # every process must draw the same tasks
-            state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)

@@ -99,8 +99,6 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
             rate *= min(step / config.warmup, math.sqrt(config.warmup / step))
         case "epoch-decay":
             rate /= 1 + config.decay * (epoch - 1)
-        case "step-decay":
-            rate *= config.decay ** ((step - 1) // config.decay_every)
     left = steps - step + 1
     return rate * min(1.0, left / (config.cooldown + 1))
 

@@ -24,7 +24,7 @@ from decabench.training.encoding import check_target_forms
 from decabench.training.optimizers import apply_freezes, fixed_parameters
 from decabench.training.resume import is_unstarted
 from decabench.training.schedule import plan_phases
-from decabench.training.validator import check_best_by, check_scores_rise
+from decabench.training.validator import check_best_by
 from decabench.vectors import Lexicon, WordTable, is_contextual, join_vectors
 
 if TYPE_CHECKING:
@@ -162,15 +162,9 @@ def check_run(run: TrainingRun) -> None:
     family.check_tasks(name, run.tasks.values())
     check_best_by(config, run.tasks)
     check_target_forms(config, run.tasks)
-    if config.needs_scores:
-        check_scores_rise(run.tasks)
     for loss in config.loss_weights:
         weighted = [each for each in family.losses if each not in family.measures]
         require_name(loss, weighted, f"loss of the model {name}")
-    if config.compile and "compile" not in family.abilities:
-        raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
-    if config.graphs and "graphs" not in family.abilities:
-        raise DecabenchError(f"The model {name} has no loop to record as CUDA graphs: leave graphs out.")
     if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
         raise DecabenchError(
             f"The model {name} reads no contextual vectors: leave contextual:FOLDER out of vectors."
@@ -184,8 +178,7 @@ def check_run(run: TrainingRun) -> None:
         )
     # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
     outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
-    # A custom family may read files while it is built, and a checkpoint's sizes are compared with its weights.
-    if name in FAMILIES and not config.init:
+    if name in FAMILIES:  # a custom one may read files while it is built
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
         check_size(lambda: family.build(config.model, outputs, none))
     if config.freeze or any(phase.freeze for phase in phases):

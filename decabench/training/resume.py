@@ -32,12 +32,11 @@ from decabench.models import (
     pick_precision,
 )
 from decabench.tasks import Output
-from decabench.training.config import TrainConfig, from_record, require_named_model, to_mapping, to_toml
+from decabench.training.config import TrainConfig, from_record, to_mapping
 from decabench.training.data import TrainingData
 from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
-from decabench.untrusted import read_toml
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
@@ -57,34 +56,17 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
 def is_unstarted(output: Path) -> bool:
     """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
 
-    A `config.toml` counts only if a run wrote it: it has every setting, or, if another version wrote it, a log of steps
-    is next to it. Any other `config.toml` is never overwritten.
+    A `config.toml` counts only next to a log of steps, which shows that a run wrote it. Any other `config.toml` is
+    never overwritten.
     """
     found = names_in(output)
-    if not found <= {
-        "config.toml",
-        "train.csv",
-        "validation.csv",
-        "tensorboard",
-        "checkpoints",
-        TRACKED,
-    }:
+    if not found <= {"config.toml", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}:
         return False
     if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
     if newest_checkpoint(output) is not None:  # without pointers
         return False
-    written = output / "config.toml"
-    if not written.exists():  # a run writes it before everything but its lock
-        return not found
-    try:
-        if has_steps(output):
-            return True
-        content = read_toml(written)
-        require_named_model(content, written)
-        return to_toml(from_record(content)) == written.read_text(encoding="utf-8")
-    except (DecabenchError, OSError, ValueError):
-        return False
+    return has_steps(output) or not found
 
 
 def describe_run(
@@ -214,9 +196,7 @@ def check_same_run(
         {**to_mapping(each), "precision": pick_precision(each.precision)}
         for each in (config_of(checkpoint), config)
     )
-    # With an order by scores, validation decides what is learned.
-    fixed = {"validate_every", "validation_examples"} if config.needs_scores else set()
-    compared = [key for key in new if key not in _MAY_CHANGE - fixed]
+    compared = [key for key in new if key not in _MAY_CHANGE]
     if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "

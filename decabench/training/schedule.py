@@ -21,9 +21,6 @@ EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that the paper's anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
 
-LEAST_GAP = 0.05
-"""The gap that the order `score` assumes for a task at its target, so that the task is still trained."""
-
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     """List the phases of a configuration, each with its tasks in round-robin order.
@@ -90,9 +87,6 @@ def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
 
 
 def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str, ...]:
-    for task, turns in iterations.items():
-        if turns < 1:
-            raise DecabenchError(f"iterations of {task} is {turns}: give 1 or more, or leave the task out.")
     return tuple(task for task in tasks for _ in range(iterations.get(task, 1)))
 
 
@@ -121,22 +115,12 @@ class Stretch:
 class Schedule:
     """The tasks of every step.
 
-    They depend only on the configuration, the number of batches in each pass and, with the order `score`, the
-    last validation's scores.
+    They depend only on the configuration and the number of batches in each pass.
     """
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        count_batches: Callable[[str, int], int],
-        scores: Callable[[], Mapping[str, float]] = dict,
-    ) -> None:
-        """Plan all steps.
-
-        `count_batches(task, epoch)` returns the number of batches in a task's pass, which are numbered from 0,
-        and `scores()` those of the last validation, or an empty mapping before the first.
-        """
-        self._config, self._scores = config, scores
+    def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
+        """Plan all steps. `count_batches(task, epoch)` returns the number of batches in a pass, numbered from 0."""
+        self._config = config
         self.phases = plan_phases(config)
         self.stretches: list[Stretch] = []
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
@@ -197,7 +181,7 @@ class Schedule:
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
             return tuple(dict.fromkeys(tasks))
-        if order in ("random", "size", "score"):
+        if order in ("random", "size"):
             random = np.random.default_rng([self._config.seed, step, 1])
             shares = np.array([self._share(task, order) for task in tasks])
             return (tasks[int(random.choice(len(tasks), p=shares / shares.sum()))],)
@@ -205,18 +189,10 @@ class Schedule:
 
     def _share(self, task: str, order: str) -> float:
         """Compute how often a task is chosen at random, in proportion."""
-        match order:
-            case "size":
-                # As shares of the largest, so that no power is too large for a float.
-                return float(
-                    (self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature)
-                )
-            case "score":
-                # As in dynamic sampling (Gottumukkala et al. 2020), in proportion to each task's gap.
-                score = self._scores().get(task, 0.0)
-                return max(1 - score / self._config.targets.get(task, 100.0), LEAST_GAP)
-            case _:
-                return 1.0
+        if order == "random":
+            return 1.0
+        # As shares of the largest, so that no power is too large for a float.
+        return float((self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature))
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
         """Return everything that determines the first `step` steps, for comparison with another schedule."""

@@ -62,16 +62,6 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     return all(directions.values())
 
 
-def check_scores_rise(tasks: Mapping[str, Task]) -> None:
-    """Check that a higher score is better for every task, which the order `score` needs. Raises DecabenchError."""
-    lower = [name for name, task in tasks.items() if not find_metric(task.metric).higher_is_better]
-    if lower:
-        raise DecabenchError(
-            "The order 'score' trains tasks with low scores more often, but a low score is good for "
-            f"{', '.join(lower)}: choose another order."
-        )
-
-
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
 

@@ -22,10 +22,7 @@ from papers.curves import LINES, make_panels, plot_panels
 from papers.effort import count_parameters, count_weights
 from papers.page import plot_curves
 from papers.plan import Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan
-from papers.scores import (
-    SeedTest,
-    compare_rows,
-)
+from papers.scores import SeedTest, compare_rows
 from papers.summary import fill_summary
 from papers.tests.test_scores import MEAN, PLACE, PRODUCTS, make_rows
 
@@ -122,10 +119,7 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     assert [len(panel.curves) for panel in panels] == [LINES, 2]
     assert {panel.unit for panel in panels} == {"epoch"}
     single = 50 + 15 + 5 + 6  # the mean of the four tasks after the first epoch, with seed 0
-    assert panels[0].curves["single"] == [
-        [(1, single), (2, single + 5)],
-        [(1, single + 1), (2, single + 6)],
-    ]
+    assert panels[0].curves["single"] == [[(1, single), (2, single + 5)], [(1, single + 1), (2, single + 6)]]
     learned = msgspec.structs.replace(plan, settings={"learn_validation": True})  # whose scores say nothing
     assert not [panel for panel in make_panels(learned, place, plan.tables[0]) if panel.curves]
     SeededRun(plan, runs[0], 1, place).results().unlink()  # a row that lacks a task has no mean

@@ -6,10 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.analyses import (
-    map_attention,
-    share_pointers,
-)
+from decabench.models.analyses import map_attention, share_pointers
 from decabench.models.checkpoint import Checkpoint
 from decabench.tasks import TASKS
 from decabench.training.loop import run_training

@@ -43,10 +43,7 @@ def test_tokens_of_the_task_are_its_whitespace_tokens_and_all_of_them():
 def test_the_first_whitespace_tokens_are_what_the_limit_says():
     reader = TextReader(POS, Lexicon(), cut=2)
     text = "  Don't\tstop-now , Mr. X"
-    assert [reader.lexicon.words[number] for number in reader.first_tokens(text)] == [
-        " don't ",
-        " stop-now ",
-    ]
+    assert [reader.lexicon.words[number] for number in reader.first_tokens(text)] == [" don't ", " stop-now "]
     assert text[: reader.count_kept(text)] == "  Don't\tstop-now"
     assert reader.count_kept("Don't stop-now ") is None
     assert reader.first_tokens("").shape == (0,)

@@ -6,13 +6,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.errors import DecabenchError
-from decabench.models import recurrent_modules, shared_memory
+from decabench.models import MODELS, shared_memory
 from decabench.models.batches import ColumnBatch
-from decabench.models.family import find_family
+from decabench.models.family import find_family, read_model_config
 from decabench.models.heads import part_name
-from decabench.models.memory_cells import MEMORY_READS
 from decabench.models.meta_lstm import MODELS as META_MODELS
+from decabench.models.shared_memory import SharedMemoryConfig
 from decabench.tasks import Label, Tags
+from decabench.training.config import from_mapping
 from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable
 
 LABELS = {
@@ -29,13 +30,7 @@ SIZES = {
     "classifier": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
     "tagger": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
     "meta_lstm": {"hidden": 3, "meta": 3, "rank": 2, "hyper": 3, "hyper_embedding": 2},
-    "shared_memory": {
-        "hidden": 3,
-        "segments": 5,
-        "segment_width": 2,
-        "shared_layer": 3,
-        "own_layer": 2,
-    },
+    "shared_memory": {"hidden": 3, "segments": 5, "segment_width": 2, "shared_layer": 3, "own_layer": 2},
     "recurrent_modules": {
         "hidden": 4,
         "layers": 2,
@@ -45,7 +40,6 @@ SIZES = {
         "module_size": 3,
         "policy_size": 5,
         "primary": "books",
-        "orthogonality": 0.3,
     },
 }
 MEMORIES = ("arc-i", "arc-ii", "me-lstm")
@@ -56,13 +50,11 @@ CASES = [
     *((name, TAGS, {"bidirectional": True}) for name in META_MODELS),
     *((name, LABELS, {}) for name in shared_memory.MODELS),
     *((name, LABELS, own) for name in MEMORIES for own in ({"bidirectional": True}, {"fusion": "shared"})),
-    *(("arc-ii", LABELS, {"reads": reads}) for reads in MEMORY_READS if reads != "both"),
-    ("nbow", LABELS, {"bag": "mean"}),
-    ("mt-dnn", LABELS, {"bag": "sum"}),
+    *(("arc-ii", LABELS, {"reads": reads}) for reads in ("global", "late")),
     *(
         (name, outputs, {"extension": extension})
-        for name in recurrent_modules.ENCODERS
-        for extension in recurrent_modules.EXTENSIONS
+        for name in MODELS["recurrent_modules"]
+        for extension in ("none", "rmn", "rrn", "direct", "shared")
         for outputs in (LABELS, TAGS)
     ),
 ]
@@ -160,27 +152,24 @@ def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        *(("ssp-mtl", {key: 0}, f"{key} is 0: give 1 or more") for key in ("hidden", "meta", "rank")),
-        *(
-            (name, {"dropout": 1.0}, "dropout is 1.0: give at least 0")
-            for name in ("asp-mtl", "nbow", "sluice")
-        ),
-        *((name, {"l2": -1.0}, "l2 is -1.0: give 0 or more") for name in ("lstm", "arc-i", "girnet")),
-        ("arc-ii", {"reads": "local"}, "both"),
-        ("arc-ii", {"fusion": "none"}, "own"),
-        ("nbow", {"bag": "max"}, "mean"),
-        ("arc-i", {"initial": float("nan")}, "initial is nan"),
-        ("arc-i", {"segments": 0}, "segments is 0"),
-        ("ns-mtl", {"depth": 1}, "depth is 1: give 2"),
+        ("ssp-mtl", {"hidden": 0}, "model.hidden is 0: give 1 or more"),
+        ("sluice", {"dropout": 1.0}, "model.dropout is 1.0: give less than 1"),
+        ("girnet", {"l2": -1.0}, "model.l2 is -1.0: give 0 or more"),
+        ("arc-ii", {"reads": "local"}, "Known: both, global, late"),
+        ("arc-i", {"initial": float("nan")}, "model.initial is nan: give 0 or more"),
         ("sluice", {"hidden": 5}, "give an even number"),
-        ("ns-mtl", {"decoder_open": 1.5}, "decoder_open is 1.5: give 0 to 1"),
-        ("ns-mtl", {"temperature": 0.0}, "temperature is 0.0: give more"),
+        ("ns-mtl", {"decoder_open": 1.5}, "model.decoder_open is 1.5: give at most 1"),
+        ("ns-mtl", {"temperature": 0.0}, "model.temperature is 0.0: give more than 0"),
         ("ns-mtl", {"extension": "rmm"}, "Did you mean rmn"),
-        ("ns-mtl", {"gates": "opem"}, "Did you mean open"),
-        ("ns-mtl", {"policy_reads": "sum"}, "input of a policy"),
         ("lstm", {"name": "lstmm"}, "Did you mean lstm"),
+        ("nbow", {"bag": "sum"}, "model.bag"),  # of an earlier version, and not what it does now
     ],
 )
 def test_settings_that_cannot_be(name, settings, message):
     with pytest.raises(DecabenchError, match=message):
-        find_family(name).config(**{"name": name, **settings})
+        from_mapping({"model": {"name": name, **settings}})
+
+
+def test_settings_of_earlier_versions_may_have_the_only_value_left():
+    config = from_mapping({"compile": False, "model": {"name": "nbow", "bag": ""}})
+    assert config.model == read_model_config({"name": "nbow", "bag": ""}) == SharedMemoryConfig("nbow")

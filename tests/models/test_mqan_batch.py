@@ -5,7 +5,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models.mqan import FAMILY
 from decabench.vectors.tokenizer import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
@@ -64,12 +63,6 @@ def test_a_word_of_another_example_cannot_be_pointed_at(kit):
     batch = made.batch(texts)
     ann = made.lexicon.size + batch.other_words.tolist().index(number(made, " ann "))
     assert batch.target[:, 0].tolist() == [UNKNOWN, ann]
-
-
-def test_sizes(kit):
-    item = kit("mqan").items([("a b", "c d e", "f")])[0]
-    lengths = {name: np.array([len(column)]) for name, column in item.items()}
-    assert FAMILY.sizes(lengths).tolist() == [5 + 4 + 5 * 3]
 
 
 def test_new_words_get_their_vectors_later(kit):

@@ -1,11 +1,10 @@
 """The gradient that is written out, against numbers and against autograd."""
 
-import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance
+from decabench.models.recurrence import Recurrence, StepWeights, advance
 
 B, N, D, L = 3, 5, 4, 6
 
@@ -28,7 +27,7 @@ def test_gradients_against_finite_differences():
     free, closed, kept, weights = inputs()
 
     def run(given, h, c, memory, *matrices):
-        return Recurrence.apply(StepFunctions(), given, h, c, memory, closed, kept, *matrices)
+        return Recurrence.apply(given, h, c, memory, closed, kept, *matrices)
 
     assert gradcheck(run, (*free, *weights))
 
@@ -44,43 +43,10 @@ def test_it_is_the_loop_that_autograd_follows():
         h, c, context = moved.h, moved.c, moved.context
         rows.append((h, context, moved.attention.squeeze(2)))
     looped = [torch.stack(parts, 1) for parts in zip(*rows, strict=True)]
-    made = Recurrence.apply(StepFunctions(), *free, closed, kept, *weights)
+    made = Recurrence.apply(*free, closed, kept, *weights)
     gradients = []
     for outputs in (looped, made):
         loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(outputs))
         gradients.append(torch.autograd.grad(loss, (*free, *weights)))
     for one, two in zip((*looped, *gradients[0]), (*made, *gradients[1]), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-
-
-def test_padded_to_a_few_sizes_it_says_the_same():
-    """As it runs where its loops are recorded as CUDA graphs: on a CPU, without the graphs."""
-    free, closed, kept, weights = inputs()
-    found = []
-    for how in (StepFunctions(), StepFunctions().recorded()):
-        made = Recurrence.apply(how, *free, closed, kept, *weights)
-        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(made))
-        found.append((*made, *torch.autograd.grad(loss, (*free, *weights))))
-    for one, two in zip(*found, strict=True):
-        assert one.shape == two.shape
-        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_graphs_say_the_same_on_a_gpu():
-    free, closed, kept, weights = (
-        [tensor.detach().cuda().requires_grad_(tensor.requires_grad) for tensor in group]
-        if isinstance(group, tuple)
-        else group.cuda()
-        for group in inputs()
-    )
-    plain, recorded = StepFunctions(), StepFunctions().recorded()
-    found = []
-    for how in (plain, recorded, recorded):  # the third time from the graphs of the second
-        made = Recurrence.apply(how, *free, closed, kept, *weights)
-        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(made))
-        found.append((*made, *torch.autograd.grad(loss, (*free, *weights))))
-    assert len(recorded.graphs.recorded) == 2
-    for one, two, three in zip(*found, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(one, three, rtol=1e-10, atol=1e-12)

@@ -27,11 +27,7 @@ def demo(tmp_path: Path) -> Callable[[str], str]:
 
     def run(first_on_path: str) -> str:
         code, printed = in_terminal(
-            ["sh", "tools/demo.sh"],
-            80,
-            tmp_path,
-            PATH=path,
-            PYTHONPATH=f"{first_on_path}{os.pathsep}{ROOT}",
+            ["sh", "tools/demo.sh"], 80, tmp_path, PATH=path, PYTHONPATH=f"{first_on_path}{os.pathsep}{ROOT}"
         )
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.decode()).replace("\r\n", "\n")
         assert code == 0, text

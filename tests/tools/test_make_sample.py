@@ -70,10 +70,7 @@ def test_every_folder_has_a_builder(tool: ModuleType) -> None:
     assert set(tool.BUILDERS) == {TASKS[name].files_folder for name in SAMPLED}
 
 
-@pytest.mark.parametrize(
-    ("number", "chosen"),
-    [(1, [0]), (2, [0, 5]), (3, [0, 3, 6]), (10, list(range(10)))],
-)
+@pytest.mark.parametrize(("number", "chosen"), [(1, [0]), (2, [0, 5]), (3, [0, 3, 6]), (10, list(range(10)))])
 def test_pick_spaced(tool: ModuleType, number: int, chosen: list[int]) -> None:
     assert tool.pick_spaced(range(10), number) == chosen
 

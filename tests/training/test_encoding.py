@@ -124,22 +124,6 @@ def test_answers_of_validation_are_learned_as_they_are(home, forms):
     ]
 
 
-@pytest.mark.parametrize(
-    ("form", "message"),
-    [
-        (
-            lambda example, earlier: example.meta["absent"],
-            r"^sst, train, .*: the target form odd failed \(KeyError: 'absent'\)",
-        ),
-        (lambda example, earlier: None, r"the target form odd must return a text to learn, not None\.$"),
-        (lambda example, earlier: " ", "must return a text to learn, not ' '"),
-    ],
-)
-def test_a_form_that_fails(forms, form, message):
-    with pytest.raises(DataError, match=message):
-        forms("odd", replace(TASKS["sst"], target_forms={"odd": form}))
-
-
 def test_words_of_validation_may_count_too(home):
     config = replace(TINY, tasks=("sst", "schema"), train_examples=0, validation_words=True)
     lexicon, _ = encode_tasks(Store(home), config)
@@ -182,8 +166,6 @@ def test_validation_examples_may_be_learned_from(home):
         replace(config, best_by="decascore", patience=3)
     with pytest.raises(DecabenchError, match="learn_validation"):
         replace(config, patience=1)
-    with pytest.raises(DecabenchError, match="set an order other than 'score'"):
-        replace(config, order="score")
     again, _ = encode_tasks(Store(home), replace(config, validation_words=True))  # which are counted once
     assert again.words == lexicon.words
     fewer, _ = encode_tasks(Store(home), replace(config, learn_validation=False))
@@ -253,14 +235,6 @@ def test_data_that_are_not_those_of_their_record_are_refused(own_home):
     with pytest.raises(DataError, match="sst, train, does not match its record: run decabench prepare sst"):
         encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
     assert not (own_home / CACHE).exists()
-
-
-def test_other_code_reads_anew(own_home, reads, monkeypatch):
-    config = replace(TINY, tasks=("sst",))
-    encode_tasks(Store(own_home), config)
-    monkeypatch.setattr(encoding, "file_digest", lambda *paths: "sha256:of other code")
-    encode_tasks(Store(own_home), config)
-    assert reads == ["sst", "sst"]
 
 
 def test_a_home_that_cannot_be_written_needs_no_cache(own_home):

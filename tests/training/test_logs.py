@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves, read_rows
 
 
@@ -59,17 +58,6 @@ def test_progress_without_a_terminal(clock):
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "left"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (7_260, "2 h 1 min")]
-)
-def test_time_left(clock, seconds, left):
-    lines = []
-    progress = ProgressReport(0, 2, False, lines.append, every=0.0)
-    clock[0] += seconds
-    progress.step(row(1))
-    assert lines[0].endswith(f"; {left} left")
-
-
 def test_trackers_get_the_losses_and_scores(tmp_path):
     class Notes:
         def __init__(self):
@@ -86,15 +74,3 @@ def test_trackers_get_the_losses_and_scores(tmp_path):
         ({"loss/sst": 0.5, "gradient_norm/sst": 1.0, "learning_rate": 0.1}, 1),
         ({"score/sst": 50.0, "score/total": 50.0}, 1),
     ]
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [(b"step;task\n1;sst\n", "no column step"), (b"step,task\n\xff,sst\n", "utf-8"), (None, "directory")],
-)
-def test_what_is_no_log_is_told_by_its_name(tmp_path, content, why):
-    """A spreadsheet had saved it with semicolons: the run could not be resumed, and nothing said why."""
-    path = tmp_path / "train.csv"
-    path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(DataError, match=f"train.csv is not the log of a run .*{why}.*: move it away"):
-        TrainingLog(tmp_path, 1)

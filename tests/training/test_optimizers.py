@@ -42,12 +42,6 @@ def test_sparse_gradients_are_clipped_as_dense_ones(limit):
         torch.testing.assert_close(two, one)
 
 
-def test_dense_gradients_are_clipped_as_before():
-    one, two = backward(False), backward(False)
-    assert torch.equal(clip_gradients(one, 0.5), torch.nn.utils.clip_grad_norm_(two, 0.5))
-    assert all(torch.equal(a.grad, b.grad) for a, b in zip(one[:2], two[:2], strict=True))
-
-
 def test_a_network_learns_the_rate_of_the_step_that_follows(make_run, monkeypatch):
     """After clipping and before the optimizer, once a step."""
     seen = []

@@ -61,7 +61,6 @@ def test_the_papers_two_groups():
         ({"tasks": ()}, "no tasks to train on"),
         ({"tasks": ("sst",), "schedule": "anti-curriculum"}, "has none of them"),
         ({"tasks": ("squad",), "schedule": "anti-curriculum"}, "has no others"),
-        ({"tasks": ("sst",), "iterations": {"sst": 0}}, "give 1 or more"),
     ],
 )
 def test_what_is_refused(settings, words):
@@ -130,19 +129,6 @@ def test_a_temperature_evens_out_sizes(temperature, expected):
     phase, batches = Phase(steps=2_000, order="size"), {"a": 9, "b": 1}
     found = shown(plan(phase, batches=batches, temperature=temperature))[0].split()
     assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"temperature": 0.0}, "temperature is 0.0: give more than 0"),
-        ({"targets": {"a": 0.0}}, "targets of a is 0.0: give more than 0"),
-        ({"targets": {"c": 50.0}}, r"task \(targets\)"),
-    ],
-)
-def test_settings_of_sampling_that_cannot_be(settings, words):
-    with pytest.raises(DecabenchError, match=words):
-        TrainConfig(tasks=("a", "b"), **settings)
 
 
 def test_a_phase_of_another_task_is_refused():

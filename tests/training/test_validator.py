@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 from decabench.models.family import ModelReply
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.training.validator import ValidationScores, Validator, sample_validation, show_score
+from decabench.training.validator import ValidationScores, Validator, sample_validation
 
 
 def test_a_sample_is_always_the_same(home):
@@ -56,10 +56,3 @@ def test_the_scores_are_the_harness_own(home):
     assert found.total == pytest.approx(275.0)
     assert (found.by("decascore"), found.by("woz.en")) == (pytest.approx(275.0), 100.0)
     assert ValidationScores({}).total == 0
-
-
-def test_errors_have_decimals_that_tell_them_apart():
-    assert show_score(0.3414, TASKS["sick.relatedness"]) == "0.341"
-    assert show_score(0.3414, TASKS["sst"]) == show_score(0.3414, None) == "0.3"
-    assert show_score(83.14, TASKS["sst"]) == "83.1"
-    assert show_score(1234.5678, TASKS["sick.relatedness"]) == "1234.6"

@@ -23,7 +23,7 @@ from decabench.training.loop import run_training
 from decabench.vectors import join_vectors
 from decabench.vectors.contextual import open_contextual
 from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
-from tests.models.encoders import PIECES, write_encoder
+from tests.models.encoders import write_encoder
 
 TEXT = ["<init>", " a ", " heartwarming ", " film ", "<eos>"]
 IDS = [2, 11, 6, 7, 8, 10, 3]
@@ -89,21 +89,6 @@ def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path
     assert found.digest != digest and np.array_equal(found.rows(TEXT), wanted)
 
 
-def test_a_tokenizer_that_does_not_fit_is_refused(tmp_path):
-    folder = write_encoder(tmp_path)
-    path = folder / "tokenizer.json"
-    content = json.loads(path.read_text())
-    content["model"]["vocab"]["film"] = 500
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="its tokenizer has a piece 500, but its weights have only 12 pieces"):
-        open_contextual(f"contextual:{folder}")
-    content["model"]["vocab"]["film"] = PIECES.index("film")
-    del content["model"]["vocab"]["[UNK]"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"Missing \[UNK\] token"):
-        open_contextual(f"contextual:{folder}")
-
-
 def change(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -133,22 +118,6 @@ def test_what_is_no_encoder_is_refused(tmp_path, changes, said):
     change(folder, **changes)
     with pytest.raises(DataError, match=said):
         open_contextual(f"contextual:{folder}")
-
-
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
-    with pytest.raises(MissingDataError, match=r"has no config.json and no tokenizer.json and no model.safe"):
-        open_contextual(f"contextual:{tmp_path}")
-    for name in ("contextual:", f"contextual:{tmp_path / 'none'}"):
-        with pytest.raises(MissingDataError, match="there is no such folder"):
-            open_contextual(name)
-    for name in ("contextual:~no-such-user/encoder", "contextual:" + "x" * 5000):
-        with pytest.raises(DataError, match="cannot be read as an encoder") as caught:
-            open_contextual(name)
-        assert len(str(caught.value)) < 800
-    write_encoder(tmp_path)
-    monkeypatch.setattr("decabench.vectors.contextual.find_spec", lambda name: None)
-    with pytest.raises(MissingDataError, match=r"needs transformers: pip install 'decabench\[hf\]'"):
-        open_contextual(f"contextual:{tmp_path}")
 
 
 def test_names_of_vectors(encoder):

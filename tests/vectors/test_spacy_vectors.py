@@ -9,7 +9,7 @@ import pytest
 from decabench.errors import DataError, MissingDataError
 from decabench.vectors import spacy_vectors
 from decabench.vectors.spacy_vectors import hash_strings, read_spacy_vectors
-from decabench.vectors.vector_files import open_vectors, write_word_vectors
+from decabench.vectors.vector_files import open_vectors
 
 ROWS = np.array([[8, 0, -4], [16, 24, 1]], dtype=np.float32)
 
@@ -45,14 +45,6 @@ def test_a_vocabulary(tmp_path):
         [1, 0, -0.5],
         [0, 0, 0],
     ]
-
-
-def test_a_converted_copy_keeps_the_order_of_the_words(tmp_path):
-    found = read_spacy_vectors(write_vocabulary(tmp_path, {"the": 0, "of": 1, "cat": 0}))
-    write_word_vectors(tmp_path / "copy.npy", found)
-    copy = open_vectors(str(tmp_path / "copy.npy"))
-    assert list(copy.index) == ["the", "of", "cat"]  # an export takes the first words, the most frequent
-    assert np.array_equal(copy.rows(["the", "of", "cat"]), found.rows(["the", "of", "cat"]))
 
 
 @pytest.mark.parametrize(

@@ -107,12 +107,11 @@ def run(
     return me_lstm(x, part("cell"), part("fusion"), part("memory"))
 
 
-def bag(x: Tensor, w: Weights, task: str, model: str, combine: str = "sum") -> Tensor:
+def bag(x: Tensor, w: Weights, task: str, model: str) -> Tensor:
     """(T, m) -> the representation of a text by NBOW or MT-DNN."""
-    total = x.sum(0) if combine == "sum" else x.mean(0)
     if model == "nbow":
-        return torch.clamp(total, min=0)
-    lower = torch.tanh(w["shared.weight"] @ total + w["shared.bias"])
+        return torch.clamp(x.sum(0), min=0)
+    lower = torch.tanh(w["shared.weight"] @ x.mean(0) + w["shared.bias"])
     return torch.tanh(w[f"heads.{task}.layer.weight"] @ lower + w[f"heads.{task}.layer.bias"])
 
 

@@ -68,18 +68,6 @@ def sluice(x: Tensor, w: Weights, task: str, tasks: list[str], config: Any) -> T
     return read
 
 
-def subspace_penalty(w: Weights, tasks: list[str], config: Any) -> Tensor:
-    """The sum of (G1' G2)^2 over LSTMs, for the rows of both halves in the input gate's matrix of the state."""
-    total, h = torch.zeros((), dtype=torch.float64), config.hidden
-    for each in tasks:
-        for layer in range(config.layers):
-            G = gates(w[f"heads.{lower(each)}.lstms.{layer}.weight"])["i"][:, -h:]
-            for a in range(h):
-                for b in range(h):
-                    total = total + (G[: h // 2, a] * G[h // 2 :, b]).sum() ** 2
-    return total
-
-
 def girnet(x: Tensor, w: Weights, task: str, tasks: list[str], config: Any) -> Tensor:
     if task != config.primary:
         return lstm(x, w, f"heads.{lower(task)}.lstms.0")
@@ -167,10 +155,7 @@ def modular(x: Tensor, h: Tensor, w: Weights, task: str, config: Any) -> Text:
 
 
 def score_decoder(u: Tensor, h: Tensor, w: Weights, own: str, config: Any) -> Tensor:
-    if config.policy_reads == "output":
-        return mlp(u, w, f"{own}.policy", 0)  # Eq. 7
-    Wh = w[f"{own}.transform.weight"] @ h
-    return mlp(torch.cat([u, Wh]) if config.policy_reads == "concat" else u * Wh, w, f"{own}.policy", 0)
+    return mlp(torch.cat([u, w[f"{own}.transform.weight"] @ h]), w, f"{own}.policy", 0)
 
 
 def sparsity(open_at: list[list[int]], gamma: float) -> float:
