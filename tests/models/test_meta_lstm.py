@@ -3,48 +3,38 @@
 import itertools
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.errors import DataError
-from decabench.models.batches import ColumnBatch, TextReader
-from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode
+from decabench.models.batches import TextReader
+from decabench.models.meta_lstm import MODELS, MetaLSTM, MetaLSTMConfig, encode
 from decabench.tasks import TASKS, Label, Question, Tags
 from decabench.vectors.tokenizer import Lexicon
-from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
 from tests.models.equations import meta as equations
+from tests.models.test_label_families import collate, make_items, words
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}
-D, H = 4, 3
+H = 3
 ALL = sorted(MODELS)
 
 
 def make(name, outputs=TASKS_OF_TEST, **settings):
     """A small network in double precision, with weights of a size that shows a wrong term."""
-    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
     sizes = {"hidden": H, "meta": 3, "rank": 2, "hyper": 3, "hyper_embedding": 2}
     torch.manual_seed(0)
-    model = MetaLSTM(MetaLSTMConfig(name=name, **{**sizes, **settings}), outputs, words).double()
+    model = MetaLSTM(MetaLSTMConfig(name=name, **{**sizes, **settings}), outputs, words()).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return model
 
 
 def make_batch(model, task="books", lengths=(5, 3, 1)):
-    random = np.random.default_rng(0)
-    output = {**TASKS_OF_TEST, **TAGGING}[task]
-    items = []
-    for n in lengths:
-        text = random.integers(4, 13, n).astype(np.int32)
-        labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
-        kind = "tags" if isinstance(output, Tags) else "label"
-        items.append({"text": text, kind: labels.astype(np.int32)})
-    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
-    return items, ColumnBatch.of(task, items, words, FAMILY.columns, vectors=False)
+    items = make_items("lstm", {**TASKS_OF_TEST, **TAGGING}, task, lengths)
+    return items, collate("lstm", items, task)
 
 
 def states_of(model, item, task, backwards=False):

@@ -9,13 +9,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.errors import DecabenchError
 from decabench.models import MODELS, recurrent_modules
-from decabench.models.batches import ColumnBatch
 from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig, Router
 from decabench.tasks import Label, Tags
-from decabench.vectors.tokenizer import Lexicon
-from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.differences import check_gradients
 from tests.models.equations import modular as equations
+from tests.models.test_label_families import collate, make_items, words
 
 LABELS = {
     "hien.pos": Label(names=("bad", "good")),
@@ -27,7 +25,7 @@ TAGGING = {
     "hi": Tags(names=("B", "O")),
     "en": Tags(names=("X", "Y", "Z")),
 }
-D, H = 4, 4
+H = 4
 ENCODERS, EXTENSIONS = MODELS["recurrent_modules"], ("none", "rmn", "rrn", "direct", "shared")
 EACH = [(name, extension) for name in ENCODERS for extension in EXTENSIONS]
 SIZES = {
@@ -42,33 +40,19 @@ SIZES = {
 }
 
 
-def table():
-    return WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
-
-
 def make(name, extension="none", outputs=TAGGING, **settings):
     """A small network in double precision, with weights of a size that shows a wrong term."""
     torch.manual_seed(0)
     config = RecurrentModulesConfig(name=name, extension=extension, **{**SIZES, **settings})
-    model = RecurrentModules(config, outputs, table()).double()
+    model = RecurrentModules(config, outputs, words()).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return model
 
 
 def make_batch(outputs=TAGGING, task="hien.pos", lengths=(5, 3, 1)):
-    random = np.random.default_rng(0)
-    output, items = outputs[task], []
-    for n in lengths:
-        text = random.integers(4, 13, n).astype(np.int32)
-        labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
-        kind = "tags" if isinstance(output, Tags) else "label"
-        items.append({"text": text, kind: labels.astype(np.int32)})
-    return items, collate(task, items)
-
-
-def collate(task, items):
-    return ColumnBatch.of(task, items, table(), FAMILY.columns, vectors=False)
+    items = make_items("ns-mtl", outputs, task, lengths)
+    return items, collate("ns-mtl", items, task)
 
 
 def transcribe(model, item, task):
@@ -229,4 +213,4 @@ def test_the_interleaved_recurrence_against_autograd():
 )
 def test_tasks_that_do_not_fit(settings, outputs, message):
     with pytest.raises(DecabenchError, match=message):
-        RecurrentModules(RecurrentModulesConfig(**settings), outputs, table())
+        RecurrentModules(RecurrentModulesConfig(**settings), outputs, words())

@@ -1,19 +1,16 @@
 """The shared-memory models and their competitors against a transcription of the paper, and what must not matter."""
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.batches import ColumnBatch
-from decabench.models.shared_memory import FAMILY, MODELS, SharedMemoryConfig, build
+from decabench.models.shared_memory import MODELS, SharedMemoryConfig, build
 from decabench.tasks import Label
-from decabench.vectors.tokenizer import Lexicon
-from decabench.vectors.word_vectors import JoinedVectors, NoVectors, WordTable
 from tests.models.equations import memory as equations
+from tests.models.test_label_families import collate, make_items, words
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
-M, D = 4, 3
+D = 3
 ALL = sorted(MODELS)
 RECURRENT = ["arc-i", "arc-ii", "me-lstm"]
 VARIANTS = [
@@ -29,32 +26,19 @@ every_variant = pytest.mark.parametrize(
 )
 
 
-def make_words(dimension=M):
-    return WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(dimension),)))
-
-
 def make(name, **settings):
     """A small network in double precision, with weights of a size that shows a wrong term."""
     sizes = {"hidden": D, "segments": 5, "segment_width": 2, "shared_layer": 3, "own_layer": 2}
     torch.manual_seed(0)
-    model = build(
-        SharedMemoryConfig(name=name, **{**sizes, **settings}), TASKS_OF_TEST, make_words()
-    ).double()
+    model = build(SharedMemoryConfig(name=name, **{**sizes, **settings}), TASKS_OF_TEST, words()).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return model
 
 
-def make_batch(task="books", lengths=(5, 3, 1), seed=0):
-    random = np.random.default_rng(seed)
-    items = [
-        {
-            "text": random.integers(4, 13, n).astype(np.int32),
-            "label": random.integers(0, len(TASKS_OF_TEST[task].names), 1).astype(np.int32),
-        }
-        for n in lengths
-    ]
-    return items, ColumnBatch.of(task, items, make_words(), FAMILY.columns, vectors=False)
+def make_batch(task="books", lengths=(5, 3, 1)):
+    items = make_items("nbow", TASKS_OF_TEST, task, lengths)
+    return items, collate("nbow", items, task)
 
 
 def path(task):
