@@ -96,9 +96,7 @@ def keep_record(one: SeededRun) -> None:
 def complete(one: SeededRun) -> None:
     """Train, answer, score and record one run, unless it is done or another process trains it."""
     missing = [split for split in one.splits if not one.results(split).exists()]
-    if one.is_scored and not (
-        missing and (one.folder / ENDED).exists()
-    ):  # a measure may have joined the plan later
+    if one.is_scored and not (missing and (one.folder / ENDED).exists()):  # a measure may be new in the plan
         return
     try:
         with FileLock(one.lock, timeout=0):

@@ -326,10 +326,7 @@ class Checkpoint:
         """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
         try:
             folder = find_checkpoint(Path(path).expanduser())
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # a name that is too long, a loop of links, an unknown user's home
+        except (OSError, RuntimeError) as error:  # too long a name, a loop of links, an unknown user's home
             require_machine(error, Path(path))
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)

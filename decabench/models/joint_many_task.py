@@ -84,7 +84,7 @@ class JointManyTaskConfig:
     """How heads are chosen: `greedy`, independently (paper), or `spanning`, the best tree with one root."""
     ratings: Annotated[int, Meta(ge=2)] = 5
     """The number of classes of a rating: a number is their expected value (paper: 1 to 5)."""
-    pieces: Count = 2
+    pieces: Depth = 2
     """The number of linear pieces in a Maxout layer, which is as wide as its input (guess)."""
     word_dropout: Amount = 0.25
     """a: in training, a word that occurs n times becomes unknown with probability a / (a + n); its n-grams stay
@@ -309,9 +309,7 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
 def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int) -> Tensor:
     """Initialize the table of n-grams; an n-gram with capitals takes the lower-case vector if it has none."""
     made = torch.empty(max(1, len(parts.ngrams)), dimension).uniform_(-0.01, 0.01)
-    own = [
-        part for part in vectors if isinstance(part, NgramVectors)
-    ]  # several if the vectors are stored in shards
+    own = [part for part in vectors if isinstance(part, NgramVectors)]
     if own and (given := sum(part.dimension for part in own)) != dimension:
         raise DecabenchError(
             f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions: set it to {given}, "
@@ -667,10 +665,8 @@ class JointManyTask(HeadedNetwork):
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
         """Run the layers that a task needs on words, (B, T, d), and return the states of each, (B, T, 2H)."""
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
-        reads, labels = (
-            self._read_by(task),
-            cast("Tensor | None", None),
-        )  # the running sum of label embeddings
+        reads = self._read_by(task)
+        labels: Tensor | None = None  # the running sum of label embeddings
         for level in self._used_levels(task):
             kind = next(self.outputs[other] for other, own in self.levels.items() if own >= level)
             rate = config.pair_input_dropout if isinstance(kind, Label) else config.input_dropout

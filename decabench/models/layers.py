@@ -259,9 +259,7 @@ class BiLSTM(nn.Module):
             weights += [torch.cat([inner, gates], 1), recurrent, *biases]
         out, h, c = run_lstm(x, weights, self.training, bidirectional=True)
         out = out * is_token[..., None]
-        last = out[
-            torch.arange(rows), (lengths - 1).clamp_min(0), :size
-        ]  # c is preserved over padding, but h is not
+        last = out[torch.arange(rows), (lengths - 1).clamp_min(0), :size]  # padding preserves c, but not h
         return out, torch.stack([last, h[1]]), c
 
 

@@ -142,9 +142,7 @@ class BasicLSTM(nn.Module):
         bound = (3 / z) ** 0.5
         self.P = _uniform(4, h, z, bound=bound)
         self.Q = _uniform(4, z, d + h, bound=bound)
-        self.B = _uniform(
-            4, h, z, bound=(6 / (4 * h + z)) ** 0.5
-        )  # the initial values of a linear map in TensorFlow
+        self.B = _uniform(4, h, z, bound=(6 / (4 * h + z)) ** 0.5)  # as a linear map in TensorFlow
 
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
         """(B, T, d) -> (B, T, h), as Eq. 31 and 33.

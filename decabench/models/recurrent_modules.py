@@ -172,7 +172,7 @@ class Router(nn.Module):
         tiny = torch.finfo(scores.dtype).tiny
         noise = (
             -torch.empty_like(scores).exponential_().clamp_min(tiny).log()
-        )  # Gumbel, as -log(x) is exponential
+        )  # Gumbel: -log(x) is exponential
         noisy = (scores + noise) / cast(Tensor, self.temperature)
         return straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid())
 
@@ -507,9 +507,7 @@ class RecurrentModules(HeadedNetwork):
         return made
 
     def begin_phase(self, phase: int) -> None:
-        cast(Tensor, self.counts_epochs).fill_(
-            0.0
-        )  # unlike the previous phase, this one may be counted in steps
+        cast(Tensor, self.counts_epochs).fill_(0.0)  # unlike the last phase, this one may be counted in steps
 
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)

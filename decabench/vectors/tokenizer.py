@@ -150,9 +150,7 @@ class Lexicon:
         """Read a vocabulary that `write` wrote. Raises DataError."""
         try:
             text = read_text(path, _LIMIT)
-            if (
-                text.count("[") + text.count("{") > _BRACKETS
-            ):  # a file of empty lists can take gigabytes of memory
+            if text.count("[") + text.count("{") > _BRACKETS:  # empty lists can take gigabytes of memory
                 raise ValueError("it holds more than a list of words")
             content: Any = parse_json(text, surrogates=True)
             words = content["words"]
