@@ -362,7 +362,7 @@ def unroll_additive(
     from_cell: Tensor,
     memories: tuple[MemoryWeights, ...],
     aligned: tuple[AlignWeights, ...],
-    reads: str = "both",
+    reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
     """Do the same as `unroll` with the additive alignment of Eq. 8.
 

@@ -256,22 +256,6 @@ def test_other_files_beside_the_checkpoints_stay(tmp_path: Path, home: Path) -> 
     assert not is_unstarted(run)
 
 
-def test_a_folder_of_somebody_runs_nothing(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its config.toml named a module of the current folder, which was imported to see whose folder it is."""
-    (tmp_path / "tempting.py").write_text("open('ran', 'w').close()\n")
-    monkeypatch.chdir(tmp_path)
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "config.toml").write_text('[model]\nname = "tempting:FAMILY"\n')
-    with pytest.raises(DecabenchError, match="has files that do not belong to a run"):
-        train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu")
-    (run / "config.toml").write_text("model = 3\n")
-    assert not is_unstarted(run)
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_file_is_no_folder_of_a_run(tmp_path: Path, home: Path) -> None:
     (tmp_path / "run").write_text("mine")
     with pytest.raises(DecabenchError, match="is a file: name a folder for the run"):
