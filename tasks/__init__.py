@@ -1,7 +1,7 @@
 """Every dataset as (question, context, answer) triples. Importing this package loads no data libraries."""
 
 from decabench.tasks.builtin_suites import DECATHLON, SUITES
-from decabench.tasks.example import SPLITS, Example, Question, nest_units, number_units
+from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.outputs import (
     SCHEMES,
     Label,
@@ -36,7 +36,16 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import References, SplitRecord, Store, home_folder, include_option, load
+from decabench.tasks.store import (
+    References,
+    SplitRecord,
+    Store,
+    home_folder,
+    include_option,
+    load,
+    nest_units,
+    number_units,
+)
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.task import (
     HIDDEN_ADVICE,

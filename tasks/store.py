@@ -28,7 +28,7 @@ from decabench.files import (
     shown_path,
 )
 from decabench.metrics import Item
-from decabench.tasks.example import SPLITS, Example, nest_units
+from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task, available_splits, describe_absent
 from decabench.text import quoted, short_list
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 FORMAT = "decabench.task/2"
 _BATCH = 1_000
@@ -420,6 +422,38 @@ class References(Sequence[Item]):
         if places.step == 1:
             return list(_make_items(self._table.slice(places.start, len(places))))
         return [self[place] for place in places]
+
+
+def number_units(units: Sequence[Sequence[str]]) -> Array:
+    """Number each level's units from 0, in order of their first example: (examples, levels).
+
+    Inner units inside different outer units are different. A row without units is its own unit.
+    """
+    import numpy as np
+
+    if not units[0]:
+        return np.arange(len(units))[:, None]
+    labels = []
+    for level in range(len(units[0])):
+        numbers: dict[str, int] = {}
+        labels.append([numbers.setdefault(names[level], len(numbers)) for names in units])
+    return np.stack(list(nest_units(np.array(labels).T)), axis=1)
+
+
+def nest_units(labels: Array) -> Iterator[Array]:
+    """Yield the numbers of the units of each level, outermost first, as `number_units` gives them: (examples,).
+
+    `labels` are integers, (examples, levels): those of an inner level need to be distinct only within an outer unit.
+    """
+    import numpy as np
+
+    outer = np.zeros(len(labels), dtype=np.int64)
+    for column in labels.T:
+        _, inner = np.unique(column, return_inverse=True)  # from 0, so that no two pairs share a product
+        pairs = outer * (int(inner.max(initial=0)) + 1) + inner
+        _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
+        outer = np.argsort(np.argsort(first))[unit]
+        yield outer
 
 
 def _make_items(table: pa.Table) -> Iterator[Item]:
