@@ -1,8 +1,7 @@
 """The leaderboard: results files in, a static site out."""
 
 from decabench.leaderboard.entries import LeaderboardError
-from decabench.leaderboard.example_pages import write_example_pages
-from decabench.leaderboard.excerpts import Policy
+from decabench.leaderboard.example_pages import Policy, write_example_pages
 from decabench.leaderboard.incoming import (
     Problem,
     PullRequest,

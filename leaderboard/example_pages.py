@@ -1,28 +1,391 @@
-"""The page of `decabench show --open`: all examples of a task, loaded in pieces, from disk or from a server."""
+"""The examples behind scores: on a board, and on the page of `decabench show`.
+
+`static/examples.js` loads these files below data/ as it needs them. Their texts are in pieces, so that a page of
+examples loads in a moment:
+
+texts/<task>.js      ids, fields to filter by, how many systems are right
+texts/<task>-<n>.js  questions, contexts and golds
+answers/<system>/    the same two for one system: verdicts, scores, lengths and flags, and the answers
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
+from decabench.errors import DecabenchError
+from decabench.files import file_digest
 from decabench.leaderboard.datafiles import make_script
+from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.pages import CONTENT_POLICY, make_environment
 from decabench.leaderboard.publishing import publish
-from decabench.scoring import Browsed, Chosen, Inspected, ScoredExample, browse_examples
+from decabench.leaderboard.scores import Keeper
+from decabench.leaderboard.standings import Column
+from decabench.scoring import (
+    Browsed,
+    Chosen,
+    Inspected,
+    ScoredExample,
+    answer_flags,
+    browse_examples,
+    describe_parting,
+    find_courses,
+)
+from decabench.submission import AlignedAnswers, Limits, PredictionFile, find_predictions, read_lines
+from decabench.tasks import Example, Tags, Tree
 
-__all__ = ["STATIC_FILES", "write_example_pages"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-STATIC_FILES = ("examples.css", "examples.js")
-"""Static files that only this page needs."""
+    Array = NDArray[Any]
 
-_SHARED = ("board.css", "data.js", "difference.js", "icon.svg", "state.js", "theme.js")
+__all__ = [
+    "File",
+    "Policy",
+    "SystemAnswers",
+    "TaskTexts",
+    "find_right",
+    "read_answers_shown",
+    "read_texts",
+    "write_example_pages",
+]
 
-_PIECE = 1 << 18
-"""The approximate size of a piece in characters of JSON: a page of examples loads in a moment."""
+Policy = Literal["free", "all", "none"]
+"""Which examples go into the site: those of datasets that may be redistributed, all, or none."""
+
+File = tuple[str, bytes | Path]
+"""A path in the site, and its content or a file that has it."""
+
+_PIECE = 1 << 17
+"""How many characters of JSON a piece has, about."""
+
+_LIMITS = Limits(file_bytes=1 << 28)
+"""How much of a predictions file to read: a submission may contain anything."""
+
+_EXACT = 0.005
+"""How close to the best possible score an answer must be to count as right."""
+
+_MOST_BEFORE = 12
+"""The most earlier examples of a group that are shown."""
+
+_MOST_LABELS = 60
+"""The most values of a field that is offered to filter by."""
+
+_QUESTIONS = frozenset("what which who whom whose when where why how is are was were do does did can".split())
+
+_STATIC = Path(__file__).parent / "static"
+
+_SHARED = (
+    "board.css",
+    "charts.js",
+    "data.js",
+    "difference.js",
+    "examples.js",
+    "icon.svg",
+    "state.js",
+    "theme.js",
+)
+"""The static files of the page of `decabench show`."""
+
+
+# Files
+
+
+def _index_and_pieces(
+    name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the pieces of rows, each a JSON value, and the index with the place where each piece starts."""
+    starts, count, piece, size = [0], 0, list[Any](), 0
+    encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+    for row in rows:
+        piece.append(row)
+        size += len(encode(row))
+        count += 1
+        if size >= _PIECE:
+            yield _piece(name, len(starts) - 1, piece)
+            starts.append(count)
+            piece, size = [], 0
+    if piece:
+        yield _piece(name, len(starts) - 1, piece)
+    else:
+        starts.pop()
+    first = {"key": key, "pieces": len(starts), "starts": starts}
+    yield f"data/{name}.js", make_script(name, {**first, **index})
+
+
+def _piece(name: str, number: int, rows: Sequence[Any]) -> tuple[str, bytes]:
+    return f"data/{name}-{number}.js", make_script(f"{name}-{number}", rows)
+
+
+def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
+    """Return, by flag, the places of the examples that have it."""
+    found: dict[str, list[int]] = {}
+    for place, names in flags.items():
+        for name in names:
+            found.setdefault(name, []).append(place)
+    return dict(sorted(found.items()))
+
+
+def _find_fields(examples: Sequence[Example], turns: Sequence[int] = ()) -> dict[str, Any]:
+    """Return the properties that examples are filtered and broken down by: labels, and a number for each example."""
+    values: dict[str, list[str]] = {
+        "gold": [example.answers[0] or "(empty)" for example in examples],
+        "question": [_question_word(example.question) for example in examples],
+        "length": [_length_class(example.answers[0]) for example in examples],
+        "turn": [f"turn {turn + 1}" if turn < _MOST_BEFORE else "later turns" for turn in turns],
+    }
+    for level in range(min((len(example.units) for example in examples), default=0)):
+        values.setdefault("unit", [])
+        named = [example.units[level] or "none" for example in examples]
+        if not values["unit"] and 1 < len(set(named)) <= _MOST_LABELS:
+            values["unit"] = named
+    found = {}
+    for name, each in values.items():
+        labels = [label for label, _ in Counter(each).most_common()]
+        if 1 < len(labels) <= _MOST_LABELS:
+            numbers = {label: number for number, label in enumerate(labels)}
+            found[name] = {
+                "labels": [_cut(label, 60) for label in labels],
+                "codes": [numbers[label] for label in each],
+            }
+    return found
+
+
+def _question_word(question: str) -> str:
+    words = re.findall(r"[a-z]+", question.lower()[:500])
+    return next((word for word in words if word in _QUESTIONS), "other")
+
+
+def _length_class(gold: str) -> str:
+    count = len(gold.split())
+    return next(
+        (
+            name
+            for most, name in ((1, "one word"), (5, "2 to 5 words"), (20, "6 to 20 words"))
+            if count <= most
+        ),
+        "more than 20 words",
+    )
+
+
+# The examples of a board
+
+
+@dataclass(frozen=True)
+class TaskTexts:
+    """The examples of one split of a task, or why they cannot be shown."""
+
+    why: str = ""
+    """Why nothing can be shown."""
+    examples: Sequence[Example] = ()
+    """The examples, in the order of the data."""
+    is_whole: bool = False
+    """Whether contexts and answers are shown whole, because each token has a tag."""
+    before: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By place, the places of the earlier turns of a dialogue."""
+    states: Mapping[int, str] = field(default_factory=dict)
+    """By place, the state of a dialogue according to gold."""
+
+    def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
+        """Yield what all systems share; `right` is which examples each of the systems has right."""
+        turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
+        known = [one for one in right if len(one) == len(self.examples)]
+        index = {
+            "ids": [_cut(example.id, 120) for example in self.examples],
+            "fields": _find_fields(self.examples, turns),
+            "right": [int(count) for count in sum(known)] if known else None,
+            "systems": len(known),
+        }
+        return _index_and_pieces(name, index, map(self.text, range(len(self.examples))))
+
+    def text(self, place: int) -> dict[str, Any]:
+        """Return what is shown of an example: question, context, golds; for a dialogue, also the turns before."""
+        example = self.examples[place]
+        golds = list(dict.fromkeys(example.answers))
+        found: dict[str, Any] = {
+            "question": _cut(example.question, 500),
+            "context": example.context if self.is_whole else _window(example.context, golds[0], 600),
+            "golds": [gold if self.is_whole else _cut(gold, 500) for gold in golds[:4]],
+        }
+        if place in self.before:
+            before = self.before[place][-_MOST_BEFORE:]
+            found["before"] = [_cut(self.examples[each].context, 300) for each in before]
+            found["goldState"] = _cut(self.states[place], 500)
+        return found
+
+
+def read_texts(name: str, split: str, keeper: Keeper, policy: Policy = "free") -> TaskTexts:
+    """Return the examples of one split of a task."""
+    if policy == "none":
+        return TaskTexts("The site was built without examples.")
+    record = keeper.record(name, split)
+    if record is None:
+        return TaskTexts("The data of this task was not prepared when the site was built.")
+    if keeper.hides(name, split):
+        return TaskTexts("The labels of this split are hidden, and examples would reveal them.")
+    task = keeper.tasks[name] if name in keeper.tasks else None
+    if policy == "free" and record.origin != "sample" and (task is None or task.withhold_texts):
+        return TaskTexts("The text of this dataset may not be redistributed.")
+    try:
+        rows = keeper.store.read(name, split, ("id", "question", "context", "answers", "units"))
+        examples = [
+            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), tuple(row["units"]))
+            for row in rows
+        ]
+    except DecabenchError:
+        return TaskTexts("The data of this task was damaged when the site was built.")
+    if task is None:
+        return TaskTexts("", examples)
+    metric = keeper.metrics[task.metric]
+    courses = find_courses(metric, [example.answers[0] for example in examples], examples)
+    return TaskTexts(
+        "",
+        examples,
+        isinstance(task.output, Tags | Tree),
+        {place: course.before for place, course in courses.items()},
+        {place: course.gold for place, course in courses.items()},
+    )
+
+
+@dataclass(frozen=True)
+class SystemAnswers:
+    """An entry's answers to the examples of a task, or why none are shown."""
+
+    why: str = ""
+    """Why nothing can be shown."""
+    count: int = 0
+    """How many are shown."""
+    files: Sequence[File] = ()
+    """What pages load."""
+
+
+def read_answers_shown(
+    entry: Entry, column: Column, data: TaskTexts, keeper: Keeper, name: str, earlier: Path | None = None
+) -> SystemAnswers:
+    """Return an entry's answers to the examples of a task, as files of a name, or why there are none.
+
+    `earlier` is an earlier site, whose files are used again if they were made of the same answers.
+    """
+    evidence = entry.evidence[column.name]
+    why = data.why or ("" if evidence.kind == "verified" else "The answers were not scored here.")
+    made_of = [evidence.key, file_digest(Path(__file__)), column.low, column.high, column.digits]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest() if evidence.key and not why else ""
+    if key and earlier is not None and (files := _find_earlier(earlier, name, key)):
+        return SystemAnswers("", len(data.examples), files)
+    file = None if why else _find_file(entry, column)
+    why = why or ("" if file else "The answers are not in a folder.")
+    read = SystemAnswers(why) if file is None else _read_answers(entry, column, file, data, keeper, name, key)
+    return (
+        read
+        if read.files
+        else SystemAnswers(read.why, 0, [(f"data/{name}.js", make_script(name, {"why": read.why}))])
+    )
+
+
+def _find_file(entry: Entry, column: Column) -> PredictionFile | None:
+    try:
+        return find_predictions(entry.place)[0].get((column.name, entry.split))
+    except (DecabenchError, OSError):  # such as that of an archive
+        return None
+
+
+def _find_earlier(site: Path, name: str, key: str) -> list[File]:
+    """Return the files of an earlier site that were made of the same answers; none if there are none."""
+    index = site / f"data/{name}.js"
+    try:
+        with index.open("rb") as file:
+            start = re.match(rb'[^{]*\{\\"key\\":\\"([0-9a-f]*)\\",\\"pieces\\":(\d+),', file.read(500))
+    except OSError:
+        return []
+    if start is None or start[1].decode() != key:
+        return []
+    names = [f"data/{name}-{number}.js" for number in range(int(start[2]))]
+    return [(each, site / each) for each in (*names, f"data/{name}.js")]
+
+
+def _read_answers(
+    entry: Entry,
+    column: Column,
+    file: PredictionFile,
+    data: TaskTexts,
+    keeper: Keeper,
+    name: str,
+    key: str,
+) -> SystemAnswers:
+    scores, count = entry.evidence[column.name].scores, len(data.examples)
+    if scores is None or len(scores) != count:
+        return SystemAnswers("The data was prepared again while the site was built.")
+    try:
+        read = AlignedAnswers.read(read_lines(file.path, _LIMITS), [example.id for example in data.examples])
+    except (DecabenchError, KeyError):
+        return SystemAnswers("The answers could not be read.")
+    texts = [""] * count
+    for place, text in zip(read.places, read.answers, strict=True):
+        texts[place] = text
+    flags: dict[int, Sequence[str]] = {
+        place: ["empty"] for place, text in enumerate(texts) if not text or text.isspace()
+    }
+    flags |= {read.places[at]: answer_flags(line, read.answers[at]) for at, line in read.details.items()}
+    rows: list[Any] = [text if data.is_whole else _cut(text, 700) for text in texts]
+    metric = keeper.metrics[entry.tasks[column.name].metric]
+    for place, course in find_courses(metric, texts, data.examples).items():
+        parted = course.parted
+        where = "here" if parted is not None else ""
+        if parted is not None and parted != place:
+            there = data.examples[parted]
+            where = describe_parting(there.id, there.answers[0], texts[parted])
+        rows[place] = {
+            "answer": rows[place],
+            "state": _cut(course.predicted, 500),
+            "parted": _cut(where, 500),
+        }
+    for at, line in read.details.items():
+        if line.raw is not None:
+            row = rows[read.places[at]]
+            rows[read.places[at]] = {
+                **(row if isinstance(row, dict) else {"answer": row}),
+                "raw": _cut(line.raw, 700),
+            }
+    index = {
+        **_verdicts(scores, column),
+        "words": [len(text.split()) for text in texts],
+        "flags": _flag_places(dict(sorted(flags.items()))),
+    }
+    return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))
+
+
+def find_right(scores: Array, column: Column) -> Array:
+    """Return which examples have the best possible score."""
+    import numpy as np
+
+    right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= _EXACT
+    return right
+
+
+def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
+    """Return the score of each example, and whether it is right (1), wrong (0) or unknown (-)."""
+    import numpy as np
+
+    known, right = np.isfinite(scores), find_right(scores, column)
+    rounded = np.round(scores.astype(float), column.digits).tolist()
+    return {
+        "score": [
+            None if math.isnan(score) or math.isinf(score) else int(score) if score.is_integer() else score
+            for score in rounded
+        ],
+        "right": "".join(np.where(known, np.where(right, "1", "0"), "-").tolist()),
+    }
+
+
+# The page of `decabench show`
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
@@ -30,102 +393,94 @@ def write_example_pages(shown: Inspected, output: Path, other: Inspected | None 
 
     Raises LeaderboardError if the folder holds something else, StorageError if it cannot be written.
     """
-    publish(_files(shown, other), output)
+    publish(_page_files(shown, other), output)
     return output / "index.html"
 
 
-def _files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, bytes]]:
+def _page_files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, bytes]]:
     examples = list(browse_examples(shown, Chosen()))
-    theirs = {row.id: row for row in other.rows} if other is not None else {}
-    static = Path(__file__).parent / "static"
-    for name in (*_SHARED, *STATIC_FILES):
-        yield f"static/{name}", (static / name).read_bytes()
-    pieces = list(_pieces(examples, theirs))
-    for number, piece in enumerate(pieces):
-        yield f"data/piece-{number}.js", make_script(f"piece-{number}", piece)
-    yield (
-        "data/index.js",
-        make_script("index", _index(shown, examples, [len(piece) for piece in pieces], theirs)),
+    for name in _SHARED:
+        yield f"static/{name}", (_STATIC / name).read_bytes()
+    plain = [
+        Example(each.row.id, each.question, each.context, each.row.references or ("",), ())
+        for each in examples
+    ]
+    turns = [len(each.before) for each in examples] if any(each.course for each in examples) else ()
+    texts = {"ids": [each.row.id for each in examples], "fields": _find_fields(plain, turns)}
+    yield from _index_and_pieces("texts/all", texts, map(_describe_text, examples))
+    answers = [_describe_answer(each) for each in examples]
+    flags = {
+        place: {flag for row in (each.row, *each.wordings.values()) for flag in row.flags}
+        for place, each in enumerate(examples)
+    }
+    yield from _index_and_pieces(
+        "answers/this/all", _index_of([each.row for each in examples], flags), answers
     )
-    numbers = sorted({number for each in examples for number in each.wordings})
-    page = make_environment().get_template("examples.html")
-    content = page.render(
-        root="",
-        shown=shown,
-        other=other,
-        numbers=numbers,
-        flags=sorted({flag for each in examples for flag in each.row.flags}),
-        wrong=sum(each.row.right is False for each in examples),
-        policy=CONTENT_POLICY,
-        version=decabench.__version__,
+    if other is not None:
+        theirs = {row.id: row for row in other.rows}
+        rows = [theirs.get(each.row.id) for each in examples]
+        described = [{} if row is None else _answer(row) for row in rows]
+        yield from _index_and_pieces("answers/other/all", _index_of(rows, {}), described)
+    content = (
+        make_environment()
+        .get_template("examples.html")
+        .render(
+            root="",
+            shown=shown,
+            other=other,
+            output=type(shown.task.output).__name__,
+            best="" if shown.head.best is None else shown.head.best,
+            wrong=sum(each.row.right is False for each in examples),
+            policy=CONTENT_POLICY,
+            version=decabench.__version__,
+        )
     )
     yield "index.html", content.encode("utf-8", "replace")
 
 
-def _pieces(examples: Sequence[Browsed], theirs: dict[str, ScoredExample]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the examples' texts in lists of about equal size."""
-    piece: list[dict[str, Any]] = []
-    size = 0
-    for each in examples:
-        record = _record(each, theirs.get(each.row.id))
-        piece.append(record)
-        size += len(json.dumps(record))
-        if size >= _PIECE:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
-
-
-def _record(each: Browsed, other: ScoredExample | None) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def _describe_text(each: Browsed) -> dict[str, Any]:
+    found: dict[str, Any] = {
         "question": each.question,
         "context": each.context,
-        "references": list(dict.fromkeys(each.row.references)),
-        "answer": _answer(each.row),
-        "wordings": [[number, _answer(row)] for number, row in sorted(each.wordings.items())],
+        "golds": list(dict.fromkeys(each.row.references)),
     }
     if each.course is not None:
-        record |= {
-            "before": list(each.before),
-            "state": each.course.predicted,
-            "goldState": each.course.gold,
-            "parted": each.parted,
-        }
-    if other is not None:
-        record["other"] = _answer(other)
-    return record
+        found |= {"before": list(each.before), "goldState": each.course.gold}
+    return found
+
+
+def _describe_answer(each: Browsed) -> dict[str, Any]:
+    found = _answer(each.row)
+    if each.course is not None:
+        found |= {"state": each.course.predicted, "parted": each.parted}
+    if each.wordings:
+        found["wordings"] = [
+            [number, {**_answer(row), "score": row.score, "right": row.right}]
+            for number, row in sorted(each.wordings.items())
+        ]
+    return found
 
 
 def _answer(row: ScoredExample) -> dict[str, Any]:
+    found: dict[str, Any] = {"answer": row.prediction or ""}
+    return found if row.raw is None else {**found, "raw": row.raw}
+
+
+def _index_of(rows: Sequence[ScoredExample | None], flags: Mapping[int, Collection[str]]) -> dict[str, Any]:
     return {
-        "text": row.prediction or "",
-        "raw": row.raw,
-        "score": row.score,
-        "right": row.right,
-        "flags": list(row.flags),
+        "score": [row and row.score for row in rows],
+        "right": "".join("-" if row is None or row.right is None else str(int(row.right)) for row in rows),
+        "words": [len((row.prediction or "").split()) if row else 0 for row in rows],
+        "flags": _flag_places(flags),
     }
 
 
-def _index(
-    shown: Inspected, examples: Sequence[Browsed], sizes: Sequence[int], theirs: dict[str, ScoredExample]
-) -> dict[str, Any]:
-    """Return the properties by which the page filters and sorts, as a list for each property."""
-    others = [theirs.get(each.row.id) for each in examples]
-    return {
-        "headline": shown.head.headline,
-        "digits": shown.digits,
-        "higherIsBetter": shown.head.higher_is_better,
-        "extractive": shown.task.extractive,
-        "answers": shown.head.answers,
-        "sizes": list(sizes),
-        "ids": [each.row.id for each in examples],
-        "right": [each.row.right for each in examples],
-        "otherRight": [None if row is None else row.right for row in others],
-        "loss": [each.loss if math.isfinite(each.loss) else None for each in examples],
-        "length": [len(each.row.prediction or "") for each in examples],
-        "flags": [
-            sorted({flag for row in (each.row, *each.wordings.values()) for flag in row.flags})
-            for each in examples
-        ],
-    }
+def _window(text: str, gold: str, size: int) -> str:
+    """Return the part of a context around the gold answer, or its beginning if the answer is not in it."""
+    found = text.find(gold)
+    start = max(0, found - size // 3) if found > 2 * size // 3 else 0
+    return ("…" if start else "") + _cut(text[start:], size)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -140,7 +140,7 @@ class Pages:
                 for task, result in row.entry.tasks.items()
                 if any(result.answers.get(kind) for kind in _ANSWER_KINDS)
             ],
-            span_tasks={name for name, task in self.tasks.items() if task.extractive},
+            outputs={name: type(task.output).__name__ for name, task in self.tasks.items()},
             floors=[_best(table.floors, index, row, column) for index, column in enumerate(board.columns)],
             ceilings=[
                 _best(table.ceilings, index, row, column) for index, column in enumerate(board.columns)
@@ -220,12 +220,6 @@ class Pages:
     @cached_property
     def _environment(self) -> Environment:
         environment = make_environment(keep_trailing_newline=True)
-        environment.filters.update(
-            breakable=_breakable,
-            parameters=_show_parameters,
-            json=_json,
-            units=show_units,
-        )
         environment.globals.update(bibtex=_bibtex, profile=_profile, rows_of=rows_of)
         return environment
 
@@ -365,7 +359,7 @@ def make_environment(**settings: Any) -> Environment:
     """Make the environment of all templates, which escapes everything it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -373,12 +367,15 @@ def make_environment(**settings: Any) -> Environment:
         lstrip_blocks=True,
         **settings,
     )
+    environment.filters.update(
+        breakable=_breakable, parameters=_show_parameters, json=_json, units=show_units
+    )
+    return environment
 
 
 def write_comparison_page(comparison: Comparison, path: Path) -> None:
     """Write the page of `decabench compare --html`. Raises StorageError if it cannot be written."""
-    environment = make_environment()
-    environment.filters["units"] = show_units
-    page = environment.get_template("comparison.html").render(comparison=comparison, sample_note=SAMPLE_NOTE)
+    template = make_environment().get_template("comparison.html")
+    page = template.render(comparison=comparison, sample_note=SAMPLE_NOTE)
     with atomic_file(path, option="--html") as file:
         file.write(page.encode("utf-8", "replace"))

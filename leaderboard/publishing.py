@@ -19,7 +19,7 @@ from decabench.files import lock_file, make_folder, storage_errors, temporary_fo
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
-__all__ = ["MARKER", "SITE_FORMAT", "publish"]
+__all__ = ["MARKER", "SITE_FORMAT", "inputs_of", "publish"]
 
 SITE_FORMAT = "decabench.site/2"
 
@@ -32,8 +32,11 @@ _PATIENCE = 600.0
 """How many seconds to wait for another build of the same site."""
 
 
-def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
+def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str = "") -> None:
     """Write (path in the site, content) pairs as a site that replaces the one at `output`, if any.
+
+    A content that is a path stands for that file, which may be of the earlier site. `inputs` is a digest of
+    everything that decides the files, for `inputs_of`; empty if that is unknown.
 
     Raises LeaderboardError if something else is there, and StorageError if the site cannot be written.
     """
@@ -51,7 +54,7 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
         shutil.rmtree(before, ignore_errors=True)
         with temporary_folder(site.parent, site.name) as temporary:
             built = temporary / "site"
-            _write(built, files)
+            _write(built, files, inputs)
             for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
@@ -68,16 +71,36 @@ def publish(files: Iterable[tuple[str, bytes]], output: Path) -> None:
         shutil.rmtree(before, ignore_errors=True)
 
 
-def _write(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    names = []
+def _write(folder: Path, files: Iterable[tuple[str, bytes | Path]], inputs: str) -> None:
+    sizes = {}
     folder.mkdir()
     for name, content in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        names.append(name)
-    marker = {"format": SITE_FORMAT, "files": sorted(names)}
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            _link(content, path)
+        sizes[name] = path.stat().st_size
+    marker = {"format": SITE_FORMAT, "inputs": inputs, "files": dict(sorted(sizes.items()))}
     (folder / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+
+
+def _link(file: Path, path: Path) -> None:
+    try:
+        os.link(file, path)
+    except OSError:  # not everywhere can a file have two names
+        shutil.copy2(file, path)
+
+
+def inputs_of(site: Path) -> str | None:
+    """Return the inputs of a site as `publish` was given them; None unless it has all its files in their sizes."""
+    try:
+        marker = read_json(site / MARKER, _LARGEST_MARKER)
+        is_whole = all((site / name).stat().st_size == size for name, size in marker["files"].items())
+        return str(marker["inputs"]) if is_whole else None
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def find_others(site: Path) -> list[str]:
@@ -130,5 +153,5 @@ def _read_marker(site: Path) -> Iterable[str]:
             f"{path} is not the record of a board built by this version ({error}): if the folder holds "
             f"nothing but a board, remove it and build again; otherwise {advice}."
         ) from error
-    names: list[str] = list(content["files"])  # version 2 was a mapping of names to digests until lately
+    names: list[str] = list(content["files"])  # with their sizes; version 2 was a list of names until lately
     return names

@@ -5,6 +5,7 @@ It opens from disk, without a server.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.files import Paths, as_paths
+from decabench.files import Paths, as_paths, file_digest
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -27,15 +28,14 @@ from decabench.leaderboard.datafiles import (
     units_data,
 )
 from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LeaderboardError, NoResultsError, Refusal
-from decabench.leaderboard.example_pages import STATIC_FILES
-from decabench.leaderboard.excerpts import PIECE, Policy, read_answers_shown, read_texts
+from decabench.leaderboard.example_pages import File, Policy, find_right, read_answers_shown, read_texts
 from decabench.leaderboard.pages import Pages, without_results
-from decabench.leaderboard.publishing import find_others, publish
+from decabench.leaderboard.publishing import find_others, inputs_of, publish
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.leaderboard.standings import Board
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import find_metric
+from decabench.scoring import code_digest, find_metric
 from decabench.submission import FOLDER
 from decabench.tasks import (
     DECATHLON,
@@ -134,15 +134,39 @@ def build_leaderboard(
     refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
     if require_results and not entries:
         _explain_no_rows(Path(submissions), folder, paths, refused, keeper)
-    boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
-    boards = [board for board in boards if board.tables or options.suites] or boards[:1]
-    publish(
-        _site_files(Pages(entries, refused, boards, keeper.tasks, keeper.metrics), keeper, options.examples),
-        Path(output),
-    )
     sent = [entry for entry in entries if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
-    return Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
+    site = Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
+    inputs, earlier = _digest_inputs(entries, refused, keeper, options), inputs_of(Path(output))
+    if inputs and earlier == inputs:
+        return site
+    boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
+    boards = [board for board in boards if board.tables or options.suites] or boards[:1]
+    pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics)
+    whole = None if earlier is None else Path(output)
+    publish(_site_files(pages, keeper, options.examples, whole), Path(output), inputs)
+    return site
+
+
+def _digest_inputs(
+    entries: Sequence[Entry], refused: Sequence[Refusal], keeper: Keeper, options: BoardOptions
+) -> str:
+    """Return a digest of everything that decides the site's files; empty if part of it has no digest of its own."""
+    evidence = [
+        (task, one.kind, one.why, one.key) for entry in entries for task, one in entry.evidence.items()
+    ]
+    if any(one.sample is not None and not one.key for entry in entries for one in entry.evidence.values()):
+        return ""  # the metric is not ours, or numbers came with statistics of their own
+    files = (path for path in sorted(Path(__file__).parent.rglob("*.*")) if "__pycache__" not in path.parts)
+    code = [file_digest(path) for path in files if path.is_file()]
+    data = sorted({(task, entry.split) for entry in entries for task in entry.suite.tasks})
+    content = [
+        *(code, code_digest(), [file_digest(path) for path in keeper.include], evidence, refused),
+        *(options.examples, options.rank_reported, options.suites, options.splits),
+        *([replace(entry, evidence={}, place=Path()) for entry in entries],),
+        *([(*one, keeper.record(*one)) for one in data],),
+    ]
+    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) -> Keeper:
@@ -219,11 +243,12 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
     return rank_suite(suite, entries, tasks, keeper.metrics)
 
 
-def _example_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:
+def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
     """Yield the texts of examples, and the answers of every entry; record for the pages how many there are.
 
     Only one task's data is in memory at a time.
     """
+    systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():
         task = pages.task_names[column.name]
         for split in sorted({entry.split for entry in pages.entries}):
@@ -235,25 +260,23 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tup
             if not scored:
                 continue
             data = read_texts(column.name, split, keeper, policy)
-            texts = data.texts
-            if texts:
-                pages.first_texts.setdefault(column.name, texts[0])
-            for number, start in enumerate(range(0, len(texts), PIECE)):
-                name = f"texts/{task}-{split}-{number}"
-                yield f"data/{name}.js", make_script(name, texts[start : start + PIECE])
+            if data.examples:
+                pages.first_texts.setdefault(column.name, data.text(0))
+                known = (entry.evidence[column.name].scores for entry in scored if entry.path in systems)
+                right = [find_right(scores, column) for scores in known if scores is not None]
+                yield from data.files(f"texts/{task}-{split}", right)
             for entry in scored:
-                found = read_answers_shown(entry, column, data, keeper)
-                pages.excerpts.setdefault(entry.path, {})[column.name] = len(found.answers), found.why
                 name = f"answers/{pages.submission_names[entry.path]}/{task}"
-                yield f"data/{name}.js", make_script(name, {"answers": found.answers, "why": found.why})
+                found = read_answers_shown(entry, column, data, keeper, name, earlier)
+                pages.excerpts.setdefault(entry.path, {})[column.name] = found.count, found.why
+                yield from found.files
 
 
-def _site_files(pages: Pages, keeper: Keeper, policy: Policy) -> Iterator[tuple[str, bytes]]:
-    """Yield (path in the site, content)."""
+def _site_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
+    """Yield (path in the site, content); of an earlier site, the files of answers that have not changed."""
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
-        if path.name not in STATIC_FILES:
-            yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
-    yield from _example_files(pages, keeper, policy)
+        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+    yield from _example_files(pages, keeper, policy, earlier)
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:

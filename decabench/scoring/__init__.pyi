@@ -23,6 +23,7 @@ from .evaluator import without_digests as without_digests
 from .evaluator import write_results as write_results
 from .examples import ExamplesHead as ExamplesHead
 from .examples import ScoredExample as ScoredExample
+from .examples import answer_flags as answer_flags
 from .examples import describe_parting as describe_parting
 from .examples import examples_frame as examples_frame
 from .examples import examples_path as examples_path
@@ -34,6 +35,7 @@ from .examples import stored_metric as stored_metric
 from .examples import write_statistics as write_statistics
 from .ledger import Ledger as Ledger
 from .ledger import ScoredTask as ScoredTask
+from .ledger import code_digest as code_digest
 from .pairs import PairTests as PairTests
 from .pairs import compare_pairs as compare_pairs
 from .pairs import flip_signs as flip_signs

@@ -253,7 +253,7 @@ def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iter
                 score=score,
                 right=_is_right(score, best, exact),
                 statistics=row,
-                flags=_flags(line, text, form) if line is not None or form or not text.strip() else (),
+                flags=answer_flags(line, text, form) if line is not None or form or not text.strip() else (),
             )
 
 
@@ -271,7 +271,7 @@ _NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context
 """Extraction rules that explain why a text is unparseable or suspicious."""
 
 
-def _flags(line: AnswerLine | None, text: str, form: str) -> tuple[str, ...]:
+def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[str, ...]:
     """Return the flags of an answer; most answers have none."""
     flags = [] if text.strip() else ["empty"]
     if line is not None:

@@ -258,12 +258,14 @@ def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant
     """Find the files of each task and split in a submission's folder, and add the faults of all other names."""
     found: Files = {}
     folder = root / name
+    is_inside = is_within(root, folder)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith("."):
             continue
         code = reason = ""
         match = _NAME.fullmatch(path.name)
-        if match is None or not _is_plain_file(root, path):
+        is_plain = path.is_file() and ((is_inside and not path.is_symlink()) or is_within(root, path))
+        if match is None or not is_plain:
             code, reason = "unknown-file", _why_unknown(root, path)
         else:
             task, split = _task_and_split(match["stem"], scope)

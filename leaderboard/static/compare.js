@@ -6,7 +6,7 @@
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
   const side = document.querySelector("[data-examples]");
-  const examples = decabench.browse(side, () => chosen);
+  const examples = decabench.browse(side, () => chosen.map((row) => ({ answers: "answers/" + row.page, name: row.name })));
   const boards = JSON.parse(form.dataset.boards); // [[file, title]]
   let tables = [];
   let chosen = []; // rows of one table; the first is the one that others are compared with
@@ -52,7 +52,7 @@
   function choose(rows) {
     chosen = rows;
     fill();
-    state.write({ s: chosen.map((row) => row.page).join(",") });
+    state.update({ s: chosen.map((row) => row.page).join(","), a: "", b: "" });
     show().catch((error) => tell("The comparison could not be loaded: " + error.message + "."));
   }
 
@@ -224,12 +224,13 @@
     const known = board.tasks.filter((_, at) => chosen.every((row) => typeof row.scores[at] === "number"));
     field.replaceChildren(...known.map((task) => {
       const option = element("option", task.name);
-      Object.assign(option.dataset, { file: task.page, texts: task.page + "-" + split, digits: task.digits });
+      const best = (task.higherIsBetter ? task.high : task.low) ?? "";
+      Object.assign(option.dataset, { file: task.page, texts: task.page + "-" + split, digits: task.digits, output: task.output, headline: task.metric, best });
       return option;
     }));
     if (known.some((task) => task.name === before)) field.value = before;
     side.hidden = !known.length;
-    examples.clear("Up to 1,000 examples per task, chosen by their ids. They are loaded on request.");
+    if (!examples.recall()) examples.clear("They are loaded on request.");
   }
 
   function start(loaded) {

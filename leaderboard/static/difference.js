@@ -1,4 +1,4 @@
-// Which words of an answer and a gold differ: the longest common subsequence of their words, drawn as marks.
+// How an answer differs from gold: marks at words beyond the longest common subsequence, tags under tokens, arcs of trees.
 (function () {
   "use strict";
   const { element } = decabench;
@@ -26,10 +26,14 @@
 
   const words = (text) => text.split(/\s+/).filter(Boolean).slice(0, MOST);
 
+  const CLAUSES = ["FROM", "WHERE", "AND", "OR", "ORDER", "GROUP", "HAVING", "LIMIT"];
+
+  // Clauses of a query stand below each other.
   function marked(list, isCommon, tag) {
     const made = element("span");
+    const isQuery = list[0] === "SELECT";
     list.forEach((word, index) => {
-      if (index) made.append(" ");
+      if (index) made.append(isQuery && CLAUSES.includes(word) ? "\n" : " ");
       made.append(isCommon[index] ? word : element(tag, word));
     });
     return made;
@@ -47,5 +51,56 @@
     };
   }
 
-  decabench.difference = difference;
+  // Answers that have an entry for each token of the context: null for others.
+  function draw(output, context, golds, answers, names) {
+    if (output !== "Tags" && output !== "Tree") return null;
+    const tokens = context.split(" ");
+    const rows = [golds[0], ...answers].map((text) => text.trim().split(/\s+/));
+    const made = element("span");
+    if (output === "Tree") made.append(arcs(tokens, rows));
+    const flow = element("span", null, "tokens");
+    const column = (texts, tag) => {
+      const found = element("span", null, "token");
+      found.append(...texts.map((text, index) => element(index ? tag(index) : "b", text || "–")));
+      flow.append(found);
+    };
+    column(["", "Gold", ...names], () => "i");
+    tokens.forEach((token, at) => column([token, ...rows.map((row) => row[at])], (index) => (index > 1 && rows[index - 1][at] !== rows[0][at] ? "ins" : "span")));
+    made.append(flow);
+    return made;
+  }
+
+  // Heads as arcs over the tokens: those of gold, and in another colour those of answers that differ from it.
+  function arcs(tokens, rows) {
+    const make = (tag, attributes, text) => {
+      const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
+      if (text) one.textContent = text;
+      return one;
+    };
+    const ends = [];
+    tokens.reduce((x, token) => {
+      const width = Math.max(7.5 * token.length, 20) + 14;
+      ends.push(x + width / 2);
+      return x + width;
+    }, 4);
+    const heads = rows.map((row) => row.map((one) => parseInt(one, 10)));
+    const drawn = heads.flatMap((row, index) => row.map((head, at) => ({ head, at, index })).filter(({ head, at }) => head >= 1 && head <= tokens.length && at < tokens.length && (!index || head !== heads[0][at])));
+    const height = (one) => Math.min(16 + 11 * Math.abs(one.head - 1 - one.at), 130);
+    const top = Math.max(20, ...drawn.map(height));
+    const svg = make("svg", { width: ends[ends.length - 1] + 60, height: top + 26, role: "img", "aria-label": "The tree according to gold, and where answers differ" });
+    for (const one of drawn) {
+      const [from, to] = [ends[one.head - 1], ends[one.at]];
+      const rise = top - height(one);
+      svg.append(make("path", { d: "M" + from + "," + top + " C" + from + "," + rise + " " + to + "," + rise + " " + to + "," + top, fill: "none", stroke: one.index ? "var(--series-2)" : "var(--series-1)", "stroke-dasharray": one.index ? "4 3" : "none" }));
+      svg.append(make("circle", { cx: to, cy: top, r: 2.5, fill: one.index ? "var(--series-2)" : "var(--series-1)" }));
+    }
+    tokens.forEach((token, at) => svg.append(make("text", { x: ends[at], y: top + 18, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" }, token)));
+    const canvas = element("span", null, "canvas");
+    canvas.tabIndex = 0;
+    canvas.append(svg);
+    return canvas;
+  }
+
+  Object.assign(decabench, { difference, draw });
 })();

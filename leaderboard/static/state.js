@@ -15,5 +15,8 @@
     history.replaceState(null, "", text ? "#" + text : location.href.split("#")[0]);
   }
 
-  decabench.state = { read, write };
+  // Changes some pairs and keeps the others.
+  const update = (pairs) => write({ ...Object.fromEntries(read()), ...pairs });
+
+  decabench.state = { read, write, update };
 })();

@@ -68,7 +68,11 @@ def counted(page: Page, text: str) -> None:
 
 
 def verdicts(page: Page) -> set[str]:
-    return {text.split(",")[0] for text in page.locator(".verdict").all_inner_texts()}
+    """Those of the first submission, in each example."""
+    found = [
+        one.locator("dt", has_text="(").first.inner_text() for one in page.locator("[data-list] > li").all()
+    ]
+    return {text.rpartition("(")[2].split(",")[0] for text in found}
 
 
 @SERVED
@@ -80,7 +84,7 @@ def test_filters_work_without_the_pieces(context: BrowserContext, address: str) 
         page.select_option("select[name=kind]", kind)
         counted(page, f"{count} of 32 examples")
         assert verdicts(page) == {"wrong" if kind == "wrong" else "right"}
-    page.select_option("select[name=kind]", "")
+    page.select_option("select[name=kind]", "all")
     page.select_option("select[name=flag]", "empty")
     counted(page, "8 of 32 examples")
 
@@ -101,12 +105,12 @@ def test_a_page_begins_with_the_filters_of_its_address(context: BrowserContext, 
 
 def test_only_the_pieces_that_are_shown_are_loaded(context: BrowserContext, address: str, site: Path) -> None:
     page = opened(context, address)
-    loaded = {url.rpartition("/")[2] for url in context.watched.requests if "data/piece" in url}  # type: ignore[attr-defined]
-    there = {path.name for path in (site / "data").glob("piece-*.js")}
+    loaded = {url.rpartition("/")[2] for url in context.watched.requests if "data/texts/all-" in url}  # type: ignore[attr-defined]
+    there = {path.name for path in (site / "data").glob("texts/all-*.js")}
     assert loaded < there
     page.click("[data-next]")
     page.locator("[data-place]", has_text="21 to 32").wait_for()
-    loaded = {url.rpartition("/")[2] for url in context.watched.requests if "data/piece" in url}  # type: ignore[attr-defined]
+    loaded = {url.rpartition("/")[2] for url in context.watched.requests if "data/texts/all-" in url}  # type: ignore[attr-defined]
     assert loaded == there
 
 

@@ -1,43 +1,256 @@
-"""The page of `decabench show`: what is in its files. In a browser: tests/browser/test_examples.py."""
+"""The examples behind scores, on a board and on the page of `decabench show`: what is in their files, and when none.
+
+In a browser: tests/browser/test_examples.py.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
-from decabench.leaderboard import write_example_pages
-from decabench.leaderboard.example_pages import STATIC_FILES
+import pytest
+
+from decabench.leaderboard import Policy, example_pages, write_example_pages, write_leaderboard
+from decabench.leaderboard.example_pages import File, read_answers_shown, read_texts
+from decabench.leaderboard.ranking import suite_columns
+from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
+from decabench.metrics import METRICS
 from decabench.scoring import ScoringOptions, find_examples
+from decabench.submission import write_submission
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.store import Store
+from tests.leaderboard.small import results, write
+from tests.leaderboard.synthetic import HOSTILE_ANSWER
+from tests.tasks.fixtures import SAMPLED
 
 Submit = Callable[..., Path]
 
 
-def read(path: Path) -> Any:
+def parse(script: bytes) -> Any:
     """The value of a data file."""
-    found = re.fullmatch(r'decabench\.put\("[a-z0-9-]+",(".*")\);\n', path.read_text(encoding="ascii"))
+    found = re.fullmatch(r'decabench\.put\("[a-z0-9/.-]+",(".*")\);\n', script.decode("ascii"))
     assert found is not None
     return json.loads(json.loads(found[1]))
 
 
-def test_every_example_is_in_one_piece(home: Path, submit: Submit, tmp_path: Path) -> None:
-    shown = find_examples(submit("random", ["squad"]), "squad", ScoringOptions(home=home))
-    index = write_example_pages(shown, tmp_path / "page")
-    content = read(tmp_path / "page/data/index.js")
-    assert content["ids"] == [row.id for row in shown.rows]
-    pieces = [read(tmp_path / f"page/data/piece-{number}.js") for number in range(len(content["sizes"]))]
-    assert [len(piece) for piece in pieces] == content["sizes"]
-    texts = [one["question"] for piece in pieces for one in piece]
-    assert texts == [text["question"] for text in shown.texts]
+def read(files: Iterable[File], name: str) -> tuple[dict[str, Any], list[Any]]:
+    """An index, and the rows of all of its pieces."""
+    given = {path: content if isinstance(content, bytes) else content.read_bytes() for path, content in files}
+    index = parse(given[f"data/{name}.js"])
+    pieces = [parse(given[f"data/{name}-{number}.js"]) for number in range(index.get("pieces", 0))]
+    rows = [row for piece in pieces for row in piece]
+    if "starts" in index:
+        assert index["starts"] == [sum(map(len, pieces[:number])) for number in range(len(pieces))]
+    return index, rows
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a task for a submission."""
+
+    why: str
+    rows: Sequence[dict[str, Any]]
+
+
+def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Shown]]:
+    """What is shown, by submission and task: each answer with the text of its example, its verdict and its flags."""
+    keeper = Keeper(Store(home), [DECATHLON], TASKS)
+    top, paths, _ = find_submissions(folder)
+    entries, _ = score_submissions(top, paths, keeper)
+    found: dict[str, dict[str, Shown]] = {}
+    for column in suite_columns(DECATHLON, TASKS, METRICS, entries):
+        data = read_texts(column.name, "validation", keeper, policy)
+        texts, asked = read(data.files("texts/x", []), "texts/x") if not data.why else ({"ids": []}, [])
+        for entry in entries:
+            if entry.score(column.name) is None:
+                continue
+            one = read_answers_shown(entry, column, data, keeper, "answers/x")
+            index, answers = read(one.files, "answers/x")
+            assert one.count == len(answers) and one.why == index.get("why", "")
+            rows = [
+                {
+                    "id": texts["ids"][place],
+                    "score": index["score"][place],
+                    "right": index["right"][place],
+                    "words": index["words"][place],
+                    "flags": {flag for flag, places in index["flags"].items() if place in places},
+                    **asked[place],
+                    **(answer if isinstance(answer, Mapping) else {"answer": answer}),
+                }
+                for place, answer in enumerate(answers)
+            ]
+            found.setdefault(entry.path.split("/")[0], {})[column.name] = Shown(one.why, rows)
+    return found
+
+
+def test_every_example_is_shown_with_its_verdict(made_up: Path, home: Path) -> None:
+    found = shown(made_up, home)
+    schema = found["system-03"]["schema"].rows
+    assert [one["id"] for one in schema] == [each.id for each in Store(home).examples("schema", "validation")]
+    assert {one["right"] for one in schema} == {"0", "1"}
+    for example in schema:
+        assert (example["right"] == "1") == (example["score"] == 100)
+        assert (example["flags"] == {"empty"}) == (not example["answer"].strip())
+        assert example["words"] == len(example["answer"].split())
+
+
+def test_answers_are_those_of_the_submission(
+    made_up: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces as small as can be, too."""
+    monkeypatch.setattr(example_pages, "_PIECE", 500)
+    found = shown(made_up, home)
+    assert HOSTILE_ANSWER in {example["answer"] for example in found["system-01"]["squad"].rows}
+    gold = found["oracle"]["squad"].rows
+    assert all(example["answer"] == example["golds"][0] and example["score"] == 100 for example in gold)
+
+
+def test_answers_in_another_form_are_shown_too(made_up: Path, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    shutil.copytree(made_up, folder)
+    whole = shown(folder, home)
+    for number, path in enumerate(sorted(folder.glob("*/predictions/*.jsonl"))):
+        if number % 2:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        else:
+            lines = sorted(
+                map(json.loads, path.read_bytes().splitlines()), key=lambda line: str(line["answer"])
+            )
+            text = "".join(f"{json.dumps(line, sort_keys=True, separators=(',', ':'))}\n" for line in lines)
+            path.write_text(text, encoding="utf-8")
+    assert shown(folder, home) == whole
+
+
+def test_flags_and_whole_outputs_are_shown(home: Path, tmp_path: Path) -> None:
+    examples = list(Store(home).examples("squad", "validation"))
+    lines = [{"id": example.id, "answer": example.answers[0]} for example in examples]
+    lines[0] |= {"answer": "", "raw": "I cannot say.", "rule": "unparseable"}
+    lines[1] |= {"raw": "So, x", "finish": "length"}
+    lines[2] |= {"context_kept": [0, 9], "rule": "not-in-context"}
+    write_submission(tmp_path / "s" / "x", "x", {("squad", "validation"): lines})
+    rows = shown(tmp_path / "s", home)["x"]["squad"].rows
+    assert [row["flags"] for row in rows[:4]] == [
+        *({"empty", "unparseable"}, {"cut"}, {"context_cut", "not_in_context"}, set()),
+    ]
+    assert [row.get("raw") for row in rows[:3]] == ["I cannot say.", "So, x", None]
+
+
+def test_examples_have_fields_to_filter_by(made_up: Path, home: Path, tmp_path: Path) -> None:
+    """And how many systems, baselines apart, have each of them right."""
+    write_leaderboard(made_up, tmp_path / "site", home=home)
+
+    def index(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = parse((tmp_path / f"site/data/texts/{name}-validation.js").read_bytes())
+        return found
+
+    golds = [each.answers[0] for each in Store(home).examples("sst", "validation")]
+    gold = index("sst")["fields"]["gold"]
+    assert [gold["labels"][code] for code in gold["codes"]] == golds
+    relations = [each.units[0] for each in Store(home).examples("zre", "validation")]
+    unit = index("zre")["fields"]["unit"]
+    assert [unit["labels"][code] for code in unit["codes"]] == relations
+    assert set(index("woz-en")["fields"]["turn"]["labels"]) >= {"turn 1", "turn 2"}
+    assert {"how", "what", "who"} <= set(index("squad")["fields"]["question"]["labels"])
+    rights = [shown(made_up, home)[f"system-0{number}"]["squad"].rows for number in range(6)]
+    assert index("squad")["systems"] == 6
+    assert index("squad")["right"] == [
+        sum(row["right"] == "1" for row in rows) for rows in zip(*rights, strict=True)
+    ]
+
+
+def test_files_of_unchanged_answers_are_used_again(
+    made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, site = tmp_path / "submissions", tmp_path / "site"
+    shutil.copytree(made_up, folder)
+    write_leaderboard(folder, site, home=home)
+    path = folder / "system-00/predictions/sst.validation.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("positive", "negative"), encoding="utf-8")
+    asked = []
+    reader = example_pages._read_answers
+    monkeypatch.setattr(
+        example_pages, "_read_answers", lambda *given: asked.append(given[0].path) or reader(*given)
+    )
+    write_leaderboard(folder, site, home=home)
+    assert asked == ["system-00/validation"]
+    monkeypatch.undo()
+    write_leaderboard(folder, tmp_path / "new", home=home)
+    files = [each.relative_to(site) for each in site.rglob("*") if each.is_file()]
+    assert len(files) > 100 and all(
+        (site / each).read_bytes() == (tmp_path / "new" / each).read_bytes() for each in files
+    )
+
+
+def test_a_dialogue_has_its_states(made_up: Path, home: Path) -> None:
+    """An answer that equals gold is wrong if an earlier turn lost the goal; then the page says which."""
+    turns = {each.id: each for each in Store(home).examples("woz.en", "validation")}
+    seen = set()
+    for one in shown(made_up, home)["system-03"]["woz.en"].rows:
+        name, _, number = one["id"].rpartition("_")
+        assert one["before"] == [turns[f"{name}_{at}"].context for at in range(int(number))]
+        assert (one["right"] == "1") == (one["state"] == one["goldState"])
+        assert bool(one["parted"]) == (one["state"] != one["goldState"])
+        seen.add(one["parted"].partition("_")[0].partition(" ")[0])
+    assert seen == {"", "here", "at"}
+
+
+def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad") -> str:
+    return shown(made_up, home, policy)["system-00"][task].why
+
+
+def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
+    assert why(made_up, home, "none") == "The site was built without examples."
+    shutil.copytree(made_up / "system-00", tmp_path / "in" / "system-00")
+    shutil.make_archive(str(tmp_path / "zipped" / "system-00"), "zip", made_up / "system-00")
+    (found,) = shown(tmp_path / "zipped", home).values()
+    assert found["squad"].why == "The answers are not in a folder."
+    write(tmp_path / "stated", [results(scores={"squad": 50.0})])
+    (found,) = shown(tmp_path / "stated", home).values()
+    assert found["squad"].why == "The answers were not scored here."
+
+
+@pytest.mark.parametrize(
+    "task", [name for name in SAMPLED if TASKS[name].withhold_texts and name in DECATHLON.tasks]
+)
+def test_text_that_may_not_be_passed_on(made_up: Path, home: Path, tmp_path: Path, task: str) -> None:
+    shutil.copytree(home / "tasks", tmp_path / "tasks")
+    record = tmp_path / "tasks" / task / "task.json"
+    record.write_text(record.read_text(encoding="utf-8").replace('"sample"', '"mirror"'), encoding="utf-8")
+    assert Store(tmp_path).record(TASKS[task].name, "validation").origin == "mirror"
+    assert why(made_up, tmp_path, "free", task) == "The text of this dataset may not be redistributed."
+    assert why(made_up, tmp_path, "all", task) == ""
+    assert why(made_up, home, "free", task) == ""
+
+
+# The page of `decabench show`
+
+
+def test_the_page_has_every_example(home: Path, submit: Submit, tmp_path: Path) -> None:
+    found = find_examples(submit("random", ["squad"]), "squad", ScoringOptions(home=home))
+    index = write_example_pages(found, tmp_path / "page")
+    files = [
+        (path.relative_to(tmp_path / "page").as_posix(), path.read_bytes())
+        for path in (tmp_path / "page").rglob("*.js")
+    ]
+    content, texts = read(files, "texts/all")
+    assert content["ids"] == [row.id for row in found.rows]
+    assert [one["question"] for one in texts] == [text["question"] for text in found.texts]
+    _, answers = read(files, "answers/this/all")
+    assert [one["answer"] for one in answers] == [row.prediction for row in found.rows]
     assert index == tmp_path / "page/index.html"
 
 
 def test_the_page_asks_nobody_else(home: Path, submit: Submit, tmp_path: Path) -> None:
-    shown = find_examples(submit("random", ["sst"]), "sst", ScoringOptions(home=home))
-    text = write_example_pages(shown, tmp_path / "page").read_text(encoding="utf-8")
+    found = find_examples(submit("random", ["sst"]), "sst", ScoringOptions(home=home))
+    text = write_example_pages(found, tmp_path / "page").read_text(encoding="utf-8")
     assert "default-src 'none'; script-src 'self'" in unescape(text)
     assert not re.findall(r"(?:src|href)=\"(?!static/|#)", text)
     assert "<script>" not in text and " style=" not in text
@@ -46,16 +259,8 @@ def test_the_page_asks_nobody_else(home: Path, submit: Submit, tmp_path: Path) -
 def test_equal_answers_give_equal_bytes_and_a_page_replaces_a_page(
     home: Path, submit: Submit, tmp_path: Path
 ) -> None:
-    shown = find_examples(submit("random", ["sst"]), "sst", ScoringOptions(home=home))
-    write_example_pages(shown, tmp_path / "page")
+    found = find_examples(submit("random", ["sst"]), "sst", ScoringOptions(home=home))
+    write_example_pages(found, tmp_path / "page")
     before = {path: path.read_bytes() for path in (tmp_path / "page").rglob("*") if path.is_file()}
-    write_example_pages(shown, tmp_path / "page")
+    write_example_pages(found, tmp_path / "page")
     assert {path: path.read_bytes() for path in (tmp_path / "page").rglob("*") if path.is_file()} == before
-
-
-def test_the_board_does_without_the_files_of_this_page(home: Path, submit: Submit, tmp_path: Path) -> None:
-    from decabench.leaderboard import write_leaderboard
-
-    submit("majority", ["sst"], output="submissions/majority")
-    write_leaderboard(tmp_path / "submissions", tmp_path / "site", home=home)
-    assert not [name for name in STATIC_FILES if (tmp_path / "site/static" / name).exists()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import pytest
 
 from decabench import files
 from decabench.errors import StorageError
-from decabench.leaderboard import LeaderboardError
+from decabench.leaderboard import LeaderboardError, write_leaderboard
+from decabench.leaderboard import site as site_module
 from decabench.leaderboard.publishing import MARKER, publish
 
 
@@ -251,3 +253,26 @@ def test_boards_are_built_where_files_cannot_be_locked(
     publish(site_of(2), tmp_path / "site")
     assert os.listdir(tmp_path) == ["site"]
     assert contents(tmp_path / "site")["index.html"] == b"build 2"
+
+
+def test_a_site_of_the_same_inputs_is_left_as_it_is(
+    made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is built again if a file is damaged, an option changes, or an answer does."""
+    folder, site = tmp_path / "submissions", tmp_path / "site"
+    shutil.copytree(made_up, folder)
+    index = write_leaderboard(folder, site, home=home)
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(site_module, "publish", None)
+        write_leaderboard(folder, site, home=home)
+    index.write_text("", encoding="utf-8")
+    write_leaderboard(folder, site, home=home)
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+    write_leaderboard(folder, site, home=home, examples="none")
+    assert not (site / "data/texts").exists()
+    write_leaderboard(folder, site, home=home)
+    answers = folder / "system-03/predictions/sst.validation.jsonl"
+    answers.write_text(answers.read_text(encoding="utf-8").replace("positive", "negative"), encoding="utf-8")
+    write_leaderboard(folder, site, home=home)
+    assert index.read_bytes() != before[index]
