@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
+from decabench.leaderboard.changes import Build
 from decabench.leaderboard.datafiles import rows_of
 from decabench.leaderboard.entries import Entry, Refusal
 from decabench.leaderboard.ranking import assign_places
@@ -57,6 +58,10 @@ _SIZES = (
     ("10B and more", 10**10, 10**18),
 )
 """(label, from, below): the ranges of parameter counts to filter by."""
+
+
+_MOST_EMBEDDED = 20
+"""How many rows a table to embed has."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,23 @@ class Pages:
             return None
         first = self.first_texts[name]
         return {**first, "answers": first["golds"], "note": "", "source": "From the data that was scored."}
+
+    def render_changes(self, builds: Sequence[Build]) -> bytes:
+        """Render what changed in each build, the newest first."""
+        return self._render("changes.html", builds=builds)
+
+    def render_embed(self, board: Board) -> bytes:
+        """Render the first rows of a board alone, for a frame of another page."""
+        table = (board.tables or [without_results(board)])[0]
+        return self._render("embed.html", board=board, table=table, most=_MOST_EMBEDDED)
+
+    def render_badge(self, table: Standings, row: Row) -> bytes:
+        """Render the rank and the total of a row as a picture, for the page of a system elsewhere."""
+        of = sum(other.rank is not None for other in table.rows)
+        value = (
+            f"{row.total} · rank {row.rank} of {of}" if row.rank is not None else row.total or "not ranked"
+        )
+        return self._render("badge.svg", name=table.total_name or table.split, value=value)
 
     def render_compare(self) -> bytes:
         """Render the page that compares systems."""

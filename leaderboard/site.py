@@ -6,6 +6,7 @@ It opens from disk, without a server.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.files import Paths, as_paths, file_digest
+from decabench.leaderboard.changes import CHANGES, list_builds, write_changes, write_feed
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -143,8 +145,8 @@ def build_leaderboard(
     boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
     pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics)
-    whole = None if earlier is None else Path(output)
-    publish(_site_files(pages, keeper, options.examples, whole), Path(output), inputs)
+    files = _site_files(pages, keeper, options.examples, Path(output), earlier is not None)
+    publish(files, Path(output), inputs)
     return site
 
 
@@ -272,11 +274,11 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
                 yield from found.files
 
 
-def _site_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
-    """Yield (path in the site, content); of an earlier site, the files of answers that have not changed."""
+def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_whole: bool) -> Iterator[File]:
+    """Yield (path in the site, content); the files of unchanged answers are those of an earlier site if it is whole."""
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
         yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
-    yield from _example_files(pages, keeper, policy, earlier)
+    yield from _example_files(pages, keeper, policy, site if is_whole else None)
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:
@@ -289,12 +291,14 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | No
             for row in table.all_rows:
                 name = names[row.entry.path]
                 yield f"submissions/{name}.html", pages.render_submission(board, table, row)
+                yield f"badges/{name}.svg", pages.render_badge(table, row)
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, keeper.hides)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
     yield "compare.html", pages.render_compare()
     outputs = {name: type(task.output).__name__ for name, task in keeper.tasks.items()}
+    written = {}
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
         tables = overview_data(
@@ -302,8 +306,15 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | No
         )
         yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
         yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")
-        yield f"{file}.json", board_json(board, names, pages.refused).encode("utf-8")
+        written[file] = board_json(board, names, pages.refused)
+        yield f"{file}.json", written[file].encode("utf-8")
+        yield f"{file}-embed.html", pages.render_embed(board)
         yield pages.board_pages[board.suite.name], pages.render_overview(board)
+    builds = list_builds(written, site)
+    dates = [entry.date for entry in pages.entries if re.fullmatch(r"\d{4}-\d\d-\d\d", entry.date)]
+    yield "changes.html", pages.render_changes(builds)
+    yield CHANGES, write_changes(builds)
+    yield "changes.xml", write_feed(pages.boards[0].suite.title, builds, max(dates, default="1970-01-01"))
 
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
