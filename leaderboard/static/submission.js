@@ -17,7 +17,7 @@
   const section = document.querySelector("[data-examples]");
   if (!section.querySelector("form")) return;
   const examples = decabench.browse(section, () => [{ answers: "answers/" + section.dataset.examples, name: "" }]);
-  const recall = () => examples.recall() && section.scrollIntoView();
+  const recall = () => examples.recall()?.then(() => section.scrollIntoView());
   addEventListener("hashchange", recall);
   recall();
 })();
