@@ -10,12 +10,13 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.entries import Refusal
+from decabench.leaderboard.entries import Entry, Refusal
 from decabench.leaderboard.standings import Board, Column, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
 from decabench.tasks import PublishedRow
@@ -83,6 +84,7 @@ def overview_data(
     pages: Mapping[str, str],
     task_pages: Mapping[str, str],
     outputs: Mapping[str, str],
+    hides: Hides,
 ) -> dict[str, Any]:
     """Return every table of a suite, with the row numbers in the order of the page.
 
@@ -103,6 +105,7 @@ def overview_data(
             }
             for column in board.columns
         ],
+        "more": [{"name": name, "title": title, "digits": digits} for name, title, digits in _MORE],
         "isMean": board.suite.total == "mean",
         "higherIsBetter": board.higher_is_better,
         "digits": board.digits,
@@ -113,7 +116,7 @@ def overview_data(
                 "counted": board.public(table.split),
                 "total": {"name": table.total_name, "unit": table.total_unit} if table.total_name else None,
                 "rows": [
-                    _paper(row, board) if isinstance(row, PublishedRow) else _row(kind, row, pages)
+                    _paper(row, board) if isinstance(row, PublishedRow) else _row(kind, row, pages, hides)
                     for kind, row in rows_of(board, table)
                 ],
             }
@@ -122,7 +125,43 @@ def overview_data(
     }
 
 
-def _row(kind: str, row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
+_MORE = (
+    ("form", "Not in form, %: answers that are unparseable, refused or cut off", 1),
+    ("outside", "Not in context, %: answers that an extractive task cannot have", 1),
+    ("calibration", "Calibration error, %: expected, over ten bins, where labels have probabilities", 1),
+    ("wording", "Wordings: best minus worst score of the same questions in other words", 1),
+    ("samples", "Samples: standard deviation of the scores of several samples", 2),
+    ("tokens", "Tokens of prompts and answers, in thousands", 0),
+    ("cost", "Cost, at the stated prices", 2),
+)
+"""(name, what it is, decimals) of the further columns, which are means over the tasks that have the figure, or sums."""
+
+
+def _more(entry: Entry, hides: Hides) -> dict[str, float]:
+    """Return the further figures of a row; nothing of hidden labels is among them."""
+    results = {name: result for name, result in entry.tasks.items() if not hides(name, entry.split)}
+    counts: Counter[str] = Counter()
+    for result in results.values():
+        counts.update(result.answers)
+    usage = [entry.usage.get(f"{name}.{entry.split}", {}) for name in entry.tasks]
+    lists = {
+        "calibration": [100 * one.calibration.error for one in results.values() if one.calibration],
+        "wording": [one.variants.spread for one in results.values() if one.variants],
+        "samples": [one.samples.between_samples for one in results.values() if one.samples],
+    }
+    found = {name: math.fsum(values) / len(values) for name, values in lists.items() if values}
+    if counts:
+        asked = sum(one.n for one in results.values()) or 1
+        found["form"] = 100 * (counts["unparseable"] + counts["refused"] + counts["truncated"]) / asked
+        found["outside"] = 100 * counts["not_in_context"] / asked
+    if tokens := sum(one.get("prompt_tokens", 0) + one.get("completion_tokens", 0) for one in usage):
+        found["tokens"] = tokens / 1000
+    if any("cost" in one for one in usage):
+        found["cost"] = math.fsum(one.get("cost", 0.0) for one in usage)
+    return {name: round(found[name], digits) for name, _, digits in _MORE if name in found}
+
+
+def _row(kind: str, row: Row, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     entry = row.entry
     results = [entry.tasks.get(cell.task) for cell in row.cells]
     words = (entry.name, *entry.authors, entry.description, entry.training_data, entry.predictor, kind)
@@ -140,6 +179,7 @@ def _row(kind: str, row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
         "interval": row.interval,
         "scores": [cell.value for cell in row.cells],
         "intervals": [result.interval if result else None for result in results],
+        "more": _more(entry, hides) or None,
     }
     return {key: value for key, value in found.items() if value is not None}
 

@@ -111,6 +111,8 @@ class Entry:
     """The name of the predictor that wrote the answers, if stated."""
     open_weights: bool | None = None
     """Whether the weights are available; None if not stated."""
+    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The tokens and the cost of the answers, as far as the submission states them, by `<task>.<split>`."""
     wording: str = ""
     """The question variant that was asked instead of the dataset's wording, as stated; empty for none."""
 
@@ -213,7 +215,24 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
         "date": printable_line(about.get("date"), 40),
         "predictor": printable_line(settings.get("name") if settings else predictor, 80),
         "open_weights": open_weights if isinstance(open_weights, bool) else None,
+        "usage": _read_usage(settings.get("usage")),
         "wording": "" if variant is None or (variant == 0 and variant is not False) else wording,
+    }
+
+
+_USAGE = ("prompt_tokens", "completion_tokens", "cost")
+
+
+def _read_usage(usage: object) -> dict[str, dict[str, float]]:
+    """Return the plain numbers of a submission's usage."""
+    return {
+        printable_line(key, 80): {
+            name: float(each[name])
+            for name in _USAGE
+            if isinstance(each.get(name), int | float) and 0 <= each[name] < 1e15
+        }
+        for key, each in (usage.items() if isinstance(usage, Mapping) else ())
+        if isinstance(each, Mapping)
     }
 
 

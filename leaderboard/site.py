@@ -302,7 +302,7 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
         tables = overview_data(
-            board, board.tables or [without_results(board)], names, pages.task_names, outputs
+            board, board.tables or [without_results(board)], names, pages.task_names, outputs, keeper.hides
         )
         yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
         yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")

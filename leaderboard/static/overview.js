@@ -24,11 +24,15 @@
       const rows = [...body.rows].map((element, place) => adopt(table, element, place));
       const sentinel = document.createElement("tr");
       const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll("thead th")], shown: [], drawn: 0 };
+      found.heads.push(...board.more.map((one) => addHead(section, one)));
       found.heads.forEach((head) => makeSortable(head));
       new IntersectionObserver((seen) => seen[0].isIntersecting && drawMore(found), { rootMargin: "600px" }).observe(sentinel);
       return found;
     });
     offerPresets();
+    const known = board.more.filter(({ name }) => tables.some((table) => table.rows.some((row) => row.more && name in row.more)));
+    form.querySelector("[data-more]").append(...known.map(makeTick));
+    form.querySelector("[data-more]").closest("details").hidden = !known.length;
     form.hidden = false;
     recall();
     update(false);
@@ -46,6 +50,26 @@
     Object.assign(row, row.whole);
     return row;
   }
+
+  // Further columns, such as calibration, which readers switch on
+
+  function addHead(section, { name, title }) {
+    const head = decabench.element("th", title.split(/[,:]/)[0]);
+    Object.assign(head, { scope: "col", title, hidden: true });
+    Object.assign(head.dataset, { key: "+" + name, lower: "" });
+    section.querySelector("thead tr").append(head);
+    return head;
+  }
+
+  function makeTick({ name, title }) {
+    const label = decabench.element("label", null, "tick");
+    const box = document.createElement("input");
+    Object.assign(box, { type: "checkbox", name: "more", value: name });
+    label.append(box, " " + title);
+    return label;
+  }
+
+  const added = () => [...form.querySelectorAll("[name=more]:checked")].map((box) => board.more.find((one) => one.name === box.value));
 
   function makeSortable(head) {
     const button = document.createElement("button");
@@ -170,6 +194,7 @@
   function value(row, key) {
     if (key === "name") return row.name.toLowerCase();
     if (key === "rank" || key === "total") return row[key];
+    if (key[0] === "+") return row.more?.[key.slice(1)] ?? null;
     return row.scores[board.tasks.findIndex((task) => task.name === key)] ?? null;
   }
 
@@ -230,9 +255,12 @@
   // Tints, hidden columns and intervals of a row, when it is drawn.
   function dress(table, row) {
     table.scales ??= board.tasks.map((task, index) => scale(table, task, index));
-    const key = boxes.map((box) => Number(box.checked)).join("") + form.intervals.checked;
+    const more = added();
+    const key = boxes.map((box) => Number(box.checked)).join("") + form.intervals.checked + more.map((one) => one.name);
     if (row.dressed === key) return;
     row.dressed = key;
+    for (const cell of row.element.querySelectorAll(".more")) cell.remove();
+    row.element.append(...more.map(({ name, digits }) => decabench.element("td", points(row.more?.[name], digits), "more")));
     row.cells.forEach((cell, index) => {
       const task = board.tasks[index];
       cell.hidden = !boxes[index].checked && boxes.some((box) => box.checked);
@@ -284,6 +312,7 @@
       ...kept,
       board: form.board && form.board.value !== tables[0].id ? form.board.value : "",
       tasks: isWhole(tasks) ? "" : tasks.join(","),
+      more: added().map(({ name }) => name).join(","),
       sort: sort.key ? sort.key + ":" + sort.dir : "",
     });
   }
@@ -293,6 +322,8 @@
     form.reset();
     for (const name of [...FIELDS, "board"]) if (form[name]) choose(form[name], kept.get(name) || "");
     for (const [name, usual] of Object.entries(TICKS)) form[name].checked = kept.has(name) ? kept.get(name) === "1" : usual;
+    const more = (kept.get("more") || "").split(",");
+    for (const box of form.querySelectorAll("[name=more]")) box.checked = more.includes(box.value);
     const tasks = (kept.get("tasks") || "").split(",");
     const isKnown = board.tasks.some((task) => tasks.includes(task.name));
     for (const box of boxes) box.checked = !isKnown || tasks.includes(box.value);
@@ -314,7 +345,8 @@
     const title = document.querySelector("[data-title]");
     if (form.board && tables.length > 1) title.textContent = form.board.selectedOptions[0].textContent.split(" · ")[0];
     form.querySelector("[data-chosen]").textContent = isWhole(tasks) ? "all" : tasks.length + " of " + board.tasks.length;
-    for (const head of table.heads) head.hidden = head.dataset.key !== "rank" && head.dataset.key !== "name" && head.dataset.key !== "total" && !isWhole(tasks) && !tasks.some((task) => task.name === head.dataset.key);
+    const shown = new Set(added().map(({ name }) => "+" + name));
+    for (const head of table.heads) head.hidden = head.dataset.key[0] === "+" ? !shown.has(head.dataset.key) : head.dataset.key !== "rank" && head.dataset.key !== "name" && head.dataset.key !== "total" && !isWhole(tasks) && !tasks.some((task) => task.name === head.dataset.key);
     const key = table.id + " " + tasks.map((task) => task.name).join();
     if (key !== counted) count(table, tasks).catch((error) => (note.textContent = "The tests could not be loaded: " + error.message + "."));
     counted = key;

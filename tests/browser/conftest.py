@@ -69,7 +69,9 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight systems, the oracle and a baseline, and two reported results, one of another split."""
     folder = tmp_path_factory.mktemp("browser")
     submissions(home, folder / "submissions", 8)
-    write(folder / "submissions", [results("stated", 20.0), results("tested", 20.0, split="test")])
+    usage = {"sst.validation": {"prompt_tokens": 11_000, "completion_tokens": 1_000}}
+    stated = results("stated", 20.0, about={"predictor": {"name": "x", "usage": usage}})
+    write(folder / "submissions", [stated, results("tested", 20.0, split="test")])
     write_leaderboard(folder / "submissions", folder / "site", home=home)
     return folder / "site"
 

@@ -183,6 +183,31 @@ def test_a_dialogue_is_shown_with_its_states(browser: Browser, home: Path, tmp_p
     page.close()
 
 
+@pytest.mark.parametrize("task", ["ud.pos", "ud.dep"])
+def test_tags_stand_under_tokens_and_trees_are_drawn(
+    browser: Browser, home: Path, tmp_path: Path, task: str
+) -> None:
+    first, *others = Store(home).examples(task, "validation")
+    tags = first.answers[0].split()
+    wrong = " ".join([*tags[:-1], "1:dep" if task == "ud.dep" else "X"])
+    lines = [(first.id, wrong), *((each.id, each.answers[0]) for each in others)]
+    write_submission(tmp_path / "s", "s", {(task, "validation"): lines})
+    index = write_example_pages(
+        find_examples(tmp_path / "s", task, ScoringOptions(home=home)), tmp_path / "page"
+    )
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(f"{index.as_uri()}#kind=wrong")
+    tokens = page.locator("[data-list] > li").first.locator(".token")
+    tokens.first.wait_for()
+    assert tokens.count() == len(tags) + 1
+    assert tokens.locator("ins").all_inner_texts() == [wrong.split()[-1]]
+    heads = sum(not tag.startswith("0:") for tag in tags) if task == "ud.dep" else 0
+    drawn = page.locator("[data-list] > li").first.locator("svg path")
+    assert drawn.count() == (heads + 1 if heads else 0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
 @SERVED
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_overflows_and_nothing_is_inaccessible(

@@ -64,6 +64,18 @@ def test_sort_by_keyboard(page: Page) -> None:
 
 
 @SERVED
+def test_further_columns_are_switched_on(page: Page) -> None:
+    head = page.locator("section.table:not([hidden]) th[data-key='+tokens']")
+    assert not head.is_visible()
+    page.click("summary:has-text('Columns')")
+    page.check("text=Tokens of prompts")
+    page.keyboard.press("Escape")
+    head.locator("button").click()
+    assert names(page)[0] == "stated" and "more=tokens" in page.url
+    assert page.locator(f"{ROWS} td.more").all_inner_texts()[:2] == ["12", "\u2013"]
+
+
+@SERVED
 def test_search(page: Page) -> None:
     before = names(page)
     page.fill("input[name=q]", "SYSTEM 03")

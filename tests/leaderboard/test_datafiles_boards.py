@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from decabench.leaderboard.datafiles import board_csv, board_json
+from decabench.leaderboard.datafiles import board_csv, board_json, overview_data
 from decabench.tasks import DECATHLON
 from tests.leaderboard.small import board, results, without
 
@@ -53,3 +53,26 @@ def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
     (one,) = json.loads(board_json(found, pages))["submissions"]
     expected = {"status": "partial", "score": 91.0, "answered": 100, "of": 872, "chosen": "limit 100"}
     assert one["tasks"]["sst"] == {**expected, "evidence": "verified"}
+
+
+def test_further_columns_have_what_was_recorded_and_nothing_of_hidden_labels() -> None:
+    usage = {"sst.validation": {"prompt_tokens": 1_500, "completion_tokens": 500, "cost": 0.25}, "x": 3}
+    file = results("a", 60.0, about={"predictor": {"name": "x", "usage": usage}})
+    file["tasks"]["sst"] |= {"answers": {"unparseable": 50, "refused": 10}}
+    file["tasks"]["squad"] |= {"answers": {"not_in_context": 100}}
+    file["tasks"]["zre"] |= {
+        "variants": {"scores": {"0": 60.0, "1": 52.0}, "mean": 56.0, "worst": 52.0, "spread": 8.0}
+    }
+    found = board(file, results("b", 50.0))
+    pages = {row.entry.path: "p" for row in found.tables[0].rows}
+    names = dict.fromkeys(DECATHLON.tasks, "t")
+
+    def more(*hidden: str) -> list[object]:
+        data = overview_data(found, found.tables, pages, names, {}, lambda task, split: task in hidden)
+        return [row.get("more") for row in data["tables"][0]["rows"][:2]]
+
+    assert more() == [
+        {"form": 6.0, "outside": 10.0, "wording": 8.0, "tokens": 2.0, "cost": 0.25},
+        None,
+    ]
+    assert more("squad", "zre", "sst") == [{"tokens": 2.0, "cost": 0.25}, None]

@@ -142,7 +142,7 @@ def test_every_page_is_there(site: Path) -> None:
     pages = {page.path.relative_to(site / "site").as_posix() for page in all_pages(site)}
     submissions = {f"submissions/submission-{number}-{FILES[number]['split']}.html" for number in range(7)}
     tasks = {f"tasks/{name.replace('.', '-').replace('_', '-')}.html" for name in NAMES}
-    assert pages == {"index.html", "compare.html"} | submissions | tasks
+    assert pages == {"index.html", "compare.html", "changes.html", "board-embed.html"} | submissions | tasks
 
 
 def test_every_file_that_a_page_names_is_in_the_site(site: Path) -> None:
