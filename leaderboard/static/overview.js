@@ -23,7 +23,7 @@
       const body = section.querySelector("tbody");
       const rows = [...body.rows].map((element, place) => adopt(table, element, place));
       const sentinel = document.createElement("tr");
-      const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll("thead th")], shown: [], drawn: 0 };
+      const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll(".board thead th")], shown: [], drawn: 0 };
       found.heads.push(...board.more.map((one) => addHead(section, one)));
       found.heads.forEach((head) => makeSortable(head));
       new IntersectionObserver((seen) => seen[0].isIntersecting && drawMore(found), { rootMargin: "600px" }).observe(sentinel);
@@ -57,7 +57,7 @@
     const head = decabench.element("th", title.split(/[,:]/)[0]);
     Object.assign(head, { scope: "col", title, hidden: true });
     Object.assign(head.dataset, { key: "+" + name, lower: "" });
-    section.querySelector("thead tr").append(head);
+    section.querySelector(".board thead tr").append(head);
     return head;
   }
 
