@@ -13,7 +13,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Entry, Refusal
@@ -29,12 +28,9 @@ if TYPE_CHECKING:
 __all__ = [
     "board_csv",
     "board_json",
-    "count_scores",
     "make_script",
     "overview_data",
     "rows_of",
-    "score_edges",
-    "task_data",
     "tests_data",
     "units_data",
 ]
@@ -44,9 +40,6 @@ FORMAT = "decabench.board/2"
 Hides = Callable[[str, str], bool]
 """Given (task, split), return whether its labels are hidden but present here, so that nothing about an example
 may be published."""
-
-_BINS = 10
-"""The number of bins of a distribution of scores."""
 
 
 def make_script(name: str, value: object) -> bytes:
@@ -340,83 +333,6 @@ def _describe_tests(
             }
         )
     return found
-
-
-# The distribution of the scores of single examples
-
-
-def task_data(boards: Sequence[Board], task: str, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return, by table, the bins of a task's scores and each system's number of examples in them."""
-    found: dict[str, Any] = {}
-    for board in boards:
-        for column in (column for column in board.columns if column.name == task):
-            found |= {table.id: _distribution(column, table, pages, hides) for table in board.tables}
-    return found
-
-
-def _distribution(column: Column, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    hidden = hides(column.name, table.split)  # their single examples are not public
-    rows = () if hidden else table.compared_rows
-    known = [
-        (row, row.entry.evidence[column.name].scores)
-        for row in rows
-        if row.entry.score(column.name) is not None
-    ]
-    systems = [(row, scores) for row, scores in known if scores is not None and _finite(scores).size]
-    edges = score_edges(column, [scores for _, scores in systems])
-    return {
-        "labels": [_show_bin(low, high) for low, high in pairwise(edges)],
-        "systems": [
-            {"page": pages[row.entry.path], "name": row.entry.name, **count_scores(scores, edges)}
-            for row, scores in systems
-        ],
-    }
-
-
-def _finite(scores: Sequence[float] | Array) -> Array:
-    import numpy as np
-
-    given = np.asarray(scores, dtype=float)
-    found: Array = given[np.isfinite(given)]
-    return found
-
-
-def score_edges(column: Column, scores: Sequence[Sequence[float] | Array]) -> list[float]:
-    """Return the edges of ten equal bins, over the metric's range or, if that is unbounded, over the scores."""
-    finite = [_finite(one) for one in scores]
-    low = (
-        column.low
-        if math.isfinite(column.low)
-        else min((float(one.min()) for one in finite if one.size), default=0.0)
-    )
-    high = column.high
-    if not math.isfinite(high):
-        high = max((float(one.max()) for one in finite if one.size), default=low)
-        high = low + (_round_up(high - low) or 1.0)
-    return [low + (high - low) * index / _BINS for index in range(_BINS + 1)]
-
-
-def _round_up(number: float) -> float:
-    """Round up to 1, 2 or 5 times a power of ten."""
-    if number <= 0:
-        return 0.0
-    power = 10.0 ** math.floor(math.log10(number))
-    return power * next(step for step in (1, 2, 5, 10) if number <= step * power * (1 + 1e-9))
-
-
-def _show_bin(low: float, high: float) -> str:
-    return f"{low:.4g}–{high:.4g}" if low >= 0 else f"{low:.4g} to {high:.4g}"
-
-
-def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dict[str, Any]:
-    """Count scores by bin, with the highest score in the last bin; also count NaNs."""
-    import numpy as np
-
-    finite = _finite(scores)
-    width = (edges[-1] - edges[0]) / (len(edges) - 1)
-    places = np.clip(((finite - edges[0]) / width + 1e-6).astype(int), 0, len(edges) - 2)
-    bins = np.bincount(places, minlength=len(edges) - 1).tolist()
-    return {"bins": bins, "n": len(scores), "unscored": len(scores) - len(finite)}
 
 
 # The board for other programs

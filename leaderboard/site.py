@@ -25,7 +25,6 @@ from decabench.leaderboard.datafiles import (
     board_json,
     make_script,
     overview_data,
-    task_data,
     tests_data,
     units_data,
 )
@@ -294,8 +293,6 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
                 yield f"badges/{name}.svg", pages.render_badge(table, row)
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
-        data = task_data(pages.boards, task, names, keeper.hides)
-        yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
     yield "compare.html", pages.render_compare()
     outputs = {name: type(task.output).__name__ for name, task in keeper.tasks.items()}
     written = {}

@@ -212,7 +212,7 @@
       offer(form.flag, [["", flags.map((flag) => [flag, flag.replace(/_/g, " ")])]]);
       const fields = Object.entries(texts.fields);
       offer(form.where, fields.map(([field, { labels }]) => [FIELDS[field], labels.map((label) => [field + ":" + label, label])]));
-      for (const one of form.by.options) one.disabled = Boolean(one.value) && !texts.fields[one.value];
+      for (const one of form.by.options) one.disabled = !["", "score"].includes(one.value) && !texts.fields[one.value];
       if (form.by.selectedOptions[0].disabled) form.by.value = "";
     }
 
@@ -296,6 +296,7 @@
       const figures = [...section.querySelectorAll("figure")];
       for (const figure of figures) figure.hidden = true;
       const field = texts.fields[form.by.value];
+      if (form.by.value === "score" && !only) distribution(figures[0]);
       if (!field || only) return;
       const members = field.labels.map(() => []);
       field.codes.forEach((code, place) => members[code].push(place));
@@ -311,6 +312,22 @@
       const about = "Right answers in percent, with 95 % intervals that take the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
       decabench.charts.forest(figures[0], "breakdown", about, items, 1);
       if (form.by.value === "gold" && isOne() && field.labels.length <= 12) await confusion(figures[1], field);
+    }
+
+    // How many of the scores are in each of ten equal bins; the last one has the highest score.
+    function distribution(figure) {
+      const scores = answers.map((one) => one.score.filter((score) => score !== null));
+      const all = [Number(option().best || 0), 0, ...scores.map((each) => Math.max(...each)), ...scores.map((each) => Math.min(...each))].filter(Number.isFinite);
+      const [low, high] = [Math.min(...all), Math.max(...all)];
+      const bins = Array.from({ length: 10 }, (_, bin) => low + ((high - low) * bin) / 10);
+      const binOf = (score) => Math.min(9, Math.floor((10 * (score - low)) / (high - low) + 1e-6));
+      const series = scores.map((each, index) => ({
+        name: systems()[index].name || "this submission",
+        values: bins.map((_, bin) => (100 * each.filter((score) => binOf(score) === bin).length) / (each.length || 1)),
+        colour: decabench.charts.COLOURS[index % 5],
+      }));
+      const labels = bins.map((bin) => Number(bin.toPrecision(3)) + " to " + Number((bin + (high - low) / 10).toPrecision(3)));
+      decabench.charts.bars(figure, "distribution", "Share of the examples by their score, in percent.", labels, series, { unit: " %" });
     }
 
     async function confusion(figure, { labels, codes }) {

@@ -67,6 +67,8 @@ def test_right_answers_are_broken_down(context: BrowserContext, address: str) ->
     charts.nth(1).wait_for()
     shares, confusion = (chart.text_content() or "" for chart in charts.all())
     assert "positive (" in shares and "another answer" in confusion
+    page.select_option("select[name=by]", "score")
+    page.locator("[data-examples] figure svg", has_text="90 to 100").wait_for()
     page.select_option("select[name=task]", "woz.en")
     page.select_option("select[name=by]", "turn")
     page.locator("[data-examples] figure svg", has_text="turn 1 (9)").wait_for()
@@ -172,17 +174,6 @@ def test_a_partial_submission_has_no_total_to_compare(context: BrowserContext, a
     page.wait_for_selector("[data-rows] tr")
     assert "no total to compare" in page.locator("[data-verdict]").inner_text()
     assert "not both scored" in page.locator("[data-rows]").inner_text()
-
-
-def test_task_page(context: BrowserContext, address: str) -> None:
-    page = opened(context, address, "tasks/squad.html")
-    chart = page.locator("[data-task-board]").first.locator("[data-distribution]")
-    chart.wait_for(state="visible")
-    chart.locator("summary").click()
-    chart.locator("tbody tr").nth(9).wait_for()
-    chart.locator("select").select_option(index=[0, 1, 2])
-    chart.locator("summary").click()
-    chart.locator("thead th").nth(3).wait_for()
 
 
 @SERVED
