@@ -184,6 +184,7 @@ def test_files_of_unchanged_answers_are_used_again(
     monkeypatch.undo()
     write_leaderboard(folder, tmp_path / "new", home=home)
     files = [each.relative_to(site) for each in site.rglob("*") if each.is_file()]
+    files = [each for each in files if each.stem not in ("changes", "site")]  # the new site has no history
     assert len(files) > 100 and all(
         (site / each).read_bytes() == (tmp_path / "new" / each).read_bytes() for each in files
     )
