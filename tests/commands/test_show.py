@@ -215,8 +215,8 @@ def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> N
         assert running.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/", running.stdout.readline())
         assert found is not None
-        with urlopen(f"{found[0]}data/index.js") as answer:
-            assert answer.read().startswith(b'decabench.put("index",')
+        with urlopen(f"{found[0]}data/texts/all.js") as answer:
+            assert answer.read().startswith(b'decabench.put("texts/all",')
         running.send_signal(signal.SIGINT)
         assert running.stdout.read() == "Stopped.\n"
         assert running.wait() == 0
