@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,6 +125,11 @@ def test_it_holds_the_package_and_nothing_else(built):
         "vectors",
     }
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name or "/tools/" in name]
+
+
+def test_its_description_has_no_relative_links(built):
+    text = zipfile.ZipFile(built.wheel).read("decabench-0.1.0.dist-info/METADATA").decode()
+    assert text.count("![") >= 3 and not re.search(r"\]\((?!https?:|#)", text)
 
 
 def test_nothing_is_missing_from_it(built):
