@@ -144,7 +144,7 @@ def _tar_members(path: Path, most: int) -> Iterator[Member]:
                     most = counted.left
         while left := opened.fileobj.read(_BUFFER):  # the checksum of the whole is at its end
             if left.strip(b"\0"):
-                raise tarfile.ReadError("something after the end")
+                raise tarfile.ReadError("trailing data after the end")
 
 
 def _decompressed(path: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:

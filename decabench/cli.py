@@ -54,8 +54,8 @@ _PIPE_CLOSED = 141
 """The shell's exit code for a program that SIGPIPE ended."""
 _OUTPUT = "standard output"
 _EPILOG = (
-    "Exit codes: 0 done; 1 faults found; 2 wrong usage; 3 data missing or damaged, or no disk or "
-    "memory for it; 4 a model or server failed; 70 a bug in decabench; 130 interrupted."
+    "Exit codes: 0 success; 1 faults found; 2 wrong usage; 3 data missing or damaged, or not enough "
+    "disk space or memory; 4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
 
@@ -94,7 +94,7 @@ def _first_sentence(help_text: str) -> str:
 
 
 _SHARED_OPTIONS = {
-    "json": "Print the result as JSON, and errors too (see docs/json.md).",
+    "json": "Print the result and any error as JSON (see docs/json.md).",
     "quiet": "Print only the result and errors: no progress, no advice.",
     "no-color": "Print no colours or other styles, like NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
@@ -194,7 +194,7 @@ class _Cli(click.Group):
         except KeyboardInterrupt as error:  # a command may know better how to continue
             _fail(
                 str(error)
-                or "Interrupted: nothing is left half-written; run the same command again to continue.",
+                or "Interrupted: no half-written files are left. Run the same command again to continue.",
                 getattr(error, "exit_code", _INTERRUPTED),
                 ctx.meta,
             )
@@ -223,9 +223,9 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     if isinstance(error, DecabenchError):
         sentence, code = str(error), error.exit_code
     elif isinstance(error, MemoryError):
-        sentence = f"There is not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
+        sentence = f"Not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
     elif isinstance(error, OSError) and is_output:
-        sentence = f"Standard output cannot be written ({error.strerror}): redirect it elsewhere."
+        sentence = f"Standard output cannot be written ({error.strerror}): redirect it to another place."
     elif isinstance(error, OSError) and error.errno:
         sentence = explain_refusal(error)
     else:
@@ -234,7 +234,7 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
 
 
 _REPORT = "Run again with --debug and report the traceback."
-_LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or a machine with more memory"
+_LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or use a machine with more memory"
 
 
 def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__: Any) -> None:
@@ -323,7 +323,7 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
         raise _CliError("Missing command.", error.exit_code, meta, error) from None
     message = error.format_message()
     if isinstance(error, click.MissingParameter):  # click lists the choices on separate lines, after tabs
-        message = " ".join(message.split())
+        message = " ".join(message.split()).removesuffix(".") + "."
     for pattern, words in _PLAINER:
         message = re.sub(pattern, words, message)
     raise _CliError(f"{message}{_advice(error)}", error.exit_code, meta, error) from None
@@ -343,7 +343,7 @@ def _advice(error: click.ClickException) -> str:
         from decabench.runs import find_setting
 
         setting = find_setting(error.option_name.lstrip("-"))
-        return f" It is a setting here: write --set {setting}=…" if setting else ""
+        return f" This command has it as a setting: write --set {setting}=…" if setting else ""
     if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
         from decabench.tasks import known_tasks
 
@@ -356,7 +356,7 @@ def _advice(error: click.ClickException) -> str:
             isinstance(parameter, click.Argument) and parameter.name == "tasks"
             for parameter in command.params
         ):
-            return f" Name the tasks without it: {path} squad sst."
+            return f" Name the tasks without the option: {path} squad sst."
     return ""
 
 

@@ -62,10 +62,10 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EMFILE: "allow more open files with ulimit -n, or use fewer --jobs or --workers",
     errno.ENFILE: "close other programs, or allow the machine more open files",
     errno.ENOMEM: "close other programs, or use a machine with more memory",
-    errno.EIO: "the disk or its connection failed, so look at the system's log and use another disk",
-    errno.ESTALE: "the network file system has lost it, so run the same command again",
+    errno.EIO: "the disk or its connection failed; check the system log and use another disk",
+    errno.ESTALE: "the network file system lost it; run the same command again",
     errno.ENAMETOOLONG: "give a shorter name",
-    errno.ELOOP: "remove the links that lead in a circle",
+    errno.ELOOP: "remove the circular links",
     errno.ETXTBSY: "stop the program that is running from it",
     errno.EBUSY: "close the program that is using it",
     errno.EXDEV: "give a folder that is on one file system",
@@ -175,8 +175,8 @@ def require_within(folder: Path, *paths: Path) -> None:
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
-                f"{path} is behind a link that leads out of {folder}, and is not written: remove the link, or give "
-                f"the link's target with --output."
+                f"{path} was not written because a link leads out of {folder}: remove the link, or give "
+                "its target with --output."
             )
 
 
@@ -323,7 +323,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     folder = folder.resolve()
     if names_in(folder):
-        raise DecabenchError(f"{folder} is not empty: name another folder.")
+        raise DecabenchError(f"{folder} is not empty: choose another folder.")
     with temporary_folder(make_folder(folder.parent), folder.name) as made:
         yield made
         with storage_errors(folder, creates=True):
@@ -427,7 +427,7 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
     lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # so that a sweep recognizes it
     require_within(path.parent, lock)
     if lock.is_dir():
-        raise StorageError(f"{lock} is a folder where a lock belongs: remove it.")
+        raise StorageError(f"{lock} is a folder, but must be a lock file: remove it.")
     begun, is_told = time.monotonic(), math.isfinite(patience)
     while True:
         with storage_errors(path.parent, option, creates=True):

@@ -43,8 +43,8 @@ def load_named(reference: str, said_by: str) -> Any:
     if reference in trusted or reference in _named_by_user:
         return _import_object(reference, "install its package, or add the folder of its file to PYTHONPATH")
     raise DecabenchError(
-        f"{said_by} names the model {reference}, and a file may not choose which code runs. If you trust this model, "
-        f"set {TRUSTED}={reference}."
+        f"{said_by} names the model {reference}, but a file may not choose which code runs. If you "
+        f"trust this model, set {TRUSTED}={reference}."
     )
 
 
@@ -55,7 +55,7 @@ _named_by_user: set[str] = set()
 def _import_object(reference: str, advice: str) -> Any:
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
-        raise UnknownNameError(f"{reference!r} names no object: write package.module:object.")
+        raise UnknownNameError(f"{reference!r} does not name an object: write package.module:object.")
     if module_name.endswith(".py") or "/" in module_name or os.sep in module_name:
         folder, stem = os.path.dirname(module_name), os.path.basename(module_name).removesuffix(".py")
         place = "" if folder in ("", ".") else f"run this in {folder} and "

@@ -68,13 +68,13 @@ def parse_json(text: str, surrogates: bool = False) -> Any:
 _IN_WORDS = {
     "Expecting value": "there is no JSON value",
     "Expecting property name enclosed in double quotes": "there is no key in double quotes",
-    "Illegal trailing comma before end of object": "there is a comma too many",
-    "Illegal trailing comma before end of array": "there is a comma too many",
+    "Illegal trailing comma before end of object": "there is an extra comma",
+    "Illegal trailing comma before end of array": "there is an extra comma",
     "Expecting ',' delimiter": "a comma or a closing bracket is missing",
     "Expecting ':' delimiter": "a colon is missing",
     "Extra data": "there is more text after the JSON value",
-    "Unterminated string starting": "there is a string without an end",
-    "Unterminated string": "there is a string without an end",
+    "Unterminated string starting": "there is an unterminated string",
+    "Unterminated string": "there is an unterminated string",
     "Invalid control character": "there is a line break or control character in a string",
     "Invalid \\escape": "there is a backslash that escapes nothing",
     "Invalid value": "there is no valid value, perhaps because text needs quotes,",
@@ -298,10 +298,10 @@ def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
         if schema.names.count(name) != 1:
             given = ", ".join(repr(one[:30]) for one in islice(schema.names, 10)) or "none"
             count = "no column" if name not in schema.names else "more than one column"
-            raise ValueError(f"it has {count} {name!r}; its columns: {given}")
+            raise ValueError(f"it has {count} {name!r}; its columns are {given}")
         found = schema.field(name).type
         if not _FITS[kind](pa.types, found):
-            raise ValueError(f"its column {name!r} holds {str(found)[:60]}, not {kind}")
+            raise ValueError(f"its column {name!r} has the type {str(found)[:60]}, not {kind}")
 
 
 _FITS: Mapping[str, Any] = {

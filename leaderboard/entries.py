@@ -269,7 +269,7 @@ def path_fault(path: str) -> str:
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
         if not is_seen or not (_is_shown(character) or character == _EMOJI):
-            return f"its path has the character U+{ord(character):04X}, which is not seen: rename it"
+            return f"its path has the invisible character U+{ord(character):04X}: rename it"
     return "its path has more than 1,000 characters" if len(path) > 1_000 else ""
 
 

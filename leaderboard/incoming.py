@@ -1,7 +1,7 @@
-"""Takes in what others send to a board: a pull request, read from git, or a folder in a queue.
+"""Receives submissions to a board: a pull request, read from git, or a folder in a queue.
 
 Everything here is untrusted. Files of a request are read as blobs, without a checkout, which could follow links or run
-filters. What is in a queue is first moved out of the reach of its author.
+filters. Submissions in a queue are first moved out of their author's reach.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""The names of folders that are taken: they need no quotes anywhere."""
+"""The accepted names of folders, which never need quotes."""
 _MOST_FILES = 1_000
-_PLAIN = "send plain files only, without links and repositories"
+_PLAIN = "send only plain files, without links or repositories"
 _REFUSED = ".refused"
 
 
@@ -42,7 +42,7 @@ class SendingLimits:
     megabytes: int = 100
     """The largest size of all files together."""
     quota: tuple[int, int] | None = None
-    """(n, days): at most n within so many days; None for no limit."""
+    """(n, days): at most n submissions within that many days; None for no limit."""
 
     def size_fault(self, files: int, size: int) -> str:
         """Return why something is too large; empty if it is not."""
@@ -54,7 +54,7 @@ class SendingLimits:
         """Return why an author has to wait; empty if there is no need to."""
         if self.quota is None or used < self.quota[0]:
             return ""
-        return f"an author may send {self.quota[0]} in {self.quota[1]} days, and these are used up: wait"
+        return f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached: wait"
 
 
 # A pull request
@@ -62,36 +62,36 @@ class SendingLimits:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with a request itself."""
+    """A fault of a request itself."""
 
     path: str
-    """The file that it is about, in the repository."""
+    """The file concerned, in the repository."""
     message: str
     """The fault, and what to do."""
 
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A request that was read."""
+    """A pull request that was read."""
 
     prefix: str
     """The folder of submissions in the repository: `submissions/`."""
     folder: str
-    """The folder that it changes, in the folder of submissions; empty if there is nothing to review."""
+    """The changed folder inside the folder of submissions; empty if there is nothing to review."""
     problems: tuple[Problem, ...]
-    """Its faults. If there are any, no file was written."""
+    """Its faults. If there are any, no files were written."""
 
 
 def read_request(
     into: Path, submissions: Path, commit: str, owner: str | None, limits: SendingLimits
 ) -> PullRequest:
-    """Write the files of the folder that a request changes to `into`, and say what is wrong with the request.
+    """Write the files of a request's changed folder to `into`, and return the request's faults.
 
     Args:
         into: A folder. `alice/mqan/submission.toml` is written there.
         submissions: The board's folder of submissions, in a clone of its repository.
-        commit: The request's last commit, to be merged into what is checked out.
-        owner: The only folder that the request may change; None for any one folder.
+        commit: The request's last commit, to be merged into the checked-out commit.
+        owner: The only folder that the request may change; None for any single folder.
         limits: The largest size, and how many requests that change the folder may be merged within some days.
 
     Raises DecabenchError if git fails.
@@ -156,7 +156,7 @@ def _git(folder: Path, *arguments: str) -> bytes:
     except OSError as error:
         raise DecabenchError(f"git cannot be started: {error.strerror}. Install it.") from error
     if done.returncode:
-        reason = done.stderr.decode(errors="replace").strip().rstrip(".") or "it says nothing more"
+        reason = done.stderr.decode(errors="replace").strip().rstrip(".") or "no reason given"
         raise DecabenchError(f"git {arguments[0]} failed: {reason}. Check the commits and the folder.")
     return done.stdout
 
@@ -165,9 +165,9 @@ def _git(folder: Path, *arguments: str) -> bytes:
 
 
 def take_queue(queue: Path, submissions: Path) -> list[Path]:
-    """Move what authors have sent out of their reach; return it, with what an interrupted run has left.
+    """Move new submissions out of their authors' reach; return them, with those left by an interrupted run.
 
-    Each path ends in `<author>/<name>`. Names that begin with a dot are still being sent.
+    Each path ends in `<author>/<name>`. Names that begin with a dot are still being uploaded.
     """
     taken = submissions / ".taken"
     taken.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def _waiting(folder: Path) -> list[Path]:
 
 
 def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
-    """Return why something in a queue is not even opened; empty if it is. `results` has its author's outcomes."""
+    """Return why a submission in a queue is not opened; empty if it is. `results` has its author's outcomes."""
     if not _FOLDER.fullmatch(place.name):
         return "name it with letters, digits, dots, - and _"
     files = [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
@@ -203,13 +203,13 @@ def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits
 
 
 def outcome_path(results: Path, place: Path, now: datetime, is_valid: bool) -> Path:
-    """Return where the outcome of something is written: `results/alice/2026-11-29T060000-mqan.md`."""
+    """Return the path for a submission's outcome: `results/alice/2026-11-29T060000-mqan.md`."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", place.name)[:100]
     return results / place.parent.name / f"{_stamp(now)}-{name}{'' if is_valid else _REFUSED}.md"
 
 
 def settle(place: Path, submissions: Path, is_valid: bool) -> None:
-    """Move something to the board's submissions, or to the refused ones, and replace an earlier one."""
+    """Move a submission to the board's submissions or to the refused ones, replacing an earlier version."""
     _move(place, (submissions if is_valid else submissions / _REFUSED) / place.parent.name / place.name)
 
 

@@ -47,7 +47,7 @@ def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str
         if site.parent.exists() and not site.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
     make_folder(site.parent, "--output")
-    refusal = f"Another build keeps writing to {site}: wait for it, or choose another --output."
+    refusal = f"Another build is still writing to {site}: wait for it to finish, or choose another --output."
     with lock_file(site, refusal, _PATIENCE), storage_errors(site):
         if before.is_dir() and not site.exists():
             os.rename(before, site)
@@ -58,7 +58,7 @@ def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str
             for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
-                        f"{site / name} is in the way of a page of that name: move it elsewhere."
+                        f"{site / name} has the same name as a page of the site: move it elsewhere."
                     )
                 shutil.copy2(site / name, built / name)
             if site.exists():
@@ -143,7 +143,7 @@ def _read_marker(site: Path) -> Iterable[str]:
     path = site / MARKER
     advice = "choose an empty or a new folder with --output"
     if not path.is_file() or path.is_symlink():
-        raise LeaderboardError(f"{site} is not empty, and not a board that decabench has built: {advice}.")
+        raise LeaderboardError(f"{site} is not empty and is not a board built by decabench: {advice}.")
     try:
         content = read_json(path, _LARGEST_MARKER)
         if content["format"] != SITE_FORMAT or not all(isinstance(name, str) for name in content["files"]):

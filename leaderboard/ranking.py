@@ -135,7 +135,7 @@ _ORIGINS = {
     "sample": "bundled sample",
 }
 
-_OTHER_DATA = "not ranked: it was scored on other data than the others, or by another metric"
+_OTHER_DATA = "not ranked: scored on other data, or by another metric"
 
 
 def _ground(result: TaskResult) -> Ground:
@@ -331,7 +331,7 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
             whole = len(reported) == len(names)
             yield f"reported: {reason}" if whole else f"reported: {', '.join(reported)}: {reason}"
     if entry.wording:
-        yield f"not ranked: asked with other wording, variant {entry.wording} of the questions"
+        yield f"not ranked: answers to another wording (variant {entry.wording})"
     if entry.apart == "whole output":
         yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}
@@ -401,7 +401,7 @@ def assign_places(
 def describe_test(name: str, p: float, differs: bool) -> str:
     """Return the test against a system in words; `p` is adjusted for all pairs, and NaN if there was no test."""
     if math.isnan(p):
-        return f"not tested against {name}: there are no statistics of the same units for both"
+        return f"not tested against {name}: there are no statistics on the same units"
     given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
     verdict = "differs" if differs else "no significant difference"
     return f"{verdict} from {name} (adjusted for all pairs, {given})"

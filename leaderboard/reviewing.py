@@ -1,6 +1,6 @@
-"""Reviews what others send to a board: checks it, scores it, and says where it would stand.
+"""Reviews submissions to a board: checks and scores them, and shows where they would rank.
 
-Nothing in a review names a label or says whether an answer is right. Figures have the digits of the pages.
+Reviews never contain labels or say whether an answer is right. Figures have the same digits as on the pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Review", "ReviewedScore", "review_submissions"]
 
 @dataclass(frozen=True)
 class ReviewedScore:
-    """A score next to the board's; all figures are as the pages show them, and empty if there is none."""
+    """A score next to the board's; figures are formatted as on the pages, and empty if missing."""
 
     task: str
     """The task, or the name of the suite's total."""
@@ -54,13 +54,13 @@ class Review:
     path: str
     """Its path among the submissions: `alice/mqan`."""
     faults: Sequence[Fault] = ()
-    """The faults that it must not have; the first 20 of each kind in each file."""
+    """Its faults; the first 20 of each kind in each file."""
     warnings: Sequence[Fault] = ()
     """Oddities that leave it valid."""
     listing: Sequence[str] = ()
-    """All of these and the number of answers, as `decabench check` prints them."""
+    """Faults, warnings and the number of answers, as printed by `decabench check`."""
     refusal: str = ""
-    """Why it has no score, if that is no fault of a file; empty otherwise."""
+    """Why it has no score, if no file is at fault; empty otherwise."""
     place: str = ""
     """Its place: `rank 2 of 7`, `rank 2 (1 to 4) of 7`, or why it is not ranked."""
     scores: Sequence[ReviewedScore] = ()
@@ -75,12 +75,12 @@ class Review:
 def review_submissions(
     sent: Path, path: str, submissions: Path, split: str, options: BoardOptions, seconds: float
 ) -> list[Review]:
-    """Review what was sent, a submission or a folder of them, as if it were at the same path on the board.
+    """Review a submission, or a folder of submissions, as if it were at the same path on the board.
 
     Args:
-        sent: The folder that it is in.
-        path: Its path in there, and among the board's submissions: `alice` or `alice/mqan`.
-        submissions: The board's submissions, which the ledger remembers. A faulty one of them is left out.
+        sent: The folder that contains it.
+        path: Its path in that folder, and among the board's submissions: `alice` or `alice/mqan`.
+        submissions: The board's submissions, which the ledger remembers. Faulty submissions are left out.
         split: The split to score.
         options: The suite, the data and the tasks of the board.
         seconds: How long checking and scoring one submission may take.
@@ -100,7 +100,9 @@ def review_submissions(
     for each in (each for each in paths if _is_in(path, each)):
         reviews[each] = _examine_in_time(top / each, each, suite, split, options, seconds)
     if not reviews:
-        reviews[path] = Review(path, refusal="it holds no submission: add submission.toml and predictions/")
+        reviews[path] = Review(
+            path, refusal="it contains no submission: add submission.toml and predictions/"
+        )
     valid = [each for each in paths if each in reviews and reviews[each].ok]
     entries, refused = score_submissions(top, valid, keeper)
     for refusal in refused:
@@ -122,13 +124,13 @@ def _is_in(folder: str, path: str) -> bool:
 
 
 _GRACE = 5.0
-"""So many seconds has a process to end, after which it is killed."""
+"""How many seconds a process has to end before it is killed."""
 
 
 def _examine_in_time(
     place: Path, path: str, suite: Suite, split: str, options: BoardOptions, seconds: float
 ) -> Review:
-    """Check and score a submission in a process that is ended when the time is over."""
+    """Check and score a submission in a process that is ended when its time is up."""
     others = active_children()
     try:
         with process_pool(1) as pool:
@@ -144,7 +146,7 @@ def _examine_in_time(
 def _examine(
     place: Path, path: str, suite: Suite, split: str, home: str | Path | None, include: Sequence[Path]
 ) -> Review:
-    """Check a submission, and score it if it has no fault: the ledger then has its scores."""
+    """Check a submission and, if it has no faults, score it, which puts its scores into the ledger."""
     store, known = Store(home_folder(home)), known_tasks(include)
     records = {task: found[split] for task in suite.tasks if split in (found := store.records(task))}
     ids = {(task, split): tuple(store.ids(task, split)) for task in records}
@@ -164,7 +166,7 @@ def _examine(
 
 
 def _with_scores(review: Review, board: Board, before: Entry | None) -> Review:
-    """Add the scores and the place that a submission has on a board."""
+    """Add a submission's scores and place on a board."""
     for table in board.tables:
         for row in table.all_rows:
             if row.entry.submission == review.path:
@@ -218,7 +220,7 @@ def _scores(board: Board, table: Standings, row: Row, before: Entry | None) -> t
 
 
 def _best(scores: Sequence[float | None], own: int | None, higher_is_better: bool) -> int | None:
-    """Return the place of the best score of any other row."""
+    """Return the index of the best score among the other rows."""
     known = {at: score for at, score in enumerate(scores) if score is not None and at != own}
     return (max if higher_is_better else min)(known, key=known.__getitem__, default=None)
 
@@ -226,7 +228,7 @@ def _best(scores: Sequence[float | None], own: int | None, higher_is_better: boo
 def _against(
     other: int | None, own: int | None, scores: Sequence[float | None], tests: PairTests | None, digits: int
 ) -> tuple[str, str, str]:
-    """Return the best other score, the difference to it and its p."""
+    """Return the best other score, the difference from it, and the p of the difference."""
     if other is None or (best := scores[other]) is None:
         return "", "", ""
     mine = scores[own] if own is not None and own < len(scores) else None

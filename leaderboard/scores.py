@@ -129,7 +129,8 @@ class Keeper:
             return "its data is not prepared here"
         if split in self.tasks[task].hidden and not record.salt:
             return "its data was prepared before its labels were hidden: prepare it again"
-        return "" if made_for in (None, record.stated) else "it answers other data than is prepared here"
+        return "" if made_for in (None, record.stated) else "it answers other data than the data "
+        "prepared here"
 
 
 # Finding submissions
@@ -178,7 +179,9 @@ def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused:
             _search(top, path, depth + 1, found, refused)
 
 
-_LEADS_OUT = "it is a link that leads out of its submission: put a copy there, or link the whole submission"
+_LEADS_OUT = (
+    "it is a link that leads out of its submission: replace it with a copy, or link the whole submission"
+)
 
 
 def _is_archive(path: Path) -> bool:
@@ -340,7 +343,7 @@ def _score_split(
         remarks = () if evidence else remarks
     if not tasks:
         return (
-            Refusal(shown, f"nothing could be scored: {'; '.join(_describe_left(left, reasons))}")
+            Refusal(shown, f"no task could be scored: {'; '.join(_describe_left(left, reasons))}")
             if left
             else None
         )
@@ -513,7 +516,7 @@ def _reported(
     if metric is None or result.status != "scored" or not keeper.rank_reported or keeper.hides(task, split):
         return result, Evidence(why=why)
     if not file.is_file() or not is_within(path.parent, file):
-        return result, Evidence(why=f"{why}, nor any statistics")
+        return result, Evidence(why=f"{why}, and there are no statistics")
     try:
         metric = stored_metric(metric, file)
         units, rows = read_rows(file, metric.columns)
@@ -521,12 +524,13 @@ def _reported(
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways
         raise _ContradictionError(
-            f"its statistics for {task} are damaged or not those of {metric.name}: evaluate again"
+            f"its statistics for {task} are damaged or belong to another metric than {metric.name}: "
+            "evaluate again"
         ) from error
     if len(rows) != result.n or not numbers_agree(result.score, score):
         raise _ContradictionError(
-            f"its score for {task} is {result.score:.8g} of {result.n:,} examples, but its statistics give {score:.8g} "
-            f"of {len(rows):,}"
+            f"its score for {task} is {result.score:.8g} on {result.n:,} examples, but its statistics "
+            f"give {score:.8g} on {len(rows):,}"
         )
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
     if names and len(names) != units.shape[1]:  # without the outer units, an interval may be half as wide

@@ -214,11 +214,11 @@ def _explain_no_rows(
     advice = (
         f"choose --suite {others[0]}"
         if others
-        else "define a suite of these tasks, and choose it with --suite"
+        else "define a suite with these tasks, and choose it with --suite"
     )
     raise NoResultsError(
-        f"No submission in {given} answers a task of {names}, but only {', '.join(sorted(answered)) or 'nothing'}: "
-        f"{advice}. No board was written."
+        f"No submission in {given} answers a task of {names}, only "
+        f"{', '.join(sorted(answered)) or 'nothing'}: {advice}. No board was written."
     )
 
 
@@ -335,7 +335,7 @@ class _QuietHandler(SimpleHTTPRequestHandler):
         if not super().parse_request():
             return False
         if not _is_local(self.headers.get("Host")):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Ask for localhost")
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Open the site as localhost")
             return False
         return True
 
@@ -354,5 +354,5 @@ def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
     except OSError as error:
         raise LeaderboardError(
-            f"Port {port} cannot be used ({error.strerror}): choose another one with --port."
+            f"Port {port} cannot be used ({error.strerror}): choose another with --port."
         ) from error

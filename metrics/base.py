@@ -184,7 +184,7 @@ class Metric:
     """
 
     about: str = ""
-    """Its formula, and how it treats special cases, for people who look it up."""
+    """The formula, and how special cases are treated, for reference."""
 
     def __post_init__(self) -> None:
         text = "\n".join(line.strip() for line in self.about.splitlines())
@@ -193,10 +193,9 @@ class Metric:
     def __call__(
         self, predictions: Iterable[str], references: Iterable[Any], **columns: Iterable[Any]
     ) -> Score:
-        """Score predictions against references, given as `items` takes them, `columns` too.
-
-        Raises MetricError for no examples, unequal numbers, an example without a reference, and gold answers or
-        scorers that `about` names.
+        """Score predictions against references. `references` and `columns` are as for `items`. Raises
+        MetricError if there are no examples, for unequal numbers, for an example without a reference, and in
+        the cases that `about` names.
         """
         return evaluate(self, predictions, items(references, **columns))
 
@@ -263,14 +262,16 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     values_of = {name: list(values) for name, values in columns.items()}
     for name, values in values_of.items():
         if len(values) != len(listed):
-            raise MetricError(f"{len(listed)} examples but {len(values)} values of {name}: give one each.")
+            raise MetricError(
+                f"{len(listed)} examples but {len(values)} values of {name}: give one value per example."
+            )
     made = []
     for index, answers in enumerate(listed):
         answers = [answers] if isinstance(answers, str) else answers
         if not _are_texts(answers):
             raise MetricError(
-                "References must be one non-empty list of strings per example; "
-                f"number {index} is {show_value(answers)}."
+                "References must be one non-empty list of strings per example; the list at index "
+                f"{index} is {show_value(answers)}."
             )
         made.append(Item(list(answers), **{name: values[index] for name, values in values_of.items()}))
     return made
@@ -284,7 +285,7 @@ def _is_ordered(values: Any) -> bool:
 
 
 def _name_type(value: Any) -> str:
-    return "a single string" if isinstance(value, str) else f"a value of the type {type(value).__name__}"
+    return "a single string" if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
 def _are_texts(answers: Any) -> bool:
@@ -298,9 +299,11 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
     """Compute statistics, sums and scores. Raises MetricError if there are no examples, or unequal numbers."""
     texts = _list_predictions(metric, predictions)
     if len(texts) != len(references):
-        raise MetricError(f"{len(texts)} predictions for {len(references)} examples: give one each.")
+        raise MetricError(
+            f"{len(texts)} predictions for {len(references)} examples: give one prediction per example."
+        )
     if not texts:
-        raise MetricError(f"{metric.name} of no examples is undefined: give at least one.")
+        raise MetricError(f"{metric.name} is undefined without examples: give at least one.")
     return score_rows(metric.for_data(references), metric.statistics(texts, references))
 
 
@@ -312,7 +315,7 @@ def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
     texts = list(predictions)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise MetricError(f"{wanted} a list whose number {index} is {show_value(text)}.")
+            raise MetricError(f"{wanted} a list whose item {index} is {show_value(text)}.")
     return texts
 
 
@@ -354,7 +357,7 @@ def require_gold(references: Sequence[Reference], find_fault: Callable[[Referenc
         return
     index, fault = found[0]
     which = references[index].id or f"number {index}"
-    more = f" So have {len(found) - 1:,} more." if len(found) > 1 else ""
+    more = f" {len(found) - 1:,} more have such faults." if len(found) > 1 else ""
     answer = show_value(references[index].answers[0])
     raise MetricError(f"The gold answer {answer} of {which} cannot be scored: it has {fault}.{more}")
 

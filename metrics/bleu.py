@@ -124,10 +124,10 @@ bleu = Metric(
     definition="Corpus BLEU of up to 4-grams, lower-cased.",
     about="""Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
 
-    p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
-    BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
-    also has `bleu_cased`. sacrebleu tokenizes; its version ends the signature. Raises MetricError if it is not
-    installed, for unequal numbers, or for an example without a reference.
+    p_n is the percentage of the predictions' n-grams that occur in a reference (clipped), smoothed as in sacrebleu;
+    BP = exp(1 - r/c) if the predictions' length c is below the closest references' length r, else 1. `details`
+    also has `bleu_cased`. sacrebleu does the tokenizing, and its version ends the signature. Raises MetricError if
+    it is not installed, for unequal numbers, or for an example without a reference.
     """,
     source="Papineni et al. 2002; sacrebleu (Post 2018)",
     signature="bleu|case:lower|tok:13a|smooth:exp|order:4|refs:all,closest|v:1",

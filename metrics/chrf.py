@@ -50,13 +50,13 @@ def _score(name: str, totals: Totals) -> Scores:
 
 chrf2 = Metric(
     name="chrf2",
-    definition="F2 of character n-grams of up to 6, over all segments together.",
+    definition="F2 of character n-grams up to 6, over all segments together.",
     about="""chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
 
     P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
-    without spaces, that both have; orders that a side lacks are left out. Of several references, the one with the
-    highest F counts. sacrebleu counts; its version ends the signature. Raises MetricError if it is not installed, for
-    unequal numbers, or for an example without a reference.
+    without spaces, that both have; orders that a side lacks are left out. If there are several references, the one
+    with the highest F counts. sacrebleu does the counting, and its version ends the signature. Raises MetricError if
+    it is not installed, for unequal numbers, or for an example without a reference.
     """,
     source="Popović 2015; sacrebleu (Post 2018)",
     signature="chrf2|case:mixed|eff:yes|nc:6|nw:0|space:no|beta:2|refs:best|v:1",
@@ -71,8 +71,8 @@ chrf2 = Metric(
 chrf_plus_plus = replace(
     chrf2,
     name="chrf_plus_plus",
-    definition="F2 of character n-grams of up to 6 and word n-grams of up to 2, over all segments together.",
-    about="""chrF++, 0-100 (Popović 2017): chrF2 whose P and R are also means over word n-grams, n = 1 and 2.
+    definition="F2 of character n-grams up to 6 and word n-grams up to 2, over all segments together.",
+    about="""chrF++, 0-100 (Popović 2017): like chrF2, with P and R also averaged over word n-grams, n = 1 and 2.
 
     References and errors are treated as in `chrf2`.
     """,

@@ -152,11 +152,11 @@ def _tag_class_score(totals: Totals) -> Scores:
 
 macro_f1 = Metric(
     name="macro_f1",
-    definition="Mean over the gold labels of the F1 of each.",
+    definition="Mean F1 over the gold labels.",
     about="""Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
 
-    Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
-    its own, where scikit-learn would average in a 0 unless it is given the labels. `details` also has weighted_f1 (by
+    Labels are compared as in `accuracy`. A prediction that isn't a gold label of any example is wrong but gets no F1
+    of its own; scikit-learn would include a 0 for it unless it is given the labels. `details` also has weighted_f1 (by
     the frequency of the gold labels), mcc and accuracy.
     Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
     """,
@@ -175,10 +175,10 @@ mcc = replace(
     macro_f1,
     name="mcc",
     definition="Matthews correlation of predicted and gold labels, of any number of classes, times 100.",
-    about="""Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
+    about="""Matthews correlation of labels times 100, -100 to 100, for two or more classes (Gorodkin 2004).
 
-    It is 0 if all predictions or all gold labels are the same. Predictions that are no gold label of any example
-    count as one further class. `details` and errors are those of `macro_f1`.
+    It is 0 if all predictions or all gold labels are the same. Predictions that aren't a gold label of any example
+    count as one additional class. `details` and errors are those of `macro_f1`.
     """,
     source="Matthews 1975; Gorodkin 2004; scikit-learn, matthews_corrcoef",
     signature="mcc|scale:100|case:lower|space:squeezed|refs:any|classes:gold,other|zero:0|v:1",
@@ -189,11 +189,12 @@ mcc = replace(
 tag_macro_f1 = replace(
     macro_f1,
     name="tag_macro_f1",
-    definition="Mean over the gold tags of the F1 of each, over all tokens together.",
+    definition="Mean F1 over the gold tags, over all tokens together.",
     about="""Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
 
     Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
-    is one), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the gold tags.
+    counts as missing), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the
+    gold tags.
     Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
     """,
     source="scikit-learn, f1_score with the tags of the gold answers",

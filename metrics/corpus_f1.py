@@ -45,12 +45,12 @@ def _score(totals: Totals) -> Scores:
 
 corpus_f1 = Metric(
     name="corpus_f1",
-    definition="F1 of precision over answered and recall over answerable questions, by sets of words.",
+    definition="F1 of precision over answered questions and recall over answerable ones, by sets of words.",
     about="""Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), P = right / answered, R = right / answerable.
 
-    A prediction is right if its set of words (normalised, without `and`) equals the gold one and the gold one is
-    not `unanswerable` alone; it counts as answered unless it is that word alone. 0 / 0 is 0. As in decaNLP 2018,
-    alternative golds are united into one set, so that of two different ones neither is right; `corpus_f1_any`,
+    A prediction is right if its set of words (normalised, without `and`) equals the gold set, and the gold set is
+    not just `unanswerable`. It counts as answered unless it is just that word. 0 / 0 is 0. As in decaNLP 2018,
+    alternative golds are merged into one set, so if there are two different golds, neither is right; `corpus_f1_any`,
     `precision_any` and `recall_any` in `details` accept any of them instead.
     """,
     source="Levy et al. 2017, evaluate.py; decaNLP 2018",

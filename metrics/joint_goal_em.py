@@ -70,7 +70,7 @@ def write_change(text: str) -> str:
 
 LOSSES: Mapping[str, str] = {
     "no semicolon": "write `slot: value; request`, or None if nothing changes",
-    "several semicolons": "write one, after the constraints, and none in a value",
+    "several semicolons": "write exactly one, after the constraints, and none in a value",
     "a colon in a value": "write another mark, such as 17.30 for 17:30",
     "a comma in a value, or a constraint without a value": "write `slot: value`, and another mark in the value",
     "an empty slot or value": "leave it out",
@@ -265,7 +265,7 @@ def _dialogue_f1_score(totals: Totals) -> Scores:
 
 DIALOGUE_F1 = Metric(
     name="dialogue_f1",
-    definition="F1 of the slots with their values that turns change, beside F1 of requests and of states.",
+    definition="F1 of the slots and values that turns change, alongside F1 of requests and of states.",
     source="micro-averaged F1, standard definition",
     signature="dialogue_f1|case:lower|turns:numeric|unreadable:nothing|average:micro|v:1",
     columns=tuple(f"{name}_{side}" for name in _COUNTED for side in _SIDES),

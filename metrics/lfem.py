@@ -454,8 +454,9 @@ def _normalised_score(totals: Totals) -> Scores:
 
 LFEM_NORMALISED = Metric(
     name="lfem_normalised",
-    definition="lfem that also reads quoted columns and values, COUNT(column), and any case and spacing.",
-    source="alongside the official lfEM, for models that write SQL as databases take it",
+    definition="Like lfem, but also reads quoted columns and values, COUNT(column), and any case and "
+    "spacing.",
+    source="alongside the official lfEM, for models that write SQL for a database",
     signature="lfem_normalised|case:lower|quotes:dropped|calls:read|conditions:ordered|v:1",
     columns=("n", "lfem_normalised"),
     headline="lfem_normalised",

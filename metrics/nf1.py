@@ -72,13 +72,13 @@ def _score(totals: Totals) -> Scores:
 
 nf1 = Metric(
     name="nf1",
-    definition="F1 of the words of normalised strings, the best over the references, averaged over examples.",
+    definition="F1 of the words of normalised strings, taking the best reference, averaged over examples.",
     about="""Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), the best over an example's references.
 
-    P is the share of the prediction's words that it shares with the reference, R the share of the reference's;
-    both strings are normalised first (lower case, no punctuation, no a/an/the). Empty against empty is 0, as in
-    SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts it as right. `details` also has em
-    and nem.
+    P is the share of the prediction's words that are in the reference, R the share of the reference's words that are
+    in the prediction; both strings are normalised first (lower case, no punctuation, no a/an/the). Empty against
+    empty is 0, as in SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts it as right. `details`
+    also has em and nem.
     """,
     source="SQuAD evaluate-v1.1 (Rajpurkar et al. 2016); decaNLP 2018",
     signature="nf1|case:lower|norm:squad1|refs:max|empty:0|v:1",

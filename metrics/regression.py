@@ -191,8 +191,8 @@ pearson = Metric(
     definition="Pearson's correlation of predicted and gold numbers, times 100.",
     about="""Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
 
-    It is 0 where all predictions or all gold values are equal. An unreadable prediction counts as the end of the
-    gold range farther from its gold value; `details["unreadable"]` is the share of these, 0-100.
+    It is 0 if all predictions or all gold values are equal. An unreadable prediction counts as the end of the gold
+    range that is farther from its gold value; `details["unreadable"]` is the share of such predictions, 0-100.
     Raises MetricError for a gold answer that is not a number.
     """,
     source="SemEval 2014 task 1 (SICK)",
@@ -212,9 +212,9 @@ spearman = replace(
     pearson,
     name="spearman",
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
-    about="""Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's of ranks; ties share a mean.
+    about="""Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's correlation of ranks.
 
-    Unreadable predictions and errors are treated as in `pearson`.
+    Ties share their mean rank. Unreadable predictions and errors are treated as in `pearson`.
     """,
     signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:2",
     headline="spearman",
@@ -226,7 +226,7 @@ spearman = replace(
 mse = replace(
     pearson,
     name="mse",
-    definition="Mean squared difference of predicted and gold numbers.",
+    definition="Mean squared difference between predicted and gold numbers.",
     about="""Mean squared error, 0 and up, lower is better (SemEval 2014 task 1): the mean of (x - y)^2.
 
     Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
@@ -244,10 +244,11 @@ mse = replace(
 relatedness = replace(
     pearson,
     name="relatedness",
-    definition="Mean squared difference of predicted and gold numbers, with both correlations next to it.",
+    definition="Mean squared difference between predicted and gold numbers, with both correlations "
+    "alongside.",
     about="""The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
 
-    Each is that of the metric of its name; so are its unit, unreadable predictions and errors.
+    Each figure, its unit, and the treatment of unreadable predictions and errors are those of the metric with its name.
     """,
     signature=("relatedness|scale:100|centre:median|ties:mean|unreadable:farthest|refs:first|v:1"),
     columns=("n", "squares", "unreadable", *_MOMENTS, *(f"rank_{name}" for name in _MOMENTS)),

@@ -61,7 +61,7 @@ ROUGE = Metric(
 ROUGE_LINES = replace(
     ROUGE,
     name="rouge_lines",
-    definition="ROUGE of texts with one sentence per line.",
+    definition="ROUGE for texts with one sentence per line.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; See et al. 2017",
     signature=ROUGE.signature.replace("rouge|", "rouge_lines|").replace("sentences:period", "sentences:line"),
     statistics=per_example(partial(_row, separator="\n")),
@@ -128,7 +128,7 @@ def _weighted_statistics(
 ROUGE_PERL = replace(
     ROUGE,
     name="rouge_perl",
-    definition="ROUGE as the Perl script prints it: the mean of its 1,000 resamples, not of the examples.",
+    definition="ROUGE as printed by the Perl script: the mean of its 1,000 resamples, not of the examples.",
     source="Lin 2004, ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2",
     signature=ROUGE.signature.replace("rouge|", "rouge_perl|").replace("|v:", "|average:resamples1000|v:"),
     statistics=partial(_weighted_statistics, ROUGE),
@@ -138,7 +138,7 @@ ROUGE_PERL = replace(
 ROUGE_PERL_LINES = replace(
     ROUGE_PERL,
     name="rouge_perl_lines",
-    definition="ROUGE as the Perl script prints it, of texts with one sentence per line.",
+    definition="ROUGE as printed by the Perl script, for texts with one sentence per line.",
     signature=ROUGE_PERL.signature.replace("perl|", "perl_lines|").replace(
         "sentences:period", "sentences:line"
     ),
@@ -184,11 +184,11 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
 rouge_score = Metric(
     name="rouge_score",
     definition="Mean of the F of rouge1, rouge2 and rougeLsum of rouge-score, averaged over examples.",
-    about="""ROUGE, 0-100, of the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, stemmed.
+    about="""ROUGE, 0-100, by the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, stemmed.
 
     It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
-    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It takes one sentence per line
-    and the best of several references; `details` has rougeLsum as `rougeL`.
+    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It expects one sentence per line
+    and uses the best of several references; `details` has rougeLsum as `rougeL`.
     Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
     """,
     source="google-research/rouge, PyPI rouge-score 0.1.2",

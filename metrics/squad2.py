@@ -39,12 +39,12 @@ def _score(totals: Totals) -> Scores:
 
 squad2 = Metric(
     name="squad2",
-    definition="F1 of words where there is an answer, and whether a question without one gets none.",
+    definition="F1 of words for questions with an answer; right or wrong for questions without one.",
     about="""F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
 
-    Where a reference has words, F1 is that of `nf1`; where none has, or all say `unanswerable`, it is 100 for an
-    answer without words or `unanswerable`, else 0. `details` also has exact, and HasAns_exact, HasAns_f1, NoAns_exact
-    and NoAns_f1 over the questions with and without answers (0 where there are none).
+    If a reference has words, F1 is that of `nf1`; if none has, or all say `unanswerable`, it is 100 for
+    `unanswerable` or an answer without words, else 0. `details` also has exact, and HasAns_exact, HasAns_f1,
+    NoAns_exact and NoAns_f1 over the questions with and without answers (0 where there are none).
     """,
     source="SQuAD 2 evaluate-v2.0 (Rajpurkar et al. 2018)",
     signature="squad2|case:lower|norm:squad1|refs:max|null:empty,unanswerable|v:1",

@@ -194,10 +194,10 @@ sequence_f1 = Metric(
     about="""Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
     P = right / predicted chunks and R = right / gold chunks, over all sequences together; examples of tags are B-NP,
-    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
+    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as in conlleval. A
     prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
-    recall and tag_accuracy. Gold tags may be of IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
-    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L of BILOU, unequal numbers, or
+    recall and tag_accuracy. Gold tags may use IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
+    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L in BILOU, unequal numbers, or
     an example without a reference.
     """,
     source="CoNLL-2000 conlleval (Tjong Kim Sang and Buchholz 2000); seqeval",
@@ -303,7 +303,8 @@ def _parse_score(totals: Totals) -> Scores:
 PARSING = Metric(
     name="parsing",
     definition=(
-        "Share of words, without punctuation, with the right head (UAS), and the right universal relation too (LAS)."
+        "Share of words, without punctuation, with the right head (UAS), and also the right universal "
+        "relation (LAS)."
     ),
     source="CoNLL-X, Buchholz and Marsi 2006",
     signature="parsing|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:2",

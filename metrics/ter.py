@@ -70,8 +70,9 @@ ter = Metric(
     definition="Insertions, deletions, substitutions and shifts of words, over the words of the references.",
     about="""Translation edit rate, 0 and up, lower is better (Snover et al. 2006): 100 * edits / reference words.
 
-    An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. Of several references,
-    the one with the fewest edits counts, over their mean length. sacrebleu counts; its version ends the signature.
+    An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. If there are several
+    references, the fewest edits are divided by their mean length. sacrebleu does the counting, and its version ends
+    the signature.
     Answers of more than 150 words, and more than twice their longest reference, are compared without shifts.
     Raises MetricError if it is not installed, for unequal numbers, or for an example without a reference.
     """,

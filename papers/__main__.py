@@ -68,7 +68,7 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
     restore(plan, place)
     left = list({one.run.name: one.run for one in asked if not one.is_scored}.values())
     if wrong := list(faults(plan, left, place)) if left else []:
-        raise DecabenchError("\n".join(["Nothing was trained, because some runs could not be.", *wrong]))
+        raise DecabenchError("\n".join(["Nothing was trained, because some runs are impossible.", *wrong]))
     failed = []
     for one in asked:
         try:

@@ -30,8 +30,8 @@ HOW_TO = """{folder}: {size:.1f} MB. On the other machine, in that folder:
   python3 -m decabench predict --predictor trained:run --home home --output answers
   python3 -m decabench export weights run --output weights
 
-The second command continues when it is repeated. Packages that the other machine lacks have to be installed there too
-(pip install --target site NAME), or copied: their wheels are zip files to be unpacked into site/."""
+Repeat the second command to continue. Packages that the other machine lacks must be installed there
+(pip install --target site NAME), or copied: wheels are zip files that you can unpack into site/."""
 
 
 def write_bundle(
@@ -43,10 +43,10 @@ def write_bundle(
 ) -> str:
     """Write a bundle of built-in tasks, and return instructions for it. Raises DecabenchError."""
     if folder.exists() and any(folder.iterdir()):
-        raise DecabenchError(f"{folder} is not empty: name another folder.")
+        raise DecabenchError(f"{folder} is not empty: choose another folder.")
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))
     if made.init:
-        raise DecabenchError("A bundle's run begins with random weights: leave init out.")
+        raise DecabenchError("A bundle's run starts from random weights: leave out init.")
     store, known = Store(home_folder(home)), known_tasks(())
     chosen = {name: get_task(name, known) for name in made.tasks}
     for split in ("train", "validation"):

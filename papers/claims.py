@@ -22,7 +22,7 @@ KINDS = ("confirmed", "contradicted", "open", "open, smaller", "too few seeds", 
 FINDINGS = "findings"
 RESERVATION = " with a reservation"
 RESERVATIONS = ("one seed", "one seed each", "not after Holm")
-HEAD = """# What became of the papers' claims
+HEAD = """# Which of the papers' claims hold up
 
 Each line below is a difference that one of five papers prints, next to ours between the same two rows, with a 95 %
 interval over test texts and seeds.
@@ -31,15 +31,15 @@ interval over test texts and seeds.
 | --- | --- |
 | confirmed, contradicted | the interval is on the claim's side of zero, or on the other side |
 | open | zero is in the interval |
-| larger, smaller | our difference is, and the paper's is outside the interval |
-| too few seeds | there is no such interval: *texts alone* is for the models that were trained |
-| (+n) | n more with a reservation: one seed, or p is not below 0.05 after a correction for all planned contrasts |
+| larger, smaller | our difference is larger or smaller, and the paper's is outside the interval |
+| too few seeds | there is no such interval; *texts alone* applies only to the trained models |
+| (+n) | n more with a reservation: one seed, or p of 0.05 or more after correcting for all planned contrasts |
 
-The counts don't say how often papers are right. Many lines use the same runs, some are about models that the authors
-only compare with, and a control on a paper's page may show that another cause explains a confirmed claim. A remark
-follows some of the papers' figures: *recalled* from memory, because the table was not available; of development data
-(*dev*); of the Penn Treebank (*PTB*)."""
-FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` leaves."
+The counts don't measure how often papers are right. Many lines share runs, some concern models that the authors
+use only for comparison, and a control on a paper's page may show that a confirmed claim has another cause. Some of
+the papers' figures have a remark: *recalled* (from memory, because the table was not available), *dev* (development
+data) or *PTB* (Penn Treebank)."""
+FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` writes."
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,15 +177,13 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "These pages have contrasts of which no paper prints figures, so there is nothing to set next to ours: "
-            f"{', '.join(others)}."
+            "These pages have contrasts for which no paper prints figures, so there is nothing to "
+            f"compare with ours: {', '.join(others)}."
         )
     for name, own in files.items():
         parts += [f"## {own.title}", f"{own.paper}: [what the runs say, and every figure]({name}.md)."]
         if lower := dict.fromkeys(one.measure for one in own.claims if one.falls):
-            parts.append(
-                f"{' and '.join(lower)}: an error, where less is better, and a negative difference is a gain."
-            )
+            parts.append(f"{' and '.join(lower)}: lower is better, so a negative difference is a gain.")
         if done := own.done:
             parts.append(f"![The paper's differences and ours, with intervals]({picture_name(name)})")
             heads = ["", "measure", "paper", "here", "95 %", "seeds", "verdict"]
@@ -196,7 +194,7 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
                 later.setdefault(one.title, []).append(one.measure)
         if later:
             pending = (f"{title} ({', '.join(measures)})" for title, measures in later.items())
-            parts.append(f"Without runs as yet: {'; '.join(pending)}.")
+            parts.append(f"Not yet run: {'; '.join(pending)}.")
     return "\n\n".join([*parts, FOOT]) + "\n"
 
 

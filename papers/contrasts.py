@@ -31,8 +31,8 @@ SMALLEST = 1e-9
 """Smaller differences between published figures count as zero, because decimal figures are not exact in binary."""
 LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
 seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
-claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other, *open*
-if zero is within it. [Columns and words](contrasts.md) are explained."""
+claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other side, and
+*open* if it contains zero. See [the meaning of the columns](contrasts.md)."""
 
 
 @dataclass(frozen=True)
@@ -154,15 +154,16 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     figures = [line for name in findings.spreads for line in _describe_spread(plan, name, scored, place)]
     if figures:
         parts.append(
-            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "
-            "for each seed are taken to vary alike, and so are rows of several, whose figure is the mean of theirs, "
-            f"unless Bartlett's test has a p below {UNLIKE} (*unlike*): then each row of three or more seeds has its "
-            "own, and the others that of the row that varies most. A kind with too few seeds has that of all rows. "
+            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). "
+            "Rows with one model for each seed are assumed to vary alike, and so are rows with several "
+            f"models, whose figure is a mean, unless Bartlett's test has a p below {UNLIKE} (*unlike*). "
+            "Then each row with three or more seeds has its own standard deviation, and the others "
+            "have that of the row that varies most. A kind with too few seeds has that of all rows. "
             f"{'; '.join(figures)}."
         )
     if later:
         titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
-        parts.append(f"Without runs as yet: {'; '.join(titles)}.")
+        parts.append(f"Not yet run: {'; '.join(titles)}.")
     return "\n\n".join(parts)
 
 
@@ -175,7 +176,7 @@ def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Ite
         if (spread := seed_spread(own.values())) is None:
             continue
         each = (f"{row} {stdev(figures):.{digits}f}" for row, figures in own.items() if len(figures) > 1)
-        kind = f" of {'several models' if several else 'one model'}" if len(kinds) > 1 else ""
+        kind = f" with {'several models' if several else 'one model'}" if len(kinds) > 1 else ""
         unlike = "unlike; " if vary_unlike(own.values()) else ""
         yield f"{name}{kind} {math.sqrt(spread.variance):.{digits}f} ({unlike}{spread.freedom}; {', '.join(each)})"
 

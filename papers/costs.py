@@ -87,7 +87,7 @@ def cost_lines(costs: Sequence[Cost], digits: int) -> tuple[list[str], list[list
         )
     interval = "95 %, texts and seeds" if both else "95 %, texts"
     heads = ["", "score", "seeds", "compared with", "gain", interval, "weights of all its models"]
-    return [*heads, "weights, times", "minutes of training a seed", "minutes, times"], lines
+    return [*heads, "weights, times", "training minutes per seed", "minutes, times"], lines
 
 
 def _times(own: float | None, other: float | None) -> str:
@@ -102,7 +102,7 @@ def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
     gains, weights, minutes = (figure.add_subplot(1, 3, at) for at in (1, 2, 3))
     _plot_gains(gains, [one for one in costs if one.tested], name)
     _plot_points(weights, costs, lambda one: one.weights, "weights of all its models, without embeddings")
-    _plot_points(minutes, costs, lambda one: one.minutes, "minutes of training a seed")
+    _plot_points(minutes, costs, lambda one: one.minutes, "training minutes per seed")
     weights.set_ylabel(name, fontsize="small")
     handles, labels = weights.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize="x-small", frameon=False)

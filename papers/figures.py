@@ -1,11 +1,11 @@
-"""Figures of four papers, from models that were trained here: `decabench analyze papers.figures:ROUTES RUN …`.
+"""Figures from four papers, for models trained here: `decabench analyze papers.figures:ROUTES RUN …`.
 
-- `ACTIVATIONS`: MQAN's encoder on one example per task, after coattention and before the decoder (Figure 5 of McCann
-  et al. 2018).
-- `FUSION`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu et al.
-  2016).
+- `ACTIVATIONS`: MQAN's encoder on one example per task, after coattention and before the decoder (Figure 5 of
+  McCann et al. 2018).
+- `FUSION`: a recurrent classifier's predictions after each word of a text, and its fusion gate (Figure 3 of Liu
+  et al. 2016).
 - `CHANGES`: how much the matrices that a Meta-LSTM generates change at each word (Figure 4 of Chen et al. 2018).
-- `ROUTES`: the sub-networks that each task's words are routed through (Figure 4 of Xu et al. 2021).
+- `ROUTES`: the sub-networks through which each task's words are routed (Figure 4 of Xu et al. 2021).
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ LAYERS = {
     "question, after coattention": ("coattention", 3),
     "question, before the decoder": ("final.question", 0),
 }
-"""Where activations are read: a module of the encoder, and which of its outputs."""
+"""Where activations are read: a module of the encoder, and one of its outputs."""
 
 
 @torch.inference_mode()
 def encoder_activations(model: TrainedModel, task: Task, example: Example) -> dict[str, np.ndarray]:
-    """Record what MQAN's encoder computes for one example: (tokens, d) for each of LAYERS.
-
-    Raises DecabenchError for models without coattention and self-attention over both texts.
+    """Record the activations of MQAN's encoder for one example: (tokens, d) for each of LAYERS. Raises
+    DecabenchError for models without coattention and self-attention over both texts.
     """
     encoder: Any = getattr(model.network, "encoder", None)
     modules = dict(encoder.named_modules()) if encoder is not None else {}
     if not all(name in modules for name, _ in LAYERS.values()):
-        raise DecabenchError(f"The model {model.config.name} has other layers: choose an mqan.")
+        raise DecabenchError(f"The model {model.config.name} has other layers: choose an MQAN model.")
     batch: Any = model.make_batch(task, [model.encode(example, task)])
     seen: dict[str, Any] = {}
     hooks = [
@@ -73,8 +72,7 @@ def encoder_activations(model: TrainedModel, task: Task, example: Example) -> di
 
 
 def shared_use(activations: Sequence[np.ndarray]) -> float:
-    """Return how alike tasks use the units of a layer: the mean correlation over pairs of tasks, -1 to 1.
-
+    """Return how similarly tasks use the units of a layer: the mean correlation over pairs of tasks, -1 to 1.
     `activations` has an array of (tokens, d) for each task. A unit's use is its mean absolute activation.
     """
     use = np.corrcoef([np.abs(own).mean(0) for own in activations])
@@ -141,7 +139,7 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
     model.check_task(task)
     if not isinstance(output, Label):
         raise DecabenchError(
-            f"{task.name} has no labels, but {type(output).__name__}: choose a task with labels."
+            f"The output of {task.name} is {type(output).__name__}, not labels: choose a task with labels."
         )
     item = model.encode(example, task)
     if not len(item["text"]):
@@ -332,7 +330,7 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
     config = model.config
     if not getattr(config, "is_modular", False):
         raise DecabenchError(
-            f"This {config.name} has no routes: analyze a model that was trained with model.extension=rmn or rrn."
+            f"The model {config.name} has no routes: analyze a model trained with model.extension=rmn or rrn."
         )
     found = {}
     for name, (task, examples) in samples.items():

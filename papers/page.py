@@ -107,14 +107,14 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
         "tasks",
         "settings",
         paper,
-        "weights of a model, here",
+        "weights per model (here)",
         "steps",
         "epoch kept, by seed",
-        "ms a step",
+        "ms per step",
     ]
-    parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
+    parts = [as_table([*heads, "minutes per seed", "runs done, by seed"], lines)] if lines else []
     if later:
-        parts.append(f"Not trained as yet: {'; '.join(later)}.")
+        parts.append(f"Not yet trained: {'; '.join(later)}.")
     return "\n\n".join(parts)
 
 
@@ -162,7 +162,7 @@ def data_table(scored: Scored) -> str:
             f"{data.rows:,}",
             "" if data.published_count is None else f"{data.published_count:,}",
             data.origin,
-            "as published" if data.verified else "not known to be the published ones",
+            "as published" if data.verified else "not verified against published files",
             data.note,
         ]
         for task, data in used.items()
@@ -221,10 +221,10 @@ def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
     """Describe how many texts, of how many tasks, also occur in training data."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
-    how = "word for word" if plan.overlap_by == "exact" else "but for case, spaces and punctuation"
+    how = "exactly" if plan.overlap_by == "exact" else "ignoring case, spaces and punctuation"
     return (
-        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that stand, {how}, in the "
-        f"{splits} split of a task of the suite, their own or another."
+        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that also occur "
+        f"({how}) in the {splits} split of any task of the suite."
     )
 
 
@@ -246,13 +246,13 @@ def how_to(plan: Plan, place: Place) -> str:
         some = not all(split in plan.splits_of(run) for run in plan.runs)
         commands.append(
             f"decabench evaluate --submission out/submissions/RUN-seed-0 --suite {plan.suite} --split {split}{options}"
-            + ("  # where a table has that split of it" if some else "")
+            + ("  # for tables with that split" if some else "")
         )
     return "\n".join(
         [
-            f"These commands train a run that the table below names, and check its record without training{suites}. "
-            "On the same processor, with the same version of torch and one thread, a run gives the same answers again; "
-            "elsewhere its figures change as with another seed.",
+            "These commands train a run from the table below, and check its record without "
+            f"training{suites}. On the same processor, with the same version of torch and one thread, a "
+            "run gives the same answers again. Elsewhere its figures vary as much as with another seed.",
             "",
             "```",
             *commands,
@@ -294,16 +294,17 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
         return
     picture = page.with_name(f"{page.stem}-costs.png")
     plot_costs([one for one in costs if one.row not in plan.unplotted], plan.costs, picture)
-    yield "## What each row brings, and what it costs"
+    yield "## Gains and costs"
     yield (
-        f"By {plan.costs}. Weights are without embeddings, and of all models that a row has for all tasks; *times* is "
-        "by the row that it is compared with. Minutes are without those of runs that a row begins with, and were "
-        "measured on a machine with other work: rows that differ by a fifth may well be alike."
+        f"Scores are {plan.costs}. Weights exclude embeddings and include all of a row's models; "
+        "*times* is relative to the row that it is compared with. Minutes exclude the runs that a row "
+        "starts from, and were measured on a machine with other work: differences of a fifth may mean "
+        "nothing."
     )
     yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
     yield f"![Gains, weights and minutes of training]({picture.name})"
     without = f" Without {', '.join(plan.unplotted)}." if plan.unplotted else ""
-    yield f"Arrows lead from the row that a row is compared with.{without}"
+    yield f"Arrows start at the row of comparison.{without}"
 
 
 def _indent(text: str) -> str:
@@ -359,14 +360,14 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
         if figures := results_table(plan, table, scored, place):
             parts += [f"### {table.title}", figures] if len(shown) > 1 else [figures]
     if claims:
-        parts.append(f"![Differences that the paper prints, and ours with 95 % intervals]({picture.name})")
+        parts.append(f"![The paper's differences, and ours with 95 % intervals]({picture.name})")
     if plan.differs:
-        parts += ["## Why figures differ", plan.differs]
+        parts += ["## Why the figures differ", plan.differs]
     parts += [
         "## Run it",
         f"```\npython -m papers reproduce {place.plan.parent.name} --only RUN --seeds 0\n```",
-        f"[Details](details/{page.name}) has every table, contrast and setting, the names of runs, and the commands "
-        "before the first one.",
+        f"[Details](details/{page.name}) lists every table, contrast, setting and run, and the commands "
+        "to run first.",
     ]
     return {
         page: "\n\n".join(parts) + "\n",
@@ -385,7 +386,7 @@ def make_details(
     left_out: LeftOut,
 ) -> str:
     """Return the appendix of a page: every table and setting."""
-    parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) are on a page of their own."]
+    parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) have their own page."]
     if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
         parts += ["## Notes", *notes]
     for table in tables:
@@ -408,8 +409,8 @@ def make_details(
     if scored:
         parts += [
             "## Data",
-            f"Of the {plan.split} split{', unless a line names another' if len(plan.splits) > 1 else ''}. Where the "
-            "files of each task are from, and what was changed in them, is in docs/data.md.",
+            f"The {plan.split} split{', unless a line names another' if len(plan.splits) > 1 else ''}. "
+            "docs/data.md describes where each task's files come from and how they were changed.",
             data_table(scored),
         ]
     if plan.counts:
@@ -417,8 +418,8 @@ def make_details(
     parts += [
         "## Runs",
         how_to(plan, place),
-        "Weights are without embeddings; times depend on the machine and its load. Settings that neither the table nor "
-        "the lines below name have the defaults of docs/training.md.",
+        "Weights exclude embeddings; times depend on the machine and its load. Settings that are not "
+        "listed here have the defaults in docs/training.md.",
         *base_settings(plan, place),
         effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
     ]
@@ -436,7 +437,8 @@ def write_page(plan: Plan, place: Place, page: Path) -> None:
     before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0
     if (now := _count_runs(describe_progress(plan, place))) < before:
         raise DataError(
-            f"{page} shows {before} runs, and here are {now}: restore their records, or name another page."
+            f"{page} shows {before} runs, but only {now} are here: restore their records, or choose "
+            "another page."
         )
     for path, text in make_page(plan, place, page).items():
         with atomic_file(path) as file:

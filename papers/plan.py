@@ -124,11 +124,11 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
-            raise ValueError(f"a contrast of {self.row!r} needs a baseline, and none twice")
+            raise ValueError(f"a contrast of {self.row!r} needs baselines, each named once")
         if self.claimed is not None and len(self.measures) != 1:
             raise ValueError(
-                f"a contrast of {self.row!r} has a claimed difference, which is of one measure, and compares "
-                f"{', '.join(self.measures) or 'none'}: give that measure a contrast of its own"
+                f"a contrast of {self.row!r} has a claimed difference, which needs exactly one measure, "
+                f"not {', '.join(self.measures) or 'none'}: make a separate contrast for it"
             )
 
     @property
@@ -435,7 +435,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         measures = [pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)]
         content["measures"] = dict(measures)
         if len(measures) > len(content["measures"]):
-            raise ValueError("two measures have one name: with each, put {} in it")
+            raise ValueError("two measures have the same name: with each, put {} in the name")
         content["summary"] = [" ".join(text.split()) for text in content.get("summary", ())]
         for table in content.get("tables", ()):
             table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
@@ -450,11 +450,11 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         for suite in {plan.suite, *(run.suite for run in plan.runs if run.suite)}:
             suite_of(suite, tuple(include))
         if wrong := list(_faults(plan)):
-            raise ValueError(f"it has no such thing, or has it twice: {', '.join(wrong)}")
+            raise ValueError(f"these are missing or defined twice: {', '.join(wrong)}")
     except KeyError as error:
         advice = " A configuration is for `decabench train --config`." if error.args[0] == "runs" else ""
         raise DataError(
-            f"{path} is not a plan: it, or one of its runs, has no {error.args[0]}.{advice}"
+            f"{path} is not a plan: it or one of its runs lacks {error.args[0]}.{advice}"
         ) from None
     except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
         raise DataError(f"{path} is not a plan: {str(error).rstrip('.')}.") from None
@@ -487,8 +487,8 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
         return names
     if names not in lists:
         raise ValueError(
-            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}, and a single name is a list too: "
-            f"[{names!r}]"
+            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}, and a single name "
+            f"also needs a list: [{names!r}]"
         )
     return lists[names]
 
@@ -501,7 +501,7 @@ def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         own = dict(run)
         if (other := own.pop("like", None)) is not None:
             if other not in known:
-                raise ValueError(f"{own.get('name')} is like {other!r}, which is no earlier run")
+                raise ValueError(f"{own.get('name')} is like {other!r}, which is not an earlier run")
             base = {key: value for key, value in known[other].items() if key not in ("name", "row")}
             own = base | own | {"settings": {**base.get("settings", {}), **own.get("settings", {})}}
         known[own["name"]] = own
@@ -512,7 +512,7 @@ def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dic
     """Give a run its tasks: those that it names, or else its suite's, minus those that it omits."""
     tasks = run.get("tasks") or suite_of(run.get("suite") or suite, tuple(include)).tasks
     if strange := set(run.get("omit", ())) - set(tasks):
-        raise ValueError(f"{run['name']} omits what is none of its tasks: {', '.join(sorted(strange))}")
+        raise ValueError(f"{run['name']} omits tasks that it does not have: {', '.join(sorted(strange))}")
     return {**run, "tasks": [task for task in tasks if task not in run.get("omit", ())]}
 
 
@@ -539,9 +539,9 @@ def _faults(plan: Plan) -> Iterator[str]:
         if measure.suite and measure.score:
             yield f"a score of measure {name!r}, whose suite combines headlines"
         if measure.suite and measure.split:
-            yield f"a split of measure {name!r}, which is a suite's and can only be of the plan's"
+            yield f"a split of measure {name!r}, which belongs to a suite and always uses the plan's split"
         if measure.split == plan.split:
-            yield f"the plan's own split of measure {name!r}: leave it out"
+            yield f"the plan's own split in measure {name!r}, which can be left out"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
     for run in plan.runs:
         seeds = plan.seeds_of(run)
@@ -549,11 +549,11 @@ def _faults(plan: Plan) -> Iterator[str]:
             yield f"seeds {list(seeds)} of {run.name}"
         if run.checkpoint and not run.init and len(seeds) > 1:
             yield (
-                f"seeds {list(seeds)} of {run.name}, which would all share the luck of {run.checkpoint!r}: give its "
-                "run as init, or one seed"
+                f"seeds {list(seeds)} of {run.name}, which would all start from {run.checkpoint!r}: "
+                "give its run as init, or only one seed"
             )
         if _starts_from_itself(plan, run):
-            yield f"init {run.init!r} of {run.name}, which ends in itself"
+            yield f"init {run.init!r} of {run.name}, which leads back to itself"
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:

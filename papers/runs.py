@@ -136,7 +136,7 @@ def restore(plan: Plan, place: Place) -> None:
                     f"{one.title} was trained with other settings than the plan's. Delete {one.folder} and "
                     f"{one.submission} to train it again, or give another --output."
                 )
-            print(f"{one.title}: its record has other settings than the plan, and is not used")
+            print(f"{one.title}: its record was not used, because its settings differ from the plan's")
             shutil.rmtree(one.submission)
 
 
@@ -160,8 +160,8 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
             if run.checkpoint and not (WEIGHTS / run.checkpoint).exists():
                 raise DecabenchError(
-                    f"it starts from {WEIGHTS / run.checkpoint}, which is not there. Make it with `python -m papers "
-                    f"weights {place.plan.parent.name} {run.checkpoint}`."
+                    f"it starts from {WEIGHTS / run.checkpoint}, which does not exist. Make it with "
+                    f"`python -m papers weights {place.plan.parent.name} {run.checkpoint}`."
                 )
             if run.checkpoint:
                 Checkpoint.open(WEIGHTS / run.checkpoint)

@@ -179,8 +179,8 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
         if not own.predictions and unwanted:
             name = own.sample.name if own.sample else ""
             raise DataError(
-                f"Answers to {name} are withheld, and the plan's overlap leaves out some of its examples: make the "
-                "page where the answers are."
+                f"Answers to {name} are withheld, but the plan's overlap leaves out some of its "
+                "examples: make the page on the machine that has the answers."
             )
         kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
         if len(kept) == len(own.references):
@@ -213,7 +213,7 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
             name = measure.score if measure.score and not measure.suite else own.result.headline
             if name not in own.result.scores:
                 names = ", ".join(own.result.scores)
-                raise DataError(f"There is no score {name!r} of {task} in row {row}: {names}.")
+                raise DataError(f"There is no score {name!r} of {task} in row {row}: choose from {names}.")
             scores[task] = own.result.scores[name]
         found[seed] = combine(measure, scores, place)
     return found
@@ -225,7 +225,7 @@ def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> floa
         return scores[measure.task]
     total = suite_of(measure.suite, place.include).combine(scores)
     if total is None:
-        raise DataError(f"The suite {measure.suite} has no total: measure its tasks one by one.")
+        raise DataError(f"The suite {measure.suite} has no total: measure its tasks separately.")
     return total
 
 
@@ -467,7 +467,7 @@ def compare_rows(
         return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spreads or {}, str(error))
     combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
-        raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
+        raise DataError(f"The suite {measure.suite} has no total: contrast its tasks separately.")
     pairs = [[average([samples[row, task] for row in side]) for side in sides] for task in tasks]
     return Tested(
         difference=difference,
@@ -528,7 +528,7 @@ def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, 
     """Return the task's metric that has a score, with that score as its headline, and the metric's name."""
     task = task_of(scored.sample.name if scored.sample else "", place.include)
     if not scored.predictions:
-        raise NotTestedError(f"the answers that {score} is of are withheld")
+        raise NotTestedError(f"the answers behind {score} are withheld")
     for name in (task.metric, *task.secondary):
         if find_metric(name).headline == score:
             return name, find_metric(name)
@@ -538,7 +538,7 @@ def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, 
         if score not in rows.scores:
             continue
         if metric.influence is not None:
-            raise NotTestedError(f"{score} is no function of sums of the statistics of {name}")
+            raise NotTestedError(f"{score} cannot be computed from sums of {name}'s statistics")
         percents = metric.range == (0.0, 100.0)
         return name, replace(
             metric, headline=score, range=metric.range if percents else (-math.inf, math.inf)

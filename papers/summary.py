@@ -10,9 +10,9 @@ from papers.plan import FIGURE, Place, Plan
 from papers.scores import Scored, Tested, values
 from papers.tables import NONE, show_signed
 
-LEGEND = f"""A difference has its 95 % interval over texts and seeds in brackets, and the paper's difference where it
-prints one. Without seeds to tell, the interval is over *texts alone*. ¹ A side has a single seed. ² p is not below
-{SIGNIFICANT} after a correction for all planned contrasts."""
+LEGEND = f"""Brackets give the 95 % interval over texts and seeds, and the paper's difference if it prints one. With too
+few seeds, the interval is over *texts alone*. ¹ One side has a single seed. ² p is {SIGNIFICANT} or more after
+correcting for all planned contrasts."""
 
 
 def count_shown(findings: Findings) -> str:
@@ -20,8 +20,9 @@ def count_shown(findings: Findings) -> str:
     tested = [one for one in findings.found if not one.is_part and one.tested is not None]
     shown = sum(_excludes_zero(one) and not _marks(one) for one in tested)
     return (
-        f"Of {len(tested)} differences that have runs, {shown or 'none'} {'have' if shown > 1 else 'has'} an interval "
-        f"without zero, several seeds on each side, and p below {SIGNIFICANT} after the correction."
+        f"Of {len(tested)} tested differences, {shown or 'none'} {'are' if shown > 1 else 'is'} "
+        "significant: the interval excludes zero, each side has several seeds, and p is below "
+        f"{SIGNIFICANT} after the correction."
     )
 
 
@@ -52,7 +53,7 @@ def _describe(plan: Plan, one: Finding) -> str:
     """Return a difference, its interval, their meaning, and the paper's difference."""
     digits = plan.measures[one.measure].digits
     if one.tested is None:
-        return f"{NONE} (no runs as yet)"
+        return f"{NONE} (no runs yet)"
     shown = f"{show_signed(digits, one.tested.difference)} {_interval(one.tested, digits)}{_marks(one)}"
     if one.claim is None or abs(one.claim) < SMALLEST:
         return shown

@@ -1,4 +1,4 @@
-"""The built-in suites: tasks that are reported together, and the scores that papers print for them."""
+"""The built-in suites: tasks that are reported together, with scores printed in papers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _row(
     total: float | None = None,
     source: str = "",
 ) -> PublishedRow:
-    """Return a row of a paper's table, without the scores that it does not give."""
+    """Return a row of a paper's table, without missing scores."""
     given = {task: score for task, score in zip(tasks, scores, strict=True) if score is not None}
     return PublishedRow(name, training, given, total, source)
 
@@ -91,7 +91,7 @@ DECATHLON = Suite(
 )
 
 
-# Zero-shot: tasks that a model of the decathlon is asked about without having been trained on them.
+# Zero-shot: tasks on which a model of the decathlon is tested without having been trained on them.
 
 _TRAINING = "decathlon, no fine-tuning"
 
@@ -101,8 +101,8 @@ ZERO_SHOT = Suite(
     tasks=("snli", *SENTENCES, "squad2", "woz.de", "multi30k.en.de", *IWSLT_OTHERS, "imdb"),
     total="none",
     description=(
-        "New texts, labels, questions and languages for models of the decathlon. There is no total: the tasks are on "
-        "different splits, and some of the data is not available to everybody."
+        "New texts, labels, questions and languages for models of the decathlon. There is no total, "
+        "because the tasks use different splits and some of the data is not available to everyone."
     ),
     source="The Natural Language Decathlon (McCann, Keskar, Xiong and Socher 2018), section 4.3, test",
     source_url="https://arxiv.org/abs/1806.08730",
@@ -167,10 +167,11 @@ MOVIES = Suite(
     ),
     notes=(
         "The paper calls sst.fine SST-1 and sst SST-2. It has no mr, and its split of subj is not known.",
-        "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, with other case and spaces: a model "
-        "that trains on them has seen what sst.fine measures. See decabench tasks overlap.",
+        "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, with other case and "
+        "spaces: a model that trains on them has seen sst.fine's test sentences. See decabench tasks "
+        "overlap.",
         "sst is scored by em, as in the decathlon, the others by accuracy; for labels the two are the same.",
-        "imdb is to be downloaded: no mirror or sample of it comes with decabench.",
+        "imdb must be downloaded: decabench includes neither a mirror nor a sample of it.",
     ),
 )
 
@@ -193,13 +194,13 @@ PRODUCTS_SUITE = Suite(
         _row(PRODUCTS, "MT-DNN", _JOINT, (79.7, 80.5, 82.5, 82.8)),
     ),
     notes=(
-        "The paper's split is not published; the split here has its sizes (1,400, 200 and 400 reviews), so the rows "
-        "are on other reviews of the same domains.",
+        "The paper's split is not published; the split here has its sizes (1,400, 200 and 400 "
+        "reviews), so the rows are for other reviews of the same domains.",
     ),
 )
 
 
-# The tasks of the Joint Many-Task model: on open treebanks, and on the Penn Treebank as the paper has them.
+# The tasks of the Joint Many-Task model, on open treebanks and, as in the paper, on the Penn Treebank.
 
 _JMT_PAPER = (
     "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP Tasks "
@@ -217,8 +218,8 @@ _JMT_ROWS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
     ("single", "single-task", (97.45, 95.02, 91.42, 0.247, 81.8)),
 )
 _JMT_NOTES = (
-    "Chunking's 97.12 and 97.28 stand in parentheses in the paper: the parsing data that these models learn from "
-    "contains the sentences of chunking's test set.",
+    "The paper prints chunking's 97.12 and 97.28 in parentheses, because these models learn from "
+    "parsing data that contains the sentences of chunking's test set.",
     "Lower is better for the mean squared error of relatedness.",
     "The numbers are those of the first version (2016), on test data, copied as printed; neither the predictions "
     "behind them nor their variance over seeds are published.",
@@ -245,8 +246,9 @@ JMT = Suite(
         for name, training, scores in _JMT_ROWS
     ),
     notes=(
-        "The paper's parts of speech and trees are the Penn Treebank's, and no scores of ud.pos and ud.dep: on those "
-        "the full model has 97.55 accuracy, and 94.67 UAS and 92.90 LAS (the suite jmt.ptb has them).",
+        "The paper's parts of speech and trees are the Penn Treebank's, so it has no scores for ud.pos "
+        "and ud.dep. On the Penn Treebank, the full model has 97.55 accuracy, 94.67 UAS and 92.90 LAS "
+        "(see the suite jmt.ptb).",
         *_JMT_NOTES,
     ),
 )
@@ -266,7 +268,7 @@ JMT_PTB = Suite(
 )
 
 
-# Taggers: parts of speech, chunks and named entities.
+# Sequence labelling: parts of speech, chunks and named entities.
 
 TAGGING = Suite(
     name="tagging",
@@ -277,13 +279,14 @@ TAGGING = Suite(
         "The texts of CoNLL-2003 and OntoNotes are not published: you need your own copies."
     ),
     notes=(
-        "Chen et al. 2018 (Meta Multi-Task Learning for Sequence Modeling, Table 5) report CoNLL-2000, CoNLL-2003 and "
-        "the Wall Street Journal; their numbers could not be compared with the paper and are not shown.",
+        "Chen et al. 2018 (Meta Multi-Task Learning for Sequence Modeling, Table 5) report CoNLL-2000, "
+        "CoNLL-2003 and the Wall Street Journal; their numbers could not be checked against the paper "
+        "and are not shown.",
     ),
 )
 
 
-# Hindi-English code-switching: parts of speech of mixed posts, with a task in each language.
+# Hindi-English code-switching: part-of-speech tagging of mixed posts, with a task in each language.
 
 _COLUMNS = ("", "DC-MTL", "IC-MTL", "rrn-RMN", "MT-RMN")
 _TABLE = {
@@ -299,8 +302,8 @@ CODESWITCH = Suite(
     title="Hindi-English code-switching",
     tasks=("hien.pos", "en.pos", "hi.pos"),
     description=(
-        "Parts of speech of posts that mix Hindi and English (hien.pos, the primary task), and of English and Hindi "
-        "texts, from which models of several tasks learn too."
+        "Parts of speech of posts that mix Hindi and English (hien.pos, the primary task), and of "
+        "English and Hindi texts, from which multi-task models also learn."
     ),
     source="Multi-Task Recurrent Modular Networks (Xu et al. 2021), Table 3, accuracy, test",
     published=tuple(
@@ -309,8 +312,8 @@ CODESWITCH = Suite(
         for added, score in zip(_COLUMNS, scores, strict=True)
     ),
     notes=(
-        "Each word's most frequent tag in the training posts scores above every row of the paper; a simple tagger does "
-        "too. Keep in mind that the printed accuracies are low when you compare.",
+        "The printed accuracies are low: a baseline that gives each word its most frequent training "
+        "tag scores above every row of the paper, and so does a simple tagger.",
         "The paper trains on all 2,102 training posts, and GIRNet's code chooses its epoch on the test posts; here the "
         "last tenth of the training posts is validation.",
         "The paper also prints F1 (62.6 for GIRNet + MT-RMN), apparently macro-averaged in some rows and weighted in "

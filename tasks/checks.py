@@ -34,7 +34,8 @@ def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
         if not number and task.unit_names and len(task.unit_names) != len(example.units):
             raise DataError(
                 f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
-                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
+                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each "
+                "unit."
             )
         yield example
 
@@ -123,8 +124,8 @@ class SplitFacts:
                 self.marks[found[1]] += 1
         if self.rows < self.least:
             raise DataError(
-                f"{self.rows:,} of the {self.least:,} examples of {self.task.name}, {self.split}, are there, "
-                f"{self.least - self.rows:,} are missing; fetch again with --force."
+                f"{self.task.name}, {self.split}, has only {self.rows:,} of {self.least:,} examples: "
+                "fetch it again with --force."
             )
 
     @property
@@ -134,6 +135,6 @@ class SplitFacts:
             return ""
         mark = self.marks.most_common(1)[0][0]
         return (
-            f"{count:,} of {self.rows:,} gold answers are a text that ends in `{mark}` and a short answer; the "
-            "metric compares the whole text, so keep only the part after the mark as the answer"
+            f"{count:,} of {self.rows:,} gold answers end in `{mark}` and a short answer; the metric "
+            "compares the whole text, so keep only the part after the mark as the answer"
         )

@@ -112,7 +112,8 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
         raise DataError(f"Each {kind} must be a non-empty string; given {', '.join(map(repr, names))}.")
     if kind != "label" and (spaced := [name for name in names if len(name.split()) > 1]):
         raise DataError(
-            f"A {kind} cannot hold a space, as {spaced[0]!r} does: spaces separate the items of an answer."
+            f"A {kind} cannot contain a space, as in {spaced[0]!r}, because spaces separate the items "
+            "of an answer."
         )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"Each {kind} may be named only once; {', '.join(repeated)} is named more than once.")
@@ -191,7 +192,7 @@ def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
             return fault
     first = built_in[0] if built_in and built_in[0].name == metrics[0] else None
     if len(set(example.answers)) > 1 and first and (first.find_fault or "|refs:first" in first.signature):
-        return f"It has {len(example.answers)} answers, but {first.name} reads only the first: give one."
+        return f"It has {len(example.answers)} answers, but {first.name} reads only the first: give only one."
     return ""
 
 
@@ -247,7 +248,7 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
     name = next((name for name in names if name == answer), None) or _folded(names).get(fold_label(answer))
     if name is None:
-        return f"Its answer {answer[:60]!r} is none of the labels {', '.join(names)}."
+        return f"Its answer {answer[:60]!r} is not one of the labels {', '.join(names)}."
     if name != answer and metric in METRICS and not _are_alike(metric, name, answer):
         return f"Its answer {answer[:60]!r} is the label {name[:60]!r} in another form, which {metric} counts as wrong."
     return ""
@@ -305,12 +306,12 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
                 "words count from 1, and 0 is the root."
             )
         if relations and relation not in relations:
-            return f"The relation {relation[:60]!r} in its answer is none of {', '.join(relations)}."
+            return f"The relation {relation[:60]!r} in its answer is not one of {', '.join(relations)}."
         heads.append(int(head))
     if lost := find_lost_word(heads):
         return (
-            f"The heads of word {lost:,} in its answer lead back to it and not to the root, which is 0: "
-            "words count from 1."
+            f"The heads of word {lost:,} in its answer lead back to it instead of to the root, which is "
+            "0: words count from 1."
         )
     return ""
 
@@ -343,8 +344,8 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
     spelled = re.compile(f"[oO]|[{letters}{letters.lower()}](?:-.+)?")
     if strange := [name for name in names if not spelled.fullmatch(name)]:
         raise DataError(
-            f"The tags of {scheme} are O and {', '.join(f'{letter}-kind' for letter in letters)}, "
-            f"not {', '.join(map(repr, strange[:5]))}: rename the tags, or name another scheme."
+            f"The tags of {scheme} are O and {', '.join(f'{letter}-kind' for letter in letters)}, not "
+            f"{', '.join(map(repr, strange[:5]))}: rename the tags, or choose another scheme."
         )
 
 
@@ -371,7 +372,7 @@ def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
     if "_" in tags:
         return "The tag '_' in its answer stands for a missing tag in predictions: rename it."
     others = [tag for tag in tags if names and tag not in names]
-    return f"The tag {others[0][:60]!r} in its answer is none of {', '.join(names)}." if others else ""
+    return f"The tag {others[0][:60]!r} in its answer is not one of {', '.join(names)}." if others else ""
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
@@ -390,4 +391,7 @@ def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[st
     place = next((at for at, tag in enumerate(written) if tag.lower() != lowered[at]), None)
     if place is None:
         return ""
-    return f"Tag {place + 1:,} of its answer is {tags[place][:60]!r}, where {scheme} has {written[place][:60]!r}."
+    return (
+        f"Tag {place + 1:,} of its answer is {tags[place][:60]!r}, but {scheme} requires "
+        f"{written[place][:60]!r}."
+    )

@@ -61,7 +61,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.mirror and self.sample:
-            raise DecabenchError("--mirror and --sample cannot be combined: give one.")
+            raise DecabenchError("--mirror and --sample cannot be combined: choose one.")
 
     @property
     def lacks_folder(self) -> bool:
@@ -74,7 +74,7 @@ class Request:
         """Raise DecabenchError if the mirror is a folder that does not exist."""
         if self.lacks_folder:
             raise DecabenchError(
-                f"--mirror takes a folder or an http(s) URL, but there is no folder {self.mirror}."
+                f"--mirror needs a folder or an http(s) URL, but there is no folder {self.mirror}."
             )
 
     @property
@@ -235,7 +235,7 @@ def _prepare_in_processes(
                     end(future.result())
                 except BrokenProcessPool:  # one process that is killed ends the whole pool
                     sentence = (
-                        f"{name} is not prepared: a process was killed, perhaps for lack of memory; "
+                        f"{name} is not prepared: a process was killed, perhaps due to lack of memory; "
                         "run again with --jobs 1."
                     )
                     end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
@@ -255,8 +255,8 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
-            f"{task.name} could not be read ({type(error).__name__}: {error}): its files do not have the "
-            "expected form; run again with --debug for the traceback."
+            f"{task.name} could not be read ({type(error).__name__}: {error}): its files do not have "
+            "the expected format; run again with --debug for the traceback."
         )
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
@@ -359,8 +359,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         return
     if origins:
         raise DecabenchError(
-            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: choose another folder "
-            "with --home for the sample, or replace the data with --force."
+            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: choose "
+            "another folder for the sample with --home, or replace the data with --force."
         )
 
 
@@ -401,11 +401,11 @@ def _read_splits(
         if lacking:
             raise MissingDataError(
                 f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
-                f"{', '.join(opened.missing)} is not prepared; the others are."
+                f"{', '.join(opened.missing)} is not prepared; the other splits are."
             )
         raise MissingDataError(
-            f"{task.name}: {opened.source.name} is the only source that works, and it has no split "
-            f"{', '.join(opened.missing)}; the others are prepared."
+            f"{task.name}: the only working source ({opened.source.name}) has no split "
+            f"{', '.join(opened.missing)}; the other splits are prepared."
         )
 
 
@@ -435,7 +435,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
 
 def _lock(folder: Path) -> AbstractContextManager[None]:
     """Let one process at a time prepare a task; others wait."""
-    return wait_for_lock(folder, f"Waiting for another process that prepares {folder.name}.", "--home")
+    return wait_for_lock(folder, f"Waiting for another process that is preparing {folder.name}.", "--home")
 
 
 def _prepare_split(task: Task, split: str, request: Request, store: Store, opened: SourceFiles) -> None:
@@ -490,7 +490,8 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     if any(record.rows == source.counts.get(split) for source in forms):
         verb = "more than" if record.rows > published else "of"
         return (
-            f"{split} has {record.rows:,} {verb} the {published:,} published examples, all that this form has"
+            f"{split} has {record.rows:,} {verb} the {published:,} published examples, all that this "
+            "source has"
         )
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
     is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"

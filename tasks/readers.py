@@ -107,7 +107,7 @@ class Record:
             try:
                 value.encode()
             except UnicodeEncodeError:  # JSON escapes may hold half of a character
-                raise self.fault(f"{what} holds half of a character") from None
+                raise self.fault(f"{what} contains half of a surrogate pair") from None
         return value
 
 
@@ -270,7 +270,7 @@ def one_token(record: Record, column: int) -> str:
     """Return a cell that must be a single word, so that answers have one item for each cell. Raises DataError."""
     cell: str = record.value[column]
     if cell.split() != [cell] or "\0" in cell:
-        raise record.fault(f"column {column + 1} must be one word without spaces, not {cell[:40]!r}")
+        raise record.fault(f"column {column + 1} must be a single word, not {cell[:40]!r}")
     return cell
 
 

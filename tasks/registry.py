@@ -94,7 +94,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
         raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
     several = name.split(",")
     if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
-        raise UnknownNameError(f"{name} names {len(several)} tasks: give one at a time.")
+        raise UnknownNameError(f"{name} names {len(several)} tasks: give only one.")
     return tasks[_require(name, tasks, "task")]
 
 
@@ -198,7 +198,7 @@ def _from_toml(path: Path) -> Task | Suite:
 def _all_included(include: Paths) -> list[Task | Suite]:
     paths = as_paths(include)
     if repeated := [path for at, path in enumerate(paths) if path in paths[:at]]:
-        raise UnknownNameError(f"{repeated[0]} is included twice: leave out one of the two.")
+        raise UnknownNameError(f"{repeated[0]} is included twice: remove one of the two.")
     return [item for path in paths for item in load_included(path)]
 
 

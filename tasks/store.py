@@ -182,7 +182,7 @@ class Store:
                     writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not rows:
                 raise DataError(
-                    f"{name} has no examples: its files are empty or do not have the expected form."
+                    f"{name} has no examples: its files are empty or do not have the expected format."
                 )
         return rows, f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
@@ -264,8 +264,8 @@ class Store:
                 path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
             ):
                 raise DataError(
-                    f"{file['name']} was changed since {task.name} was prepared from it: run decabench prepare "
-                    f"{task.name}{include_option(task)} again."
+                    f"{file['name']} has changed since {task.name} was prepared from it: run decabench "
+                    f"prepare {task.name}{include_option(task)} again."
                 )
 
     def records(self, task: str) -> dict[str, SplitRecord]:
@@ -342,9 +342,9 @@ class Store:
                     dict.fromkeys(short_list([file.name for file in files]) for files in sources)
                 )
                 return (
-                    f"{name}, {split}, is not prepared in {self.home}. Its files may not be downloaded: put your own "
-                    f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
-                    "--mirror DIR."
+                    f"{name}, {split}, is not prepared in {self.home}. Its files cannot be downloaded: "
+                    f"put your own copies ({names}) into the folder DIR/{task.shared_folder or name} "
+                    f"and run decabench prepare {name} --mirror DIR."
                 )
         if task is None:
             prepare = f"run decabench prepare {name} --include FILE, with the file that defines it"
@@ -507,7 +507,7 @@ def prepare_again(task: str, record: SplitRecord) -> str:
 def _parse_meta(text: str) -> dict[str, Any]:
     meta = parse_json(text)
     if not isinstance(meta, dict):
-        raise ValueError("a meta is not a JSON object")
+        raise ValueError("its meta is not a JSON object")
     return meta
 
 
@@ -523,8 +523,8 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
         levels = levels or len(example.units)
         if len(example.units) != levels:
             raise DataError(
-                f"{name}, example {number} has {len(example.units)} units and the examples before it {levels}: give "
-                "every example as many."
+                f"{name}: example {number} has {len(example.units)} units, but earlier examples have "
+                f"{levels}: give every example the same number."
             )
         first = seen.setdefault(hashlib.blake2b(example.id.encode(), digest_size=8).digest(), number)
         if first != number:

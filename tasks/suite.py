@@ -82,7 +82,8 @@ class Suite:
         for row in self.published:
             if strange := [task for task in row.scores if task not in self.tasks]:
                 faults.append(
-                    f"The published row {row.name!r} has scores of {', '.join(strange)}, not of its tasks."
+                    f"The published row {row.name!r} has scores for {', '.join(strange)}, which are not "
+                    "tasks of the suite."
                 )
         for key in ("title", "total_name", "description", "source"):
             if not getattr(self, key).isprintable():
@@ -111,7 +112,7 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
         near = {name: near_matches(name, tasks, 1) for name in unknown}
         named = [f"{name} (did you mean {near[name][0]}?)" if near[name] else name for name in unknown]
         raise UnknownNameError(
-            f"Suite {suite.name!r} names tasks that are not known: {', '.join(named)}. For tasks of your own, give "
+            f"Suite {suite.name!r} names unknown tasks: {', '.join(named)}. For tasks of your own, give "
             "their files with --include too."
         )
     if suite.total == "none":
@@ -120,8 +121,9 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     lower = [name for name, metric in metrics.items() if not metric.higher_is_better]
     if lower and len(lower) < len(metrics):
         raise DataError(
-            f"Suite {suite.name!r}: its total is a {suite.total}, but lower is better for the metrics of "
-            f"{', '.join(lower)}, and higher for the others: write total = 'none', or choose metrics of one direction."
+            f"Suite {suite.name!r}: its total is a {suite.total}, but lower is better for the metrics "
+            f"of {', '.join(lower)}, and higher is better for the others: write total = 'none', or "
+            "choose metrics with the same direction."
         )
 
 

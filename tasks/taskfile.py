@@ -224,7 +224,7 @@ def _read_variants(file: TomlTable, question: str, output: Output) -> list[Varia
         for word, label in words.items() if declared else ():
             if label not in declared:
                 labels.fault(
-                    f"{word!r} stands for {label!r}, which is none of the labels {', '.join(declared)}."
+                    f"{word!r} stands for {label!r}, which is not one of the labels {', '.join(declared)}."
                 )
         is_fixed = "{question}" not in asked and not _PLACEHOLDER.search(question)
         if is_fixed and (found := _PLACEHOLDER.findall(asked)):
@@ -262,7 +262,7 @@ class _Columns:
         given = found if isinstance(found, list) else [found]
         answers = tuple(_text(answer, self.answer) for answer in given if answer is not None)
         if not answers and not is_bare:
-            raise DataError(f"It has no answer in {self.answer!r}.")
+            raise DataError(f"It has no answer in the column {self.answer!r}.")
         id = _text(_cell(row, self.id), self.id) if self.id else f"{self.task}.{split}.{index}"
         units = tuple(_text(_cell(row, column), column) for column in self.units) or (id,)
         made = Example(id, _fill(self.question, row), _fill(self.context, row), answers, units)
@@ -355,7 +355,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 column for column in dict.fromkeys(filter(None, header)) if header.count(column) > 1
             ]:
                 raise DataError(
-                    f"{name}, line 1: the column {repeated[0]!r} occurs more than once: rename one."
+                    f"{name}, line 1: the column {repeated[0]!r} occurs more than once: rename it."
                 )
             for first, last, cells in rows:
                 if not cells:
@@ -364,13 +364,13 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
                 if not fault and not row.get(answer, answer).strip():
                     fault = (
-                        f"Its {answer!r} is empty: write the answer. Where an empty text is one, keep the rows as "
-                        "JSON lines."
+                        f"Its {answer!r} is empty: write the answer. If an empty text is the right "
+                        "answer, store the rows as JSON lines."
                     )
                 if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
                     fault = (
-                        f"Its {answer!r} is a list or an object written as a text, {text:.40}: keep rows with lists as "
-                        "JSON lines or parquet, where a list is several answers."
+                        f"Its {answer!r} is a list or an object written as a text, {text:.40}: store "
+                        "rows with lists as JSON lines or parquet, where a list means several answers."
                     )
                 yield f"line {first:,}", DataError(fault) if fault else row
         except BrokenCsvError as error:
@@ -384,15 +384,18 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
     """Return the fault of a row that ends on line `last`; empty if there is none."""
     if len(cells) < columns:
-        return f"It has {len(cells)} of the {columns} cells that the first line names: one, or a separator, is missing."
+        return (
+            f"It has {len(cells)} cells, but the first line names {columns} columns: a cell or a "
+            "separator is missing."
+        )
     if len(cells) > columns:
         return (
-            f"It has {len(cells)} cells, but the first line names {columns} columns: put a cell that holds the "
-            "separator, a quotation mark or a line break in quotation marks."
+            f"It has {len(cells)} cells, but the first line names {columns} columns: put cells that "
+            "contain the separator, a quotation mark or a line break in quotation marks."
         )
     if rows_in_quotes(cells, separator):
         return (
-            f"A cell that begins with a quotation mark continues to line {last:,}, across text that looks like rows: "
-            "double the quotation marks in it and put one before and after it."
+            f"A quotation mark opens a cell that continues to line {last:,}, across text that looks "
+            "like rows: put such cells in quotation marks, and double the marks inside them."
         )
     return ""

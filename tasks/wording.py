@@ -167,7 +167,7 @@ def read_prompt(
     if "question" not in names:
         table.fault("'input' has no {question}.")
     for name in _PLACEHOLDER.findall(made.instruction) if "instruction" in table else ():
-        table.fault(f"{{{name}}} is in 'instruction', but placeholders are filled in only in 'input'.")
+        table.fault(f"{{{name}}} is in 'instruction', but placeholders work only in 'input'.")
     return made
 
 
@@ -185,7 +185,7 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
             table.fault(f"{key!r} has no effect with form = {named!r}: it is for {', '.join(kinds)}.")
     has_labels = made.labels or made.labels_from_question or table.content.get("labels")
     if made.kind == "label" and not has_labels:
-        table.fault("a label needs 'labels', or labels_from_question = true.")
+        table.fault("form = 'label' needs 'labels', or labels_from_question = true.")
     return made
 
 
@@ -198,7 +198,7 @@ _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
 
 
 def word_by_word(instruction: str, item: str) -> PromptTemplate:
-    """Make the prompt of a task whose answer has an item for each word: numbered words in, a line for each out.
+    """Make the prompt of a task whose answer has an item for each word, from numbered words to one line each.
 
     Words get separate lines because words may be numbers themselves. The word is repeated next to its number,
     so that a model that skips a line loses only one item.
@@ -300,7 +300,5 @@ def matched(
     """Make a variant for questions that have parts. Raises ValueError for a template that uses other parts."""
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
-        raise ValueError(
-            f"The template {template!r} must use the parts {', '.join(sorted(groups))}, and no other."
-        )
+        raise ValueError(f"The template {template!r} must use only the parts {', '.join(sorted(groups))}.")
     return Variant(name, Rewording(pattern, template), labels or {}, retired)

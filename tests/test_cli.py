@@ -153,7 +153,7 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
-        (KeyboardInterrupt(), 130, "Error: Interrupted: nothing is left half-written"),
+        (KeyboardInterrupt(), 130, "Error: Interrupted: no half-written files are left"),
         (
             ZeroDivisionError("by nought"),
             70,
@@ -266,7 +266,7 @@ def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
         assert out == ""
         said = [line for line in err.splitlines() if not line.startswith("Preparing ")]
         assert said == [
-            "Error: Interrupted: nothing is left half-written; run the same command again to continue."
+            "Error: Interrupted: no half-written files are left. Run the same command again to continue."
         ]
         assert leftovers(slow / "home") == []
     trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
@@ -309,7 +309,7 @@ def test_ctrl_c_in_predict_leaves_what_was_answered_and_no_submission(start, hom
     said = err.splitlines()
     assert out == "" and len(said) == 2 and said[0].startswith("sst: 32 of 32")
     assert said[1].startswith(
-        "Error: Interrupted: nothing is left half-written; run the same command again to continue"
+        "Error: Interrupted: no half-written files are left. Run the same command again to continue"
     )
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
     (journal,) = (tmp_path / "s" / "journal").glob("*.jsonl")

@@ -29,7 +29,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "tall object": (
         "",
         lambda rows: json.dumps(rows[0], indent=1).encode(),
-        "looks like a JSON object of several lines",
+        "looks like a JSON object spread over several lines",
     ),
     "CSV": (
         "",
@@ -51,19 +51,19 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "gzip without .gz": (
         "",
         lambda rows: gzip.compress(lines(rows)),
-        "its name does not end in .gz; add that to its name",
+        "its name does not end in .gz; rename it",
     ),
     "text named .gz": (".gz", lines, "the file is not compressed; remove .gz from its name"),
     "text named .zst": (".zst", lines, "the file is not compressed; remove .zst from its name"),
     "another key": (
         "",
         lambda rows: lines([{"id": row["id"], "prediction": row["answer"]} for row in rows]),
-        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer'; its keys: 'id', 'prediction'",
+        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer'; its keys are 'id', 'prediction'",
     ),
     "a line end in each label": (
         "",
         lambda rows: lines([{**row, "answer": f"{row['answer']}\n"} for row in rows]),
-        r"line 1 has 'negative\n' for 'negative': write the label alone",
+        r"line 1 has 'negative\n' for 'negative': write only the label",
     ),
 }
 
@@ -86,7 +86,4 @@ def test_ids_that_count_the_lines(command: Any, home: Path, submit: Any) -> None
     rows = [{"id": str(at), "answer": "positive"} for at in range(32)]
     (folder / "predictions" / "sst.validation.jsonl").write_bytes(lines(rows))
     said = " ".join(command("evaluate", folder, "--home", home).output.split())
-    assert (
-        "ids that count the lines are not ids of the data; decabench import takes answers in the order"
-        in said
-    )
+    assert "line numbers are not ids; use decabench import text for answers in the order" in said

@@ -24,9 +24,9 @@ def test_load_object() -> None:
 @pytest.mark.parametrize(
     ("reference", "sentence"),
     [
-        ("os.path", "names no object: write package.module:object"),
-        (":sep", "names no object"),
-        ("os.path:", "names no object"),
+        ("os.path", "does not name an object: write package.module:object"),
+        (":sep", "does not name an object"),
+        ("os.path:", "does not name an object"),
         ("no_such_module:x", r"'no_such_module:x' cannot be imported .*: install its package"),
         (
             "os.path:no_such",
@@ -129,7 +129,7 @@ def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.M
     # the second runs what is in the folder, the third is a module that is loaded
     for reference in ("brought.along:X", "unittest.__main__:main", "json:dumps"):
         with pytest.raises(
-            DecabenchError, match=f"The checkpoint c names the model {reference}, and a file may"
+            DecabenchError, match=f"The checkpoint c names the model {reference}, but a file may"
         ):
             load_named(reference, "The checkpoint c")
     monkeypatch.setenv("DECABENCH_MODELS", "another:X, brought.along:X")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What decabench is for, in a minute: how good is this model, what does it get wrong, how does it look next to others?
-# On the bundled sample: no data, no GPU, no network.
+# See what decabench does in a minute: how good is this model, what does it get wrong, where does it rank?
+# This uses the bundled sample: no downloads, no GPU, no network.
 set -eu
 out=.demo
 rm -rf "$out/submissions" "$out/site"

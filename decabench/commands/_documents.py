@@ -39,7 +39,7 @@ class ErrorFields(Part, frozen=True):
     """An error."""
 
     kind: str  #: The class of the error, such as UsageError, MissingDataError or SubmissionError.
-    message: str  #: The sentence that is on standard error.
+    message: str  #: The sentence printed on standard error.
     exit_code: int
 
 
@@ -87,12 +87,12 @@ class ComparisonDocument(Document, tag="decabench.comparison/1", frozen=True):
     b: str
     split: str
     tasks: Mapping[str, Compared]  #: The tasks that were scored in both submissions.
-    not_compared: Mapping[str, str]  #: Task to the reason why it was left out.
+    not_compared: Mapping[str, str]  #: Why a task was left out, by task.
     seed: int
     resamples: int  #: The number of resamples behind intervals and p-values.
     a_path: str
     b_path: str
-    on_sample: bool  #: Whether a task's data are the bundled sample.
+    on_sample: bool  #: Whether the data of any task is the bundled sample.
     decascore: Compared | None = None  #: The decathlon's total; null unless both have all ten tasks.
     total: Compared | None = None  #: The total of another suite; null unless both have all of its tasks.
     suite: str = "decathlon"
@@ -102,12 +102,12 @@ class LineupDocument(Document, tag="decabench.lineup/1", frozen=True):
     """The comparison of more than two submissions."""
 
     split: str
-    rows: Sequence[LineupRow]  #: The models, the best first.
-    pairs: Mapping[str, Sequence[ComparedPair]]  #: Task, or the suite's total, to all pairs of rows.
-    examples: Mapping[str, int]  #: Task to the number of examples compared.
-    of: Mapping[str, int]  #: Task to the number of examples in the split, if only some were answered.
-    digits: Mapping[str, int]  #: Task to the number of decimals to print.
-    not_compared: Mapping[str, str]  #: Task to the reason why it was left out.
+    rows: Sequence[LineupRow]  #: The models, best first.
+    pairs: Mapping[str, Sequence[ComparedPair]]  #: All pairs of rows, by task and for the suite's total.
+    examples: Mapping[str, int]  #: The number of compared examples, by task.
+    of: Mapping[str, int]  #: The number of examples in the split, by task, if only some were answered.
+    digits: Mapping[str, int]  #: The number of decimals to print, by task.
+    not_compared: Mapping[str, str]  #: Why a task was left out, by task.
     seed: int
     suite: str
 
@@ -130,7 +130,7 @@ class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
     split: Literal["validation", "test"]
     interval: tuple[float, float] | None  #: The total's 95 % interval; null unless all tasks are scored.
     tasks: Mapping[str, TaskResult]
-    total: SuiteTotal  #: The suite's total over the tasks that are scored.
+    total: SuiteTotal  #: The suite's total over the scored tasks.
     decascore: float | None = None  #: The decathlon's total; null unless all ten tasks are scored.
     suite: SuiteFields | None = None  #: The suite, unless it is the decathlon.
     answers: Literal["extracted", "raw"] = "extracted"  #: Which texts were scored.
@@ -149,10 +149,10 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    earlier: str | None  #: The results file before, if it had another content.
+    earlier: str | None  #: The earlier results file, if its content was different.
     missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
-    remarks: Sequence[str]  #: Remarks that readers of the scores need, a sentence each.
-    #: With --confusion: the pairs of gold and predicted class of each task of labels or tags, most frequent first.
+    remarks: Sequence[str]  #: Remarks that readers of the scores need, one sentence each.
+    #: With --confusion: pairs of gold and predicted class for each task of labels or tags, most frequent first.
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
 
@@ -168,7 +168,7 @@ class ExportedResultsDocument(Document, tag="decabench.exported-results/1", froz
     """The table of `export results`."""
 
     form: str  #: markdown, latex or model-index.
-    path: str | None  #: The file, if one was asked for.
+    path: str | None  #: The file, if requested.
     text: str
     commit: str | None = None  #: The address of the change on the hub, if it was pushed.
 
@@ -192,7 +192,7 @@ class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
     index: str  #: The first page, as a URI.
-    kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed ones.
+    kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed rows.
     refused: Sequence[RefusedFile]
 
 
@@ -210,7 +210,7 @@ class MetricFields(Part, frozen=True):
     range: tuple[float, float | None]  #: The lowest and the highest score; null if there is no highest.
     higher_is_better: bool
     headline: str  #: The name of its main score.
-    signature: str  #: Every setting that decides a digit.
+    signature: str  #: Every setting that affects a digit.
     source: str  #: The scorers that it reproduces.
 
 
@@ -248,7 +248,7 @@ class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
     split: str
     tasks: Sequence[AskedTask]
     failed: int  #: Examples without an answer.
-    remarks: Sequence[str]  #: A sentence for each thing that is missing from the submission.
+    remarks: Sequence[str]  #: One sentence for each part that is missing from the submission.
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class EstimatedTask(Estimate):
     """A task's questions in a run."""
 
     cost: float | None = None
-    """The most that it may cost, if prices were given."""
+    """The maximum cost, if prices were given."""
 
 
 class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
@@ -301,7 +301,7 @@ class PreparedTask(Part, frozen=True):
     task: str
     state: Literal["was ready", "prepared", "partly", "failed"]
     splits: Mapping[str, PreparedSplit]
-    missing: Sequence[str]  #: Splits that were asked for and are not prepared.
+    missing: Sequence[str]  #: Requested splits that are not prepared.
     altered: Sequence[str]  #: Splits that were changed or deleted; those in `splits` were prepared again.
     error: str  #: The reason for a failure, or empty.
 
@@ -321,7 +321,7 @@ class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
     submission: str  #: The submission's folder.
     results: ResultsDocument
     comparisons: Mapping[str, ComparisonDocument]  #: By baseline; the model is B.
-    not_compared: Mapping[str, str]  #: Baseline to the reason why there is no comparison.
+    not_compared: Mapping[str, str]  #: Why there is no comparison, by baseline.
     faults: bool  #: Whether the submission has faults.
     failed: int  #: Examples without an answer.
 
@@ -329,7 +329,7 @@ class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
 class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
     """The plan of `run --dry-run`."""
 
-    to_prepare: Mapping[str, Sequence[str]]  #: Task to the splits that would be prepared.
+    to_prepare: Mapping[str, Sequence[str]]  #: The splits that would be prepared, by task.
     tasks: Sequence[EstimatedTask]  #: Empty as long as data is missing.
 
 
@@ -337,9 +337,9 @@ class AnswerFields(Part, frozen=True):
     """An answer and its score."""
 
     prediction: str | None  #: The text that was scored.
-    score: float | None  #: Null if the metric scores no single examples.
-    right: bool | None  #: Null if that is not known.
-    raw: str = ""  #: The model's text, if it is another.
+    score: float | None  #: Null if the metric does not score single examples.
+    right: bool | None  #: Null if unknown.
+    raw: str = ""  #: The model's text, if it differs from the answer.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
 
 
@@ -394,8 +394,8 @@ class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
 class PageDocument(Document, tag="decabench.page/1", frozen=True):
     """The page of `show --output` or `--open`."""
 
-    page: str | None  #: The page as a URI; null if it is served only.
-    address: str | None  #: The address of the server, until Ctrl-C; null with --output alone.
+    page: str | None  #: The page as a URI; null if it is only served.
+    address: str | None  #: The address of the server, until Ctrl-C; null with only --output.
 
 
 class SuiteHead(Part, frozen=True):
@@ -461,7 +461,7 @@ class ExampleFields(Part, frozen=True):
     id: str
     question: str
     context: str
-    answers: Sequence[str]  #: All references; none where labels are hidden.
+    answers: Sequence[str]  #: All references; empty if labels are hidden.
 
 
 class TaskDocument(Document, tag="decabench.task/1", frozen=True):
@@ -469,7 +469,7 @@ class TaskDocument(Document, tag="decabench.task/1", frozen=True):
 
     task: TaskDescription
     facts: Mapping[str, str]  #: Title, output, metric, units, licence, citation, sources, notes.
-    examples: Sequence[ExampleFields]  #: The first examples of the split; none if it is not prepared.
+    examples: Sequence[ExampleFields]  #: The first examples of the split; empty if it is not prepared.
 
 
 class OverlapFields(Part, frozen=True):
@@ -477,17 +477,17 @@ class OverlapFields(Part, frozen=True):
 
     task: str
     split: str
-    in_: str = field(name="in")  #: The task in whose data the texts were looked for.
+    in_: str = field(name="in")  #: The task whose data was searched.
     examples: int  #: Examples of the split.
-    exact: int  #: Examples whose text is there as it is.
-    normalised: int  #: Examples whose text is there apart from case, spaces and punctuation.
+    exact: int  #: Examples whose exact text is there.
+    normalised: int  #: Examples whose text is there, ignoring case, spaces and punctuation.
 
 
 class OverlapDocument(Document, tag="decabench.overlap/1", frozen=True):
     """The texts that `tasks overlap` found in other data."""
 
     compare: str  #: The part that was compared: context or example.
-    against: Sequence[str]  #: The splits in which texts were looked for.
+    against: Sequence[str]  #: The splits that were searched.
     normalisation: str  #: How texts are normalised.
     not_prepared: Sequence[str]  #: Tasks that were left out because they are not prepared.
     overlap: Sequence[OverlapFields]
@@ -518,7 +518,7 @@ class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
     paths: Sequence[str]
     vectors: int  #: The number of vectors: of n-grams or of words.
     dimension: int
-    left_out: Sequence[str]  #: Words that a line of text cannot hold.
+    left_out: Sequence[str]  #: Words that do not fit on one line.
 
 
 class VerifiedFile(Part, frozen=True):
@@ -526,9 +526,9 @@ class VerifiedFile(Part, frozen=True):
 
     path: str
     ok: bool
-    verdict: str  #: The result in one line, or the reason why it could not be verified.
-    scored: Sequence[str] = ()  #: Tasks of the file that were scored again.
-    unanswered: Sequence[str] = ()  #: Tasks of the file that the submission has no answers to.
+    verdict: str  #: The result in one line, or why it could not be verified.
+    scored: Sequence[str] = ()  #: Tasks in the file that were scored again.
+    unanswered: Sequence[str] = ()  #: Tasks in the file that the submission has no answers to.
     differences: Sequence[Discrepancy] = ()
 
 
@@ -543,7 +543,7 @@ class SubmittedAnswer(Struct, frozen=True):
 
     id: str
     answer: str
-    raw: str = ""  #: The model's text, if it is another.
+    raw: str = ""  #: The model's text, if it differs from the answer.
     rule: str = ""  #: The rule that extracted the answer.
     finish: Literal["stop", "length", "refused"] = "stop"
     context_kept: tuple[int, int] | None = (

@@ -165,7 +165,7 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
             if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
                 flag = param.opts[0]
                 again = " ".join(f"{flag} {part}" for part in parts)
-                self.fail(f"{value!r} is more than one value: repeat the option, as in {again}.", param, ctx)
+                self.fail(f"{value!r} is more than one value: repeat the option: {again}.", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -252,8 +252,8 @@ include_option = click.option(
     multiple=True,
     envvar="DECABENCH_INCLUDE",
     metavar="PATH",
-    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is run, and so is "
-    "a metric that a .toml file names as module:attribute.",
+    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is "
+    "executed, and so is a metric that a .toml file names as module:attribute.",
 )
 jobs_option = click.option(
     "--jobs",
@@ -270,7 +270,7 @@ log_option = click.option(
     "--log",
     type=click.Choice(["wandb", "mlflow", "tensorboard"]),
     multiple=True,
-    help="Send the numbers to this tracker too, whose package must be installed; may be repeated.",
+    help="Also send the numbers to this tracker (its package must be installed); may be repeated.",
 )
 suite_option = click.option(
     "--suite",
@@ -295,7 +295,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
         source = click.get_current_context().get_parameter_source("submission")
         if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
-            raise click.UsageError("The submission is given twice: by position and with --submission.")
+            raise click.UsageError("The submission is given twice: as an argument and with --submission.")
         if place is None and submission is None:
             raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
         return command(*arguments, submission=place or submission, **settings)
@@ -340,7 +340,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
     if tasks and not names:
-        raise click.UsageError("--tasks names no task: leave it out to use all of them.")
+        raise click.UsageError("--tasks is empty: leave it out to use all tasks.")
     within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
     if not names or names == ["all"]:
         return within

@@ -56,12 +56,13 @@ def analyze(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Analyze a trained model: where its answers come from, what it attends to, how it reads.
+    """Analyze a trained model: where its answers come from, and what it attends to.
 
-    ANALYSIS is one that the model's family offers. MQAN offers two. pointers counts how often answers come from the
-    vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
-    --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
-    7); it needs --task. An analysis of your own is named by package.module:object, a decabench.models.Analysis.
+    ANALYSIS is a name that the model's family offers. MQAN offers two. pointers counts how often answers come
+    from the vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was
+    trained on unless --tasks or --suite chooses. attention shows what the model attends to while it answers one
+    example (Figures 6 and 7); it needs --task. Name your own analysis as package.module:object, which must be a
+    decabench.models.Analysis.
 
     \b
     decabench analyze pointers run --output figures
@@ -76,11 +77,9 @@ def analyze(
     saved, known = Checkpoint.open(checkpoint), known_tasks(include)
     found = find_analysis(saved, analysis)
     if found.single and not task:
-        raise click.UsageError(f"{analysis} is an analysis of one example: name its task with --task.")
+        raise click.UsageError(f"{analysis} analyzes a single example: name its task with --task.")
     if not found.single and (task or example):
-        raise click.UsageError(
-            f"{analysis} is an analysis of whole tasks: use --tasks instead of --task and --id."
-        )
+        raise click.UsageError(f"{analysis} analyzes whole tasks: use --tasks instead of --task and --id.")
     names = [task] if task else chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])
     store, sample = Store(home_folder(home)), {}
@@ -92,7 +91,7 @@ def analyze(
         rows = (row for row in store.examples(name, split) if not example or row.id == example)
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
-            like = next((f": its ids look like {row.id!r}" for row in store.examples(name, split)), "")
+            like = next((f": ids look like {row.id!r}" for row in store.examples(name, split)), "")
             raise DataError(f"{name}, {split}, has no example {example!r}{like}.")
     lines = []
     for line in found.run(saved.load(device), sample, output):

@@ -40,7 +40,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 @click.argument("submissions", type=_SUBMISSION, nargs=-1, required=True)
 @tasks_option
 @split_option("validation", "Split to compare on.", SCORED_SPLITS)
-@click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
+@click.option("--seed", default=0, show_default=True, help="Seed for resampling.")
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
@@ -70,7 +70,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 @click.option(
     "--each",
     is_flag=True,
-    help="Give each submission a row of its own, even if several are of one model.",
+    help="Give each submission its own row, even if several belong to the same model.",
 )
 @home_option
 @jobs_option
@@ -96,10 +96,10 @@ def compare(
 
     Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value, which
     agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method.
-    Whole units are resampled, such as articles or dialogues. The examples on which B loses most are shown.
+    Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
 
-    Of more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of one model with other
-    seeds, prompts or wordings are one row, with its mean and spread, unless --each is given.
+    With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of one model with
+    other seeds, prompts or wordings share a row, which shows their mean and spread, unless --each is given.
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
@@ -110,7 +110,7 @@ def compare(
         raise click.UsageError("--alpha is for --fail-on-regression TASK:POINTS: give both.")
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     if len(submissions) == 1:
-        raise click.UsageError("There is nothing to compare it with: give at least two submissions.")
+        raise click.UsageError("There is only one submission: give at least two to compare.")
     if len(submissions) > 2 or each:
         if html or allowed:
             raise click.UsageError("--html and --fail-on-regression are for two submissions, A and B.")
@@ -154,7 +154,7 @@ def _regression(found: Comparison, name: str, points: float, alpha: float | None
     if compared is None:
         known = ", ".join((*found.tasks, *list(totals)[:1]))
         raise click.UsageError(
-            f"--fail-on-regression names {name!r}, which was not compared: choose from {known}."
+            f"--fail-on-regression names {name!r}, which was not compared: choose one of {known}."
         )
     is_chance = alpha is not None and compared.p is not None and compared.p >= alpha
     if compared.gain >= -points or is_chance:
@@ -193,7 +193,7 @@ def _print(found: Comparison) -> None:
     for task, compared in found.tasks.items():
         for flip in compared.worst:
             out.print(
-                folded(f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here"),
+                folded(f"\n{task}, {flip.id}: B is worse here ({-flip.loss:.4f} points)"),
                 style="bold",
                 soft_wrap=True,
             )
@@ -243,10 +243,10 @@ def print_lineup(found: Lineup) -> None:
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
     if any(row.spread for row in found.rows):
         out.print(
-            folded("Several runs of a model: their mean, and in parentheses the lowest and the highest.")
+            folded("For several runs of a model: the mean, with the lowest and the highest in parentheses.")
         )
     if found.of:
         parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())
-        out.print(folded(f"Only some examples were answered, and compared: {parts}."))
+        out.print(folded(f"Compared only on the answered examples: {parts}."))
     for task, reason in found.not_compared.items():
         out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @tasks_option
 @split_option("validation", "Split to score.", SCORED_SPLITS)
 @output_option(
-    "Folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
+    "Folder for results.json.  [default: results/<split> in the submission, or next to an archive; "
     "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw, -without with --without]",
     required=False,
 )
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     "--without",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Leave out the examples in this list of ids (see decabench tasks overlap --write).",
+    help="Leave out the examples in this id list (see decabench tasks overlap --write).",
 )
 @click.option(
     "--all-texts",
@@ -101,7 +101,7 @@ def evaluate(
 ) -> None:
     """Score a submission, print a table and write results.json, with a row for each example next to it.
 
-    With --tasks, results.json has these tasks alone. Without it, tasks that were scored before cost nothing.
+    With --tasks, results.json has only these tasks. Without it, tasks that were scored before cost nothing.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
@@ -191,8 +191,8 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
         stated = listed.fingerprints.get((task, split))
         if record is not None and stated not in (None, record.stated):
             raise DataError(
-                f"{path} lists examples of other data of {task}, {split}, than is prepared: write it again with "
-                "decabench tasks overlap --write."
+                f"{path} was written for other data of {task}, {split}, than the prepared data: write "
+                "it again with decabench tasks overlap --write."
             )
     return ids
 
@@ -235,7 +235,7 @@ def _total(results: Results) -> str:
         shown = f"{total.on_subsets:.{results.total_digits}f}"
         return f"{suite.total_name} (partial): {shown} on the answered examples, which is never ranked"
     if not total.tasks:
-        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is completely scored."
+        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored in full."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
     ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
@@ -312,9 +312,7 @@ def _print_variants(results: Results) -> None:
         if variants.retired:
             digits = score_digits(name, results.tasks[name].metric)
             scored = ", ".join(f"{number}: {score:.{digits}f}" for number, score in variants.retired.items())
-            out.print(
-                f"Retired (more than one thing changes), so not counted above: {name}, variant {scored}"
-            )
+            out.print(f"Retired wordings, not counted above: {name}, variant {scored}")
         for number, reason in variants.failed.items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
@@ -334,7 +332,7 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
             out.print(f"\n{name}: most frequent confusions", style="bold")
         for (gold, predicted), count in wrong[:10]:
             gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
-            out.print(f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}")
+            out.print(f"  {excerpt(gold, 40)} → {excerpt(predicted, 40) or 'no answer'}: {count:,}")
         if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     tasks = known_tasks(include)
@@ -448,7 +446,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
 
     tasks = results.tasks.items()
     if units := [f"{name} {text}" for name, task in tasks if (text := show_units(task.units))]:
-        yield f"Intervals rest on: {'; '.join(units)}."
+        yield f"Sampling units for intervals: {'; '.join(units)}."
     if not all(_higher_is_better(task) for _, task in tasks):
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
@@ -470,8 +468,9 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:
         yield (
-            f"Not scored, because no task has this name: {', '.join(map(printable, results.unknown_tasks))}. "
-            "Rename the file if it is misspelled, or give the file that defines the task with --include."
+            "Not scored, because no task has this name: "
+            f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file's name, or give the "
+            "file that defines the task with --include."
         )
     for name, task in tasks:
         if task.status == "failed":
@@ -501,7 +500,7 @@ def _lenient(task: TaskResult) -> Iterator[str]:
     another form."""
     other, overlooked = _LENIENT.get(task.headline, ("", ""))
     if task.score is not None and task.scores.get(other, task.score) != task.score:
-        score = f"{task.headline} {task.score:.2f} by the strict form"
+        score = f"{task.headline} {task.score:.2f} (strict)"
         yield f"{score}, {other} {task.scores[other]:.2f} ignoring {overlooked}"
 
 
@@ -537,12 +536,12 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         yield f"items of answers: {', '.join(items)}"
     if found := task.calibration:
         yield (
-            f"probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, calibration error "
-            f"{100 * found.error:.1f} %"
+            f"label probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, "
+            f"calibration error {100 * found.error:.1f} %"
         )
     if others := task.answers.get("other_label"):
-        yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
+        yield f"only {task.n - others:,} of {task.n:,} answers are valid labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
-        left = f"; the gold answer is still inside for {task.ceiling or 0:.1f} % (ceiling)"
+        left = f"; the gold answer remains in {task.ceiling or 0:.1f} % of contexts (ceiling)"
         yield f"{cut:,} {verb} cut{'' if task.ceiling is None else left}"

@@ -30,7 +30,8 @@ def export() -> None:
     show_default=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Words to include from the top of each vector file, in addition to the model's own vocabulary.",
+    help="Number of words to include from the top of each vector file, in addition to the model's "
+    "vocabulary.",
 )
 @click.option(
     "--named-vectors",
@@ -120,7 +121,7 @@ def results(
     "harness",
     type=click.Choice(["lm-eval", "inspect"]),
     required=True,
-    help="The harness that will run them.",
+    help="The harness that will run the tasks.",
 )
 @output_option("Folder to write.")
 @split_option("validation", "The split to export.")
@@ -130,9 +131,11 @@ def results(
     default=0,
     show_default=True,
     metavar="N",
-    help="Worked examples of the training split in each prompt.",
+    help="Number of worked examples from the training split in each prompt.",
 )
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the worked examples.")
+@click.option(
+    "--seed", default=0, show_default=True, metavar="N", help="Seed for choosing the worked examples."
+)
 @click.option(
     "--chat", is_flag=True, help="lm-eval: for chat models, whose answers may begin after an empty line."
 )
@@ -161,7 +164,7 @@ def tasks(
     if bool(names) == (suite is not None):
         raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
     if chat and harness != "lm-eval":
-        raise click.UsageError("--chat is for lm-eval: Inspect asks all models in chats.")
+        raise click.UsageError("--chat is for lm-eval: Inspect always uses chats. Leave it out.")
     chosen = names
     if suite is not None:
         known = known_tasks(include)

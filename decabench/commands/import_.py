@@ -25,35 +25,41 @@ _ONLY = {
 
 
 @click.command("import")
-@click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]))
+@click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]), metavar="FORMAT")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--task", required=True, metavar="NAME", help="The task that the answers are for.")
-@split_option("validation", "The split that the answers are for.")
+@click.option("--task", required=True, metavar="NAME", help="The task that was answered.")
+@split_option("validation", "The split that was answered.")
 @output_option("Folder of the submission; imports of several tasks may share one.")
 @click.option(
     "--name", default="", metavar="TEXT", help="Name of the submission.  [default: that of the folder]"
 )
 @click.option(
-    "--note", default="", metavar="TEXT", help="Where the answers come from; the submission keeps it."
+    "--note",
+    default="",
+    metavar="TEXT",
+    help="A note about where the answers come from, kept in the submission.",
 )
 @click.option(
     "--id", "id_", metavar="NAME", help="csv: column of the ids. lm-eval: field of doc.  [default: id]"
 )
 @click.option("--answer", metavar="NAME", help="csv: column of the answers.  [default: answer]")
 @click.option(
-    "--delimiter", metavar="CHAR", help="csv: the separator of columns.  [default: a comma; a tab for .tsv]"
+    "--delimiter",
+    metavar="CHAR",
+    help="csv: the delimiter between columns.  [default: a comma; a tab for .tsv]",
 )
-@click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to take.")
+@click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to use.")
 @click.option(
     "--scorer",
     metavar="NAME",
-    help="inspect: take this scorer's answers.  [default: those of choice, else the completions]",
+    help="inspect: use this scorer's answers.  [default: those of choice, else the completions]",
 )
-@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to take.")
+@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to use.")
 @click.option(
     "--in-order",
     is_flag=True,
-    help="Match rows by order, not by id (text always does). Their texts must match the examples.",
+    help="Match rows by order instead of by id (the text format always does). Their texts must match "
+    "the examples.",
 )
 @click.option(
     "--extract/--no-extract",
@@ -65,17 +71,19 @@ _ONLY = {
     multiple=True,
     nargs=2,
     metavar="OPEN CLOSE",
-    help="Tags around a model's reasoning, if decabench does not know them; may be repeated.",
+    help="Tags around a model's reasoning that decabench does not know; may be repeated.",
 )
 @click.option(
     "--label",
     "labels",
     multiple=True,
-    metavar="THEIRS=OURS",
-    help="A label in the dataset's own word, such as 1=positive; may be repeated.",
+    metavar="FILE=DATASET",
+    help="A label of the file and the dataset's label for it, such as 1=positive; may be repeated.",
 )
-@click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id the split does not have.")
-@click.option("--partial", is_flag=True, help="The answers are those of a limited run.")
+@click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id is not in the split.")
+@click.option(
+    "--partial", is_flag=True, help="Declare a limited run, in which only some examples were answered."
+)
 @click.option("--force", is_flag=True, help="Replace an earlier import of the split.")
 @click.option(
     "--report",
@@ -112,18 +120,18 @@ def import_(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Make a submission from answers that another program wrote, and check it.
+    """Make a submission from another program's answers, and check it.
 
     \b
     squad     predictions JSON of the official scorers: {"<id>": "<answer>", ...}
-    csv       a table with a column of ids and one of answers
+    csv       a table with a column of ids and a column of answers
     text      one answer per line, in the order of the data
     lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
-    inspect   a log of Inspect, .eval or .json; needs its package
+    inspect   an Inspect log, .eval or .json; needs the package inspect-ai
 
-    Rows are matched by id, or by their texts if they have no known ids; texts must be those of the examples. If any row
-    is not the answer to exactly one example, nothing is written and every such row is reported. Exits with 1 then, and
-    if examples have no answer.
+    Rows are matched by id, or by their texts if their ids are unknown; texts must agree with the examples. If any row
+    does not answer exactly one example, nothing is written and every such row is reported. Exits with 1 in that case,
+    and also if examples have no answer.
     """
     from decabench.exchange import ImportSettings, Places, RefusedImportError, import_answers
 
@@ -155,8 +163,8 @@ def import_(
     if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
             folded(
-                "If the file has other words for the labels, import it again with --force and a --label THEIRS=OURS "
-                "for each, such as --label 1=positive."
+                "If the file uses other words for the labels, import it again with --force and --label "
+                "FILE=DATASET for each, such as --label 1=positive."
             )
         )
     if done.removed:
@@ -166,8 +174,8 @@ def import_(
         examples = "1 example has" if missing == 1 else f"{missing:,} examples have"
         echo(
             folded(
-                f"{examples} no answer, so evaluate would mark {task} as failed: import all of them with "
-                "--force, or declare a limited run with --force --partial."
+                f"{examples} no answer, so evaluate would mark {task} as failed: import all answers "
+                "with --force, or declare a limited run with --force --partial."
             )
         )
     elif not is_set("quiet"):
@@ -185,9 +193,9 @@ def _read_labels(labels: tuple[str, ...]) -> dict[str, str]:
     for label in labels:
         theirs, equals, ours = label.rpartition("=")
         if not equals or not ours:
-            raise click.UsageError(f"--label {label!r}: write THEIRS=OURS, as in 1=positive.")
+            raise click.UsageError(f"--label {label!r}: write FILE=DATASET, as in 1=positive.")
         if theirs in found:
-            raise click.UsageError(f"--label gives {theirs!r} twice.")
+            raise click.UsageError(f"--label names {theirs!r} twice: give it once.")
         found[theirs] = ours
     return found
 

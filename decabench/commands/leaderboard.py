@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME",
     shell_complete=complete_suite,
-    help="A suite to build a board of; may be repeated.  [default: those in --include, else decathlon]",
+    help="A suite to build a board for; may be repeated.  [default: those in --include, else decathlon]",
 )
 @click.option(
     "--examples",
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     "--baselines/--no-baselines",
     default=True,
     show_default=True,
-    help="Also answer and score the baselines, a floor and a ceiling, on each task whose data is prepared.",
+    help="Also run and score the baselines (a floor and a ceiling) on each task whose data is prepared.",
 )
 @click.option(
     "--rank-reported",
     is_flag=True,
-    help="Rank reported numbers, too, without answers or data: if you trust those who sent them.",
+    help="Also rank reported scores, which come without answers or data, if you trust the people who sent them.",
 )
 @click.option(
     "--split",
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Port for --serve; 0 picks a free one.",
+    help="Port for --serve; 0 picks a free port.",
 )
 @home_option
 @include_option
@@ -94,8 +94,9 @@ def leaderboard(
 ) -> None:
     """Score submissions, and write the leaderboard as a static site that opens straight from disk.
 
-    A board ranks scores that this machine computed from answers; nothing is scored twice. Numbers that come without
-    answers, or without data here, are listed apart. Exits with 1, and writes nothing, if there is nothing to show.
+    A board ranks scores that this machine computed from answers; nothing is scored twice. Numbers without
+    answers, or whose data is not here, are listed apart. Exits with 1, and writes nothing, if there is nothing
+    to show.
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
     from decabench.tasks import home_folder

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def metrics(context: click.Context) -> None:
-    """List the metrics: what they measure, their ranges, and the scorers they reproduce."""
+    """List the metrics, with their definitions, ranges and the scorers they reproduce."""
     if context.invoked_subcommand is not None:
         return
     from decabench.metrics import METRICS
@@ -33,7 +33,7 @@ def metrics(context: click.Context) -> None:
 @metrics.command()
 @click.argument("name", shell_complete=complete_metric)
 def show(name: str) -> None:
-    """Show what a metric measures, its range, and the scorers it reproduces."""
+    """Show a metric's definition, range, and the scorers it reproduces."""
     from decabench.errors import require_name
     from decabench.metrics import METRICS
 

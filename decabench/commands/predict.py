@@ -55,15 +55,15 @@ def _options() -> list[Any]:
         tasks_option,
         split_option("validation", "Split to answer."),
         output_option(
-            "Folder for the submission: new, empty, or that of the same run, which then continues.",
+            "Folder for the submission: new, empty, or the folder of an earlier run to continue.",
             required=False,
         ),
         options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
         click.option(
             "--force",
             is_flag=True,
-            help="Replace another predictor's submission in the folder, whose answers and results are deleted, or "
-            "more answers of the same predictor with fewer.",
+            help="Replace another predictor's submission in the folder (its answers and results are "
+            "deleted), or this predictor's answers with fewer.",
         ),
         home_option,
         include_option,
@@ -119,7 +119,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         return
     if (occupant := occupied_by(plan)) and not given["force"]:
         raise click.UsageError(
-            f"{plan.run.output} {occupant}: name another folder, or replace it with --force."
+            f"{plan.run.output} {occupant}: choose another folder, or replace it with --force."
         )
     clock = start_clock()
     report = run_plan(plan, show_progress())
@@ -191,7 +191,7 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
     if template == "default":
         return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
-        note(f"Not used, because no task has this name: the template's prompts for {', '.join(unknown)}.")
+        note(f"Ignored the template's prompts for {', '.join(unknown)}: no task has this name.")
 
 
 def _show_prompt(given: dict[str, Any]) -> None:
@@ -205,7 +205,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
     for task in plan.tasks:
         if task.prompting is None:
             raise DecabenchError(
-                f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
+                f"{plan.run.predictor} does not use prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
         shown.append((task.name, question.id, show(task.prompting, question, chat=task.is_chat)))
@@ -221,13 +221,13 @@ def _show_prompt(given: dict[str, Any]) -> None:
         echo(text)
 
 
-_FIRST_RUN = "give --limit 50 --output DIR without --dry-run first, and then --dry-run --output DIR"
+_FIRST_RUN = "run with --limit 50 --output DIR first, then with --dry-run --output DIR"
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
     """Print the table of `--dry-run` and how the estimate was made; `first_run` says how to get a measured
     time."""
-    headings = ("examples", "answered", "tokens in", "tokens out, at most", "time", "cost, at most")
+    headings = ("examples", "answered", "tokens in", "max. tokens out", "time", "cost, at most")
     ranked = [TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)]
     table = []
     for row in rows:
@@ -247,7 +247,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
             how += ", from the first 500 examples of a task"
         out.print(f"All: {given:,} tokens in ({how}), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
-        out.print(folded(f"Time: unknown until a first run: {first_run}."))
+        out.print(folded(f"Time: unknown until a first run ({first_run})."))
 
 
 def write_record(plan: Plan, report: Report, clock: Clock) -> None:
@@ -320,18 +320,21 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
         yield f"Partial: {', '.join(limited)} ({run.selection}): {scores} not ranked."
     if report.removed:
         removed = ", ".join(report.removed)
-        yield f"Removed results whose answers have changed: {removed}. Run decabench evaluate again."
+        yield (
+            f"Removed outdated results, because the answers have changed: {removed}. Run decabench "
+            "evaluate again."
+        )
     yield from describe_answers(report, run.predictor)
     yield from (f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format)
 
 
 _FORMS = {
     "unparseable": "{} are unparseable.",
-    "refused": "{} were refused by the model or by its server's filter: they are scored as wrong.",
-    "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn the reasoning off.",
-    "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn the reasoning off.",
+    "refused": "{} were refused by the model or its server's filter, and are scored as wrong.",
+    "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn reasoning off.",
+    "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn reasoning off.",
     "empty": "{} are empty.",
-    "not_in_context": "{} are not in the context, although the task asks for a part of it.",
+    "not_in_context": "{} are not part of the context, although the task asks for that.",
 }
 """Sentences about answers that reveal little about the model, with advice."""
 
@@ -356,7 +359,7 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         if tally.other_label:
             example = f" {tally.other_label_example}" if tally.other_label_example else ""
             labels = count - tally.other_label
-            yield f"{tally.task}: {labels:,} of {count:,} answers are one of the labels.{example}"
+            yield f"{tally.task}: only {labels:,} of {count:,} answers are valid labels.{example}"
         numbers = {kind: getattr(tally, kind) for kind in _FORMS}
         numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
         for kind, sentence in _FORMS.items():
@@ -367,8 +370,8 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         scheme = predictor.partition(":")[0]
         advice = _TEMPLATE_ADVICE.get(scheme, "check the prompts that the model receives")
         yield (
-            f"The chat template looks wrong: {number:,} of {count:,} answers had role headers or special tokens, which "
-            f"were left out. To find out why, {advice}."
+            f"The chat template looks wrong: {number:,} of {count:,} answers contained role headers or "
+            f"special tokens, which were removed. To find out why, {advice}."
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
         yield f"{number:,} of {count:,} answers call a tool and are unparseable: turn tools off on the server."

@@ -169,7 +169,7 @@ def _report(preparation: Preparation) -> None:
     for split in preparation.altered:  # with --quiet too, because the data was changed by hand
         record = preparation.records.get(split)
         origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
-        outcome = f", and is prepared again (from {origin})" if origin else ""
+        outcome = f", so it is prepared again (from {origin})" if origin else ""
         sentence = f"{preparation.task}: {split} was changed or deleted since it was prepared{outcome}."
         echo(folded(sentence, err=True), err=True)
     if preparation.error:
@@ -197,7 +197,7 @@ def _print_missing(
         f"{split} of {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
     ]
     more = f" and {'; '.join(partly)}" if partly else ""
-    console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)}, for the reasons above.")
+    console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)} (see above).")
 
 
 def _print_table(
@@ -232,7 +232,7 @@ def _print_table(
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
         bare = [split for split, record in records.items() if not record.labelled]
-        notes += [f"{task.name}: {split} has questions only, no labels" for split in bare]
+        notes += [f"{task.name}: {split} has questions but no labels" for split in bare]
     if not print_table(out, columns, table, more=""):
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
@@ -258,8 +258,8 @@ def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str 
     store = Store(home)
     splits = [(preparation.task, split) for preparation in preparations for split in preparation.records]
     if not splits or (path.exists() and any(each.error for each in preparations)):
-        kept = f"{path} is as it was" if path.exists() else f"{path} was not written"
-        console(stderr=True).print(f"{kept}, since some of its ids would be missing.")
+        kept = f"{path} is unchanged" if path.exists() else f"{path} was not written"
+        console(stderr=True).print(f"{kept}, because some ids would be missing.")
         return None
     write_id_list(
         path,

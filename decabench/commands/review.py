@@ -1,4 +1,4 @@
-"""`decabench review`: request, queue. What others send is only data here: it is read, and never run."""
+"""`decabench review`: request, queue. Submissions from others are only read as data, and never executed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["review"]
 
 _MOST_SHOWN = 40
 _MOST_ANNOTATIONS = 10
-"""So many errors does GitHub show for a step."""
+"""The maximum number of errors that GitHub shows for a step."""
 
 
 class _Board(NamedTuple):
-    """The board that something is sent to, and what an author may send."""
+    """The board that receives submissions, and the limits for authors."""
 
     submissions: Path
     suite: str | None
@@ -51,7 +51,7 @@ class _Board(NamedTuple):
         return SendingLimits(self.largest, self.quota)
 
     def review(self, sent: Path, path: str) -> list[Review]:
-        """Check and score what is at a path in the folder `sent`."""
+        """Check and score the submissions at a path in the folder `sent`."""
         from decabench.leaderboard import BoardOptions, review_submissions
 
         options = BoardOptions(self.home, [self.suite] if self.suite else (), self.include)
@@ -60,19 +60,19 @@ class _Board(NamedTuple):
 
 @click.group()
 def review() -> None:
-    """Check and score what others send to a board, and say where it would stand."""
+    """Check and score submissions from others, and show where they would rank."""
 
 
 def _quota(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
     if value is None:
         return None
     if not (found := re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,4})", value)):
-        raise click.BadParameter(f"it takes N/DAYS, such as 4/30, not {value!r}.")
+        raise click.BadParameter(f"write N/DAYS, such as 4/30, not {value!r}.")
     return int(found[1]), int(found[2])
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands have; the parameter `board` holds them."""
+    """Add the options that both commands have, as the parameter `board`."""
     folder = click.Path(path_type=Path, file_okay=False)
 
     @wraps(command)
@@ -88,7 +88,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.FloatRange(min=0, min_open=True),
             default=600.0,
             show_default=True,
-            help="Seconds to check and score one submission.",
+            help="Seconds allowed for checking and scoring one submission.",
         ),
         click.option(
             "--largest",
@@ -96,13 +96,13 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=100,
             show_default=True,
             metavar="MB",
-            help="Largest size of what is sent, in megabytes.",
+            help="Maximum size of a submission, in megabytes.",
         ),
         click.option(
             "--quota",
             callback=_quota,
             metavar="N/DAYS",
-            help="Refuse what an author sends after N times within so many days.",
+            help="Accept at most N submissions per author within DAYS days.",
         ),
         split_option("validation", "Split to score.", SCORED_SPLITS),
         click.option(
@@ -120,7 +120,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @review.command()
 @click.argument("commit")
 @_options
-@click.option("--owner", metavar="NAME", help="Refuse a request that changes another folder than NAME.")
+@click.option("--owner", metavar="NAME", help="Refuse a request that changes a folder other than NAME.")
 @click.option(
     "--github",
     is_flag=True,
@@ -136,9 +136,10 @@ def request(
 ) -> None:
     """Review a pull request, whose last commit is COMMIT, in a clone of the board's repository.
 
-    The commit to merge into is checked out. The request may change only one folder in --submissions, its author's. Only
-    the submissions there are checked and scored; the ledger remembers the scores of all others. Files of the request
-    are read from git, and never checked out. Exits with 1 if it must not be merged as it is.
+    Check out the commit to merge into first. The request may change only one folder in --submissions, its
+    author's. Only the submissions there are checked and scored; the ledger remembers the scores of all others.
+    The request's files are read from git, and never checked out. Exits with 1 if the request must not be
+    merged.
     """
     from decabench.files import temporary_folder
     from decabench.leaderboard import read_request
@@ -147,7 +148,7 @@ def request(
         found = read_request(sent, board.submissions, commit, owner, board.limits)
         reviews = board.review(sent, found.folder) if found.folder and not found.problems else []
         annotations = _annotations(sent, found, reviews)
-    text = _markdown(found.problems, reviews) or "This request sends no submission.\n"
+    text = _markdown(found.problems, reviews) or "This request contains no submission.\n"
     if is_set("json"):
         _print_json(found.problems, reviews)
     if github:
@@ -167,17 +168,18 @@ def request(
     "--results",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for what authors get back.",
+    help="Folder for the outcomes, which authors receive.",
 )
 def queue(
     folder: Path,
     board: _Board,
     results: Path,
 ) -> None:
-    """Review what authors put into FOLDER/AUTHOR/, and write the outcome to RESULTS/AUTHOR/.
+    """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
-    The outcome has scores and counts, or faults: no label, and no word on any single answer. A valid submission moves
-    into --submissions, and a refused one into .refused/ there. A name that begins with a dot is still being sent.
+    An outcome has scores and counts, or faults, but never labels or anything about single answers. Valid submissions
+    move into --submissions, and refused ones into .refused/ there. Names that begin with a dot are ignored, because
+    they are still being uploaded.
     """
     from decabench.leaderboard import Review, outcome_path, queue_fault, settle, take_queue
 
@@ -208,7 +210,7 @@ def _print_json(problems: Sequence[Problem], reviews: Sequence[Review]) -> None:
 
 
 def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
-    """Return the outcome as Markdown, in which no text of an author is more than text."""
+    """Return the outcome as Markdown, with all of the author's text escaped."""
     from decabench.exchange import escape_markdown as plain
 
     lines = [f"- {plain(f'{each.path}: {each.message}')}" for each in problems[:_MOST_SHOWN]]
@@ -240,7 +242,7 @@ def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
 
 
 def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) -> list[str]:
-    """Return workflow commands for GitHub, errors first, which shows them next to the files."""
+    """Return workflow commands, errors first, which GitHub shows next to the files."""
     lines = [_annotation("error", each.path, None, "request", each.message) for each in request.problems]
     for each in reviews:
         place = f"{request.prefix}{each.path}"
@@ -255,7 +257,7 @@ def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) ->
 
 
 def _annotation(level: str, path: str, line: int | None, title: str, message: str) -> str:
-    """Return one workflow command. Everything that could end it, or begin another one, is escaped."""
+    """Return one workflow command. Everything that could end it, or begin another command, is escaped."""
 
     def escaped(text: str, *more: str) -> str:
         for character in ("%", "\r", "\n", *more):

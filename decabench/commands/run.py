@@ -38,24 +38,26 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="A setting that overrides the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be prepared and asked, and write nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the data and questions of the run, without writing anything."
+)
 @click.pass_context
 def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
-    """Prepare data, ask a model, check, score and compare its answers, as FILE (TOML) says.
+    """Prepare data, ask a model, and check, score and compare its answers, as described in FILE (TOML).
 
     \b
     predictor = "hf:Qwen/Qwen3-0.6B"      # as for decabench predict
     output = "runs/qwen"                  # the submission
     tasks = ["sst", "squad"]              # or suite = "decathlon"
     baselines = ["majority"]              # names, or folders of submissions
-    board = "site"                        # a page of it and its neighbours
+    board = "site"                        # a page with the board around it
     [prepare]
     mirror = "/data/decabench"
     [predict]                             # any option of decabench predict
     shots = 3
 
-    Several models are tables: [[models]] with a predictor and a [models.predict] of their own. All pairs of them are
-    compared.
+    For several models, write a [[models]] table for each, with its own predictor and [models.predict]. All pairs of
+    models are compared.
 
     Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
     run.toml. Without FILE, all settings come from --set. Exit codes are those of decabench predict and decabench
@@ -138,7 +140,8 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
         print_estimate(found.estimates, Prices(), "try --set predict.limit=50 without --dry-run")
     else:
         echo(
-            f"The questions for {experiment.predictor} are known once this data is there. Nothing was asked."
+            f"Prepare this data to see how many questions {experiment.predictor} would be asked. "
+            "Nothing was asked."
         )
 
 
@@ -293,11 +296,11 @@ def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
     suite = f" --suite {experiment.suite}" if experiment.suite else ""
     split = f" --split {experiment.split}" if experiment.split != "validation" else ""
     task = next(iter(done.results.tasks))
-    yield f"More of these: decabench show {folder} --task {task} --wrong{split}{home}"
-    yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
+    yield f"More wrong answers: decabench show {folder} --task {task} --wrong{split}{home}"
+    yield f"All scores: decabench evaluate {folder} --all-scores{suite}{split}{home}"
     if not done.comparisons:
-        yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
+        yield f"Compare with another submission: decabench compare OTHER {folder}{suite}{split}{home}"
     if board:
         yield f"Board: {board}"
     else:
-        yield f"A page of it: decabench leaderboard --submissions {above} --output site{home}"
+        yield f"Build a board: decabench leaderboard --submissions {above} --output site{home}"

@@ -64,7 +64,7 @@ _MOST_WORDS = 400
     help="The task to show.  [default: the only one that was answered]",
 )
 @split_option("validation", "The split.", SCORED_SPLITS)
-@click.option("--wrong", is_flag=True, help="Only examples that are wrong, or right only in part.")
+@click.option("--wrong", is_flag=True, help="Only examples that are wrong or only partly right.")
 @click.option("--right", is_flag=True, help="Only examples that are right.")
 @click.option(
     "--flag",
@@ -73,8 +73,8 @@ _MOST_WORDS = 400
     multiple=True,
     help="Only answers of this kind; may be repeated.",
 )
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Only this example, whole; may be repeated.")
-@click.option("--search", default="", metavar="TEXT", help="Only examples in which this text occurs.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only this example, in full; may be repeated.")
+@click.option("--search", default="", metavar="TEXT", help="Only examples that contain this text.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path, exists=True),
@@ -92,7 +92,7 @@ _MOST_WORDS = 400
     type=click.Choice(["data", "loss", "length"]),
     default="data",
     show_default=True,
-    help="The order: as in the data, the worst first, or the longest answer first.",
+    help="Order: data (as in the data), loss (worst first) or length (longest answer first).",
 )
 @click.option(
     "--limit",
@@ -100,20 +100,20 @@ _MOST_WORDS = 400
     default=20,
     show_default=True,
     metavar="N",
-    help="The number of examples to print; 0 for all. A page has all in any case.",
+    help="Number of examples to print; 0 for all. A page always has all of them.",
 )
 @click.option(
     "--answers",
     type=click.Choice(["extracted", "raw"]),
     default="extracted",
     show_default=True,
-    help="Show the scores of the extracted answers, or of the model's whole output.",
+    help="Score the extracted answers, or the model's whole output.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write a page of all examples, with these filters set, into this folder, to be opened with a browser.",
+    help="Write a page of all examples into this folder, with these filters set, to open in a browser.",
 )
 @click.option("--open", "as_page", is_flag=True, help="Serve that page and open it in the browser.")
 @click.option(
@@ -145,17 +145,17 @@ def show(
 ) -> None:
     """Show what a submission got right and wrong, example by example.
 
-    Reads the examples that `decabench evaluate` wrote next to the results; if there are none of these answers, the task
-    is scored for them. Differences from the nearest reference are coloured.
+    Reads the examples that `decabench evaluate` wrote next to the results; if there are none for these answers,
+    the task is scored first. Differences from the nearest reference are coloured.
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
 
     if wrong and right:
         raise click.UsageError(
-            "--wrong and --right cannot be combined: give one, or neither for all examples."
+            "--wrong and --right cannot be combined: choose one, or leave out both for all examples."
         )
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
-        raise click.UsageError("A page takes at most one --id and one --flag: choose others on it.")
+        raise click.UsageError("A page takes at most one --id and one --flag: choose others on the page.")
     if port and not as_page:
         raise click.UsageError("--port is for --open: add it, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
@@ -250,9 +250,9 @@ def _print(
     if other is not None:
         mine = sum(each.row.right is True for each in found)
         out.print(
-            f"Against {other.submission} ({shown.head.headline} {format_score(other.score, other.digits)}): "
-            f"{mine:,} that only {shown.submission} has right, {len(found) - mine:,} that only "
-            f"{other.submission} has right"
+            f"Compared with {other.submission} ({shown.head.headline} "
+            f"{format_score(other.score, other.digits)}): {mine:,} right only in {shown.submission}, "
+            f"{len(found) - mine:,} right only in {other.submission}"
         )
     for number, each in enumerate(found[:limit], 1):
         out.print()
@@ -260,9 +260,7 @@ def _print(
     if not found:
         out.print("No example matches.")
     elif len(found) > limit and not is_set("quiet"):
-        out.print(
-            f"\n{limit:,} of {len(found):,} shown: --limit 0 shows all, --open a page with all of them."
-        )
+        out.print(f"\n{limit:,} of {len(found):,} shown. Use --limit 0 to show all, or --open for a page.")
 
 
 def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, whole: bool) -> None:
@@ -311,7 +309,7 @@ def _print_line(out: Console, name: str, value: str | Text) -> None:
 
 
 def _verdict(row: ScoredExample, shown: Inspected) -> str:
-    word = {True: "right", False: "wrong", None: "not scored alone"}[row.right]
+    word = {True: "right", False: "wrong", None: "no score of its own"}[row.right]
     if row.right is False and row.score and shown.head.higher_is_better:
         word = "partly right"
     return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.{shown.digits}f}"

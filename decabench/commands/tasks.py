@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @include_option
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the tasks, with their sizes and what is prepared."""
+    """List the tasks, their sizes and the prepared data."""
     from decabench.commands._console import console, print_json
     from decabench.commands._documents import TasksDocument
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
@@ -55,7 +55,7 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
         [each.name, each.dataset, each.metric, *_counts(each), _status(each), each.licence] for each in found
     ]
     print_table(console(), columns, rows)
-    console().print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
+    console().print(f"Counts are as published. Prepared data: {store.home}", style="dim")
 
 
 def _describe(task: Task, store: Store) -> TaskDescription:
@@ -162,7 +162,7 @@ def _facts(task: Task) -> dict[str, str]:
         "dataset": task.dataset,
         "output": f"{describe_output(task.output)}, {limit}",
         "metric": "; ".join(map(_metric, (task.metric, *task.secondary))),
-        "units": ", ".join(task.unit_names) or "each example on its own",
+        "units": ", ".join(task.unit_names) or "each example",
         "published": counts + hidden if counts else "",
         "licence": task.licence + _restrictions(task),
         "cite": task.citation,
@@ -186,8 +186,8 @@ def _metric(name: str) -> str:
 
 def _restrictions(task: Task) -> str:
     withheld = [
-        *(["answers are not passed on"] if not task.redistributable else []),
-        *(["texts are kept off public pages"] if task.withhold_texts else []),
+        *(["answers may not be redistributed"] if not task.redistributable else []),
+        *(["texts may not be shown on public pages"] if task.withhold_texts else []),
     ]
     return f" ({'; '.join(withheld)})" if withheld else ""
 
@@ -199,7 +199,7 @@ def _wording(variant: Variant, task: Task, store: Store) -> str:
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())
     first = next((row["question"] for row in rows), None)
-    labels = ", ".join(f"{word} for {label}" for word, label in variant.labels.items())
+    labels = ", ".join(f"{word} means {label}" for word, label in variant.labels.items())
     asked = variant.rewrite(first) if first is not None else "prepare the task to see its wording"
     return f"{asked} ({labels})" if labels else asked
 
@@ -242,9 +242,9 @@ def validate(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Check a task: references score 100, empty answers score lowest, and shuffled ones score below the references.
+    """Check a task: references score 100, empty answers score lowest, and shuffled answers score below the references.
 
-    Labels, numbers, tags, trees, dialogue states and queries must also survive being read and written again.
+    Labels, numbers, tags, trees, dialogue states and queries must also stay the same when written and read again.
     """
     from decabench.commands._console import console
     from decabench.scoring import prove_task
@@ -261,7 +261,10 @@ def validate(
         context.exit(1 if failed else 0)
     for check in checks:
         out.print(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
-    out.print(f"{name}, {split}: {'proven' if not failed else f'{failed} of {len(checks)} checks failed'}")
+    out.print(
+        f"{name}, {split}: "
+        f"{'all checks passed' if not failed else f'{failed} of {len(checks)} checks failed'}"
+    )
     context.exit(1 if failed else 0)
 
 
@@ -280,7 +283,7 @@ def validate(
     multiple=True,
     default=("train",),
     show_default=True,
-    help="Look for them in this split; may be repeated.",
+    help="Search in this split; may be repeated.",
 )
 @click.option(
     "--compare",
@@ -294,7 +297,7 @@ def validate(
     type=click.Choice(["normalised", "exact"]),
     default="normalised",
     show_default=True,
-    help="Which of the examples --write lists.",
+    help="Which examples --write lists.",
 )
 @click.option(
     "--write",
@@ -318,8 +321,8 @@ def overlap(
 ) -> None:
     """Find validation and test texts that are also in training data, of their own task or of another.
 
-    Covers the tasks named, or else all that are prepared. Texts are compared as they are (exact), and without regard
-    to case, spaces and punctuation (normalised): Unicode NFKC, case folded, letters, marks and digits only. A model
+    Covers the named tasks, or else all prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces
+    and punctuation (normalised: Unicode NFKC, case-folded, only letters, marks and digits). A model
     that is trained on one task may have seen the test texts of another.
     """
     from decabench.commands._console import console, print_json
@@ -330,7 +333,7 @@ def overlap(
     if match == "exact" and not written:
         raise click.UsageError("--match chooses what --write lists: add --write, or leave out --match.")
     if written and not written.name.lower().endswith((".json", ".json.gz")):
-        raise click.UsageError(f"--write names {written}: a list of ids must end in .json or .json.gz.")
+        raise click.UsageError(f"--write names {written}, but an id list must end in .json or .json.gz.")
     store, known = Store(home_folder(home)), known_tasks(include)
     wanted = chosen_tasks(tasks, include, suite)
     names = [name for name in wanted or known if store.records(name)]
@@ -342,8 +345,9 @@ def overlap(
         )
     if not any(split in store.records(name) for name in names for split in against):
         raise MissingDataError(
-            f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to look in: name "
-            "the tasks that a model is trained on as well, or look in another split with --against."
+            f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to "
+            "search: also name the tasks that a model is trained on, or search another split with "
+            "--against."
         )
     found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))
     if written:

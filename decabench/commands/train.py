@@ -31,7 +31,7 @@ from decabench.models import MODELS
     type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
     help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
 )
-@output_option("Folder for the run: checkpoints, logs and a plot.")
+@output_option("Folder for the run's checkpoints, logs and plot.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -48,14 +48,14 @@ from decabench.models import MODELS
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Start from the weights of a checkpoint, or of a run's best checkpoint, and with its model and vectors.",
+    help="Start from the weights, model and vectors of a checkpoint, or of a run's best checkpoint.",
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PART",
-    help="Freeze the weights of a part: encoder, decoder or generate of MQAN, embed, shared or heads of other models, "
-    "or a part inside these; an unknown name prints the valid ones. May be repeated.",
+    help="Freeze a part's weights; may be repeated. MQAN has encoder, decoder and generate; other "
+    "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
 )
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 @click.option(

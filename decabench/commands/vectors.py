@@ -25,7 +25,7 @@ def _output(suffix: str, text: str) -> Callable[[Command], Command]:
 
     def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
         if value.suffix != suffix:
-            raise click.BadParameter(f"{value} should end with {suffix}, which decides how it is read.")
+            raise click.BadParameter(f"{value} must end with {suffix}, which says how to read it.")
         return value
 
     def add(command: Command) -> Command:
@@ -43,7 +43,9 @@ def _refuse(force: bool, *paths: Path) -> None:
     """Refuse to replace a file without --force."""
     for path in paths:
         if path.exists() and not force:
-            raise click.UsageError(f"{path} already exists: name another file, or replace it with --force.")
+            raise click.UsageError(
+                f"{path} already exists: choose another file, or replace this one with --force."
+            )
 
 
 def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[Command], Command]:
@@ -65,10 +67,11 @@ def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[C
 @_number(
     "--frequent",
     1e-4,
-    "Words with a larger share of the text are subsampled; 0 keeps them all, as a small vocabulary needs.",
+    "Words with a larger share of the text are subsampled; 0 keeps all words, which is best for a "
+    "small vocabulary.",
     least=0,
 )
-@_number("--minimum", 2, "Distinct words that an n-gram must occur in to get a vector.")
+@_number("--minimum", 2, "Number of distinct words in which an n-gram must occur to get a vector.")
 @_number("--learning-rate", 0.01, "Learning rate for Adam.")
 @_number("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
 @click.option(
@@ -134,14 +137,14 @@ def convert(source: str, output: Path, force: bool) -> None:
 
     The source is any file with a row for each word (GloVe's text, fastText's .vec, wink's .json, .npy) or the name of a
     package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
-    the same but their digest changes: a checkpoint trained with the old files still needs those.
+    the same but their digest changes: a checkpoint trained with the old files still needs the old ones.
     """
     from decabench.errors import DataError
     from decabench.vectors import WordVectors, index_path, open_vectors, write_word_vectors
 
     index = index_path(output)
     if Path(source).expanduser().resolve() in (output.resolve(), index.resolve()):
-        raise click.UsageError(f"{source} would be replaced by its own copy: name another file.")
+        raise click.UsageError(f"{source} would be overwritten by its own copy: choose another file.")
     _refuse(force, output, index)
     words = open_vectors(source)
     if not isinstance(words, WordVectors):
@@ -153,7 +156,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     echo(f"Wrote {counted} of dimension {words.dimension} to {output} and {index}.")
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        echo(f"Left out {len(left_out):,} words that a line of text cannot hold: {shown}.")
+        echo(f"Left out {len(left_out):,} words that do not fit on one line: {shown}.")
 
 
 def _print_document(paths: list[Path], count: int, dimension: int, left_out: Sequence[str] = ()) -> None:

@@ -38,8 +38,8 @@ def verify(
 ) -> None:
     """Score a submission again and report every difference from its results file.
 
-    Changed answers, data and metrics and edited scores are distinguished. Exits with 1 if anything differs or nothing
-    can be scored, and with 3 if the data that was scored is not the data that is prepared.
+    The report distinguishes changed answers, data and metrics from edited scores. Exits with 1 if anything differs or
+    nothing can be scored, and with 3 if the scored data is not the prepared data.
     """
     from decabench.commands._documents import VerificationDocument, VerifiedFile
     from decabench.errors import DataError, MissingDataError

@@ -41,7 +41,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
     with reading(path):
         size = path.stat().st_size
         if not path.is_file():
-            raise SubmissionError(f"{path} is not a regular file: give a file of answers.")
+            raise SubmissionError(f"{path} is not a regular file: give a file with answers.")
     most, advice = FILE_BYTES, "split it"
     if format == "squad":
         most, advice = WHOLE_BYTES, "keep only the answer to each id"
@@ -92,7 +92,8 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
         raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
     if not isinstance(content, _Pairs):
         raise SubmissionError(
-            f"{path.name} is not a SQuAD predictions file, which is one JSON object: an answer for each question id."
+            f"{path.name} is not a SQuAD predictions file, which is a JSON object with an answer for "
+            "each question id."
         )
     return ForeignFile(_squad_rows(content))
 
@@ -152,8 +153,9 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except BrokenCsvError as error:
         raise SubmissionError(
-            f"{path.name}:{error.first}: from here on, this isn't CSV with {delimiter!r} between fields ({error}). "
-            "Double each quotation mark inside a field, and put one before and after such a field."
+            f"{path.name}:{error.first}: from here on, this isn't CSV with {delimiter!r} between fields "
+            f"({error}). Put each field that contains a quotation mark in quotation marks, and double "
+            "the marks inside it."
         ) from error
 
 
@@ -178,7 +180,7 @@ class _Table:
         self._problem: tuple[str, str] | None = None
         if faults:
             listed = ", ".join(quoted(each, 30) for each in heading[:12])
-            sentence = f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}"
+            sentence = f"{name} has {' and '.join(faults)}. Its columns are {listed}.{_advise(heading)}"
             has_no_ids = counts[places.id] == 0 and counts[places.answer] == 1 and places.id == Places.id
             if not has_no_ids or len(heading) < 2:
                 raise HeadingError(sentence, tuple(heading))

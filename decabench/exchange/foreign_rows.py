@@ -209,4 +209,4 @@ def kind_of(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"the number {str(value)[:30]}"
     kinds: dict[type, str] = {list: "a list", dict: "an object", str: "a string"}
-    return kinds.get(type(value), f"of the type {type(value).__name__}")
+    return kinds.get(type(value), f"of type {type(value).__name__}")

@@ -151,11 +151,12 @@ def import_answers(
         if all(examples.find(cell) is None for cell in error.heading):
             raise
         raise SubmissionError(
-            f"{given.title} begins with an answer: add a first line that names the columns, such as id,answer."
+            f"{given.title} starts with an answer instead of column names: add a first line such as "
+            "id,answer."
         ) from error
     if not matched.rows:
         raise SubmissionError(
-            f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
+            f"{given.title} answers none of the {len(ids):,} examples of {chosen.name}, {split}."
         )
     if not settings.labels:
         _refuse_swapped_labels(matched, examples, given.title)
@@ -265,14 +266,15 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
     names = task.output.names if isinstance(task.output, Label) else ()
     if names and (strange := sorted(set(settings.labels.values()) - set(names))):
         raise DecabenchError(
-            f"{', '.join(map(quoted, strange))} cannot be a label of {task.name}: its labels are {', '.join(names)}."
+            f"{', '.join(map(quoted, strange))} is not a label of {task.name}: choose from "
+            f"{', '.join(names)}."
         )
 
 
 def _occupant(folder: Path, name: str) -> SubmissionInfo:
     """Return the metadata of a folder's submission, or of a new one. Raises SubmissionError."""
     if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
-        raise SubmissionError(f"{folder} is neither empty nor a submission: give another folder.")
+        raise SubmissionError(f"{folder} has other files and is not a submission: choose another folder.")
     if folder.exists() and not folder.is_dir():
         raise SubmissionError(f"{folder} is a file: give a folder.")
     if not (folder / METADATA_NAME).exists():
@@ -284,11 +286,12 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
         raise SubmissionError(f"{folder} holds a submission that cannot be read: {faults[0]}.")
     if info.predictor.get("name") != IMPORTED:
         raise SubmissionError(
-            f"{folder} holds {quoted(info.name)}, whose answers were not imported: give another folder."
+            f"{folder} holds {quoted(info.name)}, whose answers were not imported: choose another folder."
         )
     if name and name != info.name:
         raise SubmissionError(
-            f"{folder} holds {quoted(info.name)}: leave out --name, or give another folder."
+            f"{folder} already holds the submission {quoted(info.name)}: leave out --name, or choose "
+            "another folder."
         )
     return info
 
@@ -306,8 +309,9 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"{name} has a right answer that differs from the example's in each of its {len(matched.rows):,} rows, such as "
-        f"{quoted(row.golds[-1])} for {own}: its labels may be in another order. Name them with --label THEIRS=OURS."
+        f"The right answers in {name} differ from the examples' in all {len(matched.rows):,} rows, such "
+        f"as {quoted(row.golds[-1])} for {own}: its labels may be in another order. Map them with "
+        "--label FILE=DATASET."
     )
 
 
@@ -335,14 +339,14 @@ def _words(
         rows = "1 row" if matched.left_out == 1 else f"{matched.left_out:,} rows"
         parts.append(f"{rows} without an example left out")
     if any(row.is_likeliest for row in matched.rows.values()):
-        parts.append("answers are the likeliest choices, as acc of lm-eval takes them")
+        parts.append("answers are the likeliest choices, as in lm-eval's acc")
     if tied := sum(row.is_tied for row in matched.rows.values()):
         rows = "1 row has choices" if tied == 1 else f"{tied:,} rows have choices"
-        parts.append(f"{rows} that are equally likely, of which the first counts")
+        parts.append(f"{rows} that are equally likely; the first counts")
     if is_raw:
         parts.append(f"answers extracted from the model's text (version {EXTRACTION_VERSION})")
     else:
-        parts.append("answers taken as they are")
+        parts.append("answers used as given")
     if used := [f"{ours} for {theirs}" for theirs, ours in settings.labels.items() if theirs in replaced]:
         parts.append(f"labels replaced: {excerpt(', '.join(used), 500)}")
     if unused := [theirs for theirs in settings.labels if theirs not in replaced]:
@@ -404,11 +408,11 @@ def _unwritable(
         try:
             size = len(json.dumps(line, ensure_ascii=False).encode()) + 1
         except UnicodeEncodeError:
-            fault, reason = "bad-encoding", "has half of a surrogate pair, which is not a character"
+            fault, reason = "bad-encoding", "contains half of a surrogate pair, which is not a character"
         else:
             if size <= most:
                 continue
-            fault, reason = "too-large", f"takes {size:,} bytes; at most {most:,} can be kept"
+            fault, reason = "too-large", f"takes {size:,} bytes; at most {most:,} are allowed"
         yield Fault(fault, f"the answer to {quoted(line['id'])} {reason}", name, row)
 
 

@@ -33,7 +33,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
     try:
         log = read_eval_log(str(path), resolve_attachments=True)
     except Exception as error:  # a damaged file can raise almost anything
-        raise SubmissionError(f"{path.name} is not a log of Inspect: {_first_line(error)}.") from error
+        raise SubmissionError(f"{path.name} is not an Inspect log: {_first_line(error)}.") from error
     facts = {"model": log.eval.model, "task": log.eval.task, "status": log.status}
     versions = {f"version of {name}": version for name, version in log.eval.packages.items()}
     samples = log.samples or []
@@ -153,7 +153,7 @@ def _scored_answer(
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:
         named = f"{quoted(about.id or '')} names several options ({answer})"
-        message = f"the answer to {named}: decabench reads one per example"
+        message = f"the answer to {named}; decabench accepts one option per example"
         return about._replace(problem=("bad-record", message))
     text = answer if chosen[0] is None else chosen[0]
     letter = None if chosen[0] is None else answer.strip()

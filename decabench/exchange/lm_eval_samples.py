@@ -37,7 +37,7 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
             yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
             continue
         if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
-            message = "the line is not a sample of lm-eval, which has a 'doc': give a samples_*.jsonl file"
+            message = "the line is not an lm-eval sample (it has no 'doc'): give a samples_*.jsonl file"
             yield ForeignAnswer(number, problem=("bad-record", message))
             continue
         name = str(record.get("filter", "none"))
@@ -47,13 +47,13 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         if len(filters) > 1 and not places.choice:
             listed = ", ".join(printable(each) for each in filters)
             raise SubmissionError(
-                f"{path.name} has the answers of several filters ({listed}): choose one with --filter."
+                f"{path.name} has answers from several filters ({listed}): choose one with --filter."
             )
         yield _lm_eval_row(number, record, places)
     if places.choice and places.choice not in filters:
         listed = ", ".join(printable(each) for each in filters) or "none"
         raise SubmissionError(
-            f"{path.name} has no answers of the filter {quoted(places.choice)}. It has: {listed}."
+            f"{path.name} has no answers from the filter {quoted(places.choice)}: choose one of {listed}."
         )
 
 
@@ -67,8 +67,8 @@ def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
             content = raw + b"".join(b"\n" + line for _, line in lines)
             if len(content) > WHOLE_BYTES:
                 raise SubmissionError(
-                    f"{path.name} is one JSON array of {len(content):,} bytes; at most {WHOLE_BYTES:,} are read: "
-                    "write each of its samples on a line."
+                    f"{path.name} is one JSON array of {len(content):,} bytes; at most {WHOLE_BYTES:,} "
+                    "are read: write one sample per line."
                 )
             try:
                 array = decode_json(content.decode())
@@ -89,7 +89,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     problem = None
     if id_ is None:
         keys = ", ".join(quoted(str(key), 30) for key in list(doc)[:12])
-        message = f"its doc has no id in {quoted(places.id)}: name the field with --id. Its fields: {keys}"
+        message = f"its doc has no id in {quoted(places.id)}: name the field with --id. Its fields are {keys}"
         problem = ("missing-field", message)
     requests = _requests(record.get("arguments"))
     texts = texts_in([value for key, value in doc.items() if key != places.id])

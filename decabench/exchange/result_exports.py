@@ -52,7 +52,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
         raise DecabenchError(
-            f"A model card describes one model, not {len(results)} results: export them one by one."
+            f"A model card describes one model, not {len(results)} results: export them separately."
         )
     _require_comparable(results)
     return make(results)
@@ -70,15 +70,15 @@ def _require_comparable(results: Sequence[Results]) -> None:
             ("kind of answers", first.answers, other.answers),
         ):
             if ours != theirs:
-                faults.append(f"{name} has another {what} ({theirs}, not {ours})")
+                faults.append(f"{name} has a different {what} ({theirs}, not {ours})")
         for task, another in other.tasks.items():
             if another.status == "failed":
                 continue
             owner, one = scored.setdefault(task, (name, another))
             if one.data.fingerprint != another.data.fingerprint:
-                faults.append(f"{name} was scored on other data of {task} than {owner}")
+                faults.append(f"{name} and {owner} were scored on different data for {task}")
             elif one.signature != another.signature:
-                faults.append(f"{name} was scored by another metric on {task} than {owner}")
+                faults.append(f"{name} and {owner} were scored by different metrics on {task}")
     if faults:
         raise DataError(f"These results cannot be shown in one table: {'; '.join(sorted(faults))}.")
 

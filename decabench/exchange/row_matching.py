@@ -25,8 +25,8 @@ _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 _IN_QUOTES = (
-    "a quotation mark opens a field here that runs over several apparent rows: double the quotation marks in it and "
-    "put one before and after it"
+    "a quotation mark here opens a field that swallows the following rows: put such fields in "
+    "quotation marks, and double the marks inside them"
 )
 
 
@@ -40,7 +40,7 @@ class RefusedImportError(SubmissionError):
         kinds = alike[: 3 if reason else _SHOWN]
         shown = "".join(f"\n  {sentence}" for sentence, _ in kinds)
         rest = len(faults) - sum(count for _, count in kinds)
-        more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
+        more = f"\n  … and {rest:,} more: write all of them to a file with --report FILE" if rest > 0 else ""
         rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
         why = reason or f"{rows} not the answer to exactly one example"
         if not reason and any(fault.code == "unknown-id" for fault in faults):
@@ -193,7 +193,7 @@ class _Matching:
         where = f" (first on line {first.line})" if first.line else ""
         same = "the same answer" if first.answer == row.answer else "another answer"
         given = row.id if row.id is not None and self.examples.find(row.id) is not None else id_
-        self._fault(row, "duplicate-id", f"the id {quoted(given)} occurs again, with {same}{where}")
+        self._fault(row, "duplicate-id", f"the id {quoted(given)} is repeated with {same}{where}")
 
     def _by_order(self) -> dict[int, int]:
         most = len(self.examples.ids)
@@ -216,13 +216,13 @@ class _Matching:
         if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
-                f"{self.name} is not in the order of the data: its ids count the examples, but begin with {listed}. "
-                "Sort its rows by their ids as numbers."
+                f"{self.name} is not in the order of the data: its ids are numbers, but start with "
+                f"{listed}. Sort its rows by their ids as numbers."
             )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(
-                f"{self.name} has a JSON object on every line, not an answer: write the answers alone, or choose the "
-                "format that wrote them."
+                f"{self.name} has a JSON object on every line instead of an answer: write only the "
+                "answers, or choose the format of the program that wrote the file."
             )
         for number, place in places.items():
             row = self.rows[number]
@@ -303,7 +303,7 @@ class _Matching:
         for each in compared.differences if compared else ():
             whose = "" if each.other is None else f", which is the text of {quoted(ids[each.other])}"
             mine = quoted(ids[places[each.row]])
-            message = f"it says {quoted(each.says)}{whose}, but {mine} says {quoted(each.expected)}"
+            message = f"its text is {quoted(each.says)}{whose}, but {mine} has {quoted(each.expected)}"
             self._fault(self.rows[each.row], "other-text", message)
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
@@ -311,7 +311,7 @@ class _Matching:
         other = list(self._other_golds(rest)) if golds else []
         for number, gold in () if differ else other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
-            message = f"it says that {quoted(gold)} is right, but {mine} says {quoted(own)}"
+            message = f"its right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
         what = "texts" if differ or (len(words) >= len(rest) and not other) else "right answers"
         if self.faults:
@@ -335,7 +335,7 @@ class _Matching:
         other = self.rows[0].other_output if self.rows else ""
         if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
             raise SubmissionError(
-                f"{self.name} has the right answer to every example in its column of answers, and another column "
+                f"The answers in {self.name} are all right, and there is another column "
                 f"{quoted(other)}: name the model's column with --answer, or remove the other column."
             )
 

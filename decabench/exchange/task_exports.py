@@ -109,7 +109,8 @@ class ExportedTask:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
-                f"{self.name} has {len(answers):,} answers to {len(given):,} examples: ask each once, in one epoch."
+                f"{self.name} has {len(answers):,} answers to {len(given):,} examples: ask each example "
+                "once, in one epoch."
             )
         if unknown := given.keys() - self.rows.keys():
             raise DataError(f"{self.name} has no example {quoted(min(unknown))}.")
@@ -199,7 +200,7 @@ def export_tasks(
     names = {_identifier(task.name): task.name for task in chosen}
     if not chosen or len(names) < len(chosen):
         raise UnknownNameError(
-            f"Name one or more different tasks; given {', '.join(names.values()) or 'none'}."
+            f"Give one or more different tasks, not {', '.join(names.values()) or 'none'}."
         )
     folder, store = Path(output), Store(home_folder(home))
     store.require(chosen, split)  # check all tasks before writing anything
@@ -228,7 +229,8 @@ def _require_own(folder: Path, names: set[str]) -> None:
     found = {name for name in found if "__pycache__" not in name and not is_temporary(PurePath(name).name)}
     if others := sorted(found - names):
         raise DecabenchError(
-            f"{folder} holds other files ({excerpt(', '.join(others), 100)}): give a folder for these tasks alone."
+            f"{folder} holds other files ({excerpt(', '.join(others), 100)}): choose a folder only for "
+            "these tasks."
         )
     require_within(folder, *(folder / name for name in names))
 
@@ -407,14 +409,14 @@ def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots
         keep = "" if task.redistributable and not task.withhold_texts else " (do not redistribute this file)"
         origin = f"{record.origin}, `{record.fingerprint[:19]}…`"
         rows.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |\n")
-    return f"""# Tasks of decabench for {harness}
+    return f"""# decabench tasks for {harness}
 
 Written by decabench {decabench.__version__}, which must be installed next to {harness}. Run them here:
 
     {_COMMANDS[harness].format(tasks=names)}{own}
 
-{advice}Prompts, extraction of answers and scores are those of decabench. `decabench evaluate` gives the same scores for
-the same answers. Prompts hold {shots or "no"} worked examples. Bring the answers back with `decabench import` for
+{advice}Prompts, answer extraction and scores come from decabench. `decabench evaluate` gives the same scores for
+the same answers. Prompts hold {shots or "no"} worked examples. Import the answers with `decabench import` for
 intervals and comparisons.
 
 | task | split | examples | data | licence |

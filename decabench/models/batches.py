@@ -110,8 +110,9 @@ class TextReader:
             self._first_question = text
         if text != self._first_question:
             raise DataError(
-                f"The question {text!r:.200} differs from the question of earlier examples, and this model reads only "
-                "contexts: say question_varies=True in the task, or choose another model, such as classifier."
+                f"The question {text!r:.200} differs from the question of earlier examples, and this "
+                "model reads only contexts: set question_varies=True in the task, or choose another "
+                "model, such as classifier."
             )
 
     def labels(self, names: Iterable[str]) -> Ids:
@@ -121,7 +122,7 @@ class TextReader:
             if name not in self._labels:
                 if not self._is_open:
                     raise DataError(
-                        f"{self._task.name} has the answer {name!r}, which is not one of its labels: "
+                        f"{self._task.name} has the answer {name!r}, but its labels are "
                         f"{', '.join(self._labels)}."
                     )
                 self._labels[name] = len(self._labels)

@@ -161,7 +161,8 @@ def find_checkpoint(path: Path) -> Path:
     """
     if path.is_file():
         raise DataError(
-            f"{path} is a file, not the folder of a checkpoint or of a training run: give the folder with the weights."
+            f"{path} is a file, not the folder of a checkpoint or of a training run: give the folder "
+            "that holds the weights."
         )
     if (path / RECORD).is_file():
         return path
@@ -204,7 +205,7 @@ def _read_pointer(pointer: Path) -> Path | None:
     try:
         name = read_json(pointer, 1 << 16).get("checkpoint")
         if not isinstance(name, str) or not re.fullmatch(rf"{FOLDER}/[\w-]+", name):
-            raise ValueError(f"it names {str(name)[:60]!r}, not a folder of {FOLDER}/")
+            raise ValueError(f"it names {str(name)[:60]!r}, not a folder in {FOLDER}/")
         return pointer.parent / name
     except FileNotFoundError:
         return None
@@ -239,7 +240,7 @@ def _output_from_record(record: Mapping[str, Any]) -> Output:
     """Read what `output_record` wrote. Raises ValueError, DecabenchError."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
-        raise ValueError(f"an output is of the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
+        raise ValueError(f"an output has the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
     return msgspec.convert({key: value for key, value in record.items() if key != "kind"}, _OUTPUTS[kind])
 
 

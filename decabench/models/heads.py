@@ -80,8 +80,8 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
 def _check_count(answer: str, tokens: int, what: str) -> None:
     if len(answer.split()) != tokens:
         raise DataError(
-            f"The answer has {len(answer.split())} {what} for a context of {tokens} tokens: give one for each token, "
-            f"separated by spaces ({answer!r:.200})."
+            f"The answer has {len(answer.split())} {what}, but the context has {tokens} tokens: give "
+            f"one for each token, separated by spaces ({answer!r:.200})."
         )
 
 

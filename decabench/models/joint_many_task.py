@@ -132,8 +132,8 @@ class JointManyTaskConfig:
     def __post_init__(self) -> None:
         if not self.vertical and not self.shortcuts:
             raise DecabenchError(
-                "Without shortcuts and without vertical connections no layer above the first would read the words: "
-                "set model.shortcuts or model.vertical to true."
+                "Without shortcuts and vertical connections, only the first layer would read the "
+                "words: set model.shortcuts or model.vertical to true."
             )
 
     @property
@@ -175,8 +175,8 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         first, second = context, question.question.strip()
     else:
         raise DataError(
-            f"jmt compares two sentences, but the context {context!r:.200} does not have two: put each on a line of "
-            "its own, or say question_varies=True in the task if the question has the second."
+            f"jmt compares two sentences, but the context {context!r:.200} does not have two: put each "
+            "on its own line, or set question_varies=True in the task if the second is in the question."
         )
     named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
     if named[0] and named[1]:

@@ -152,8 +152,8 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
         raise DataError(
-            f"{task.name} asks several questions for tags, and models of this family do not read them: choose "
-            "another model, such as mqan."
+            f"{task.name} has varying questions for tags, which models of this family do not read: "
+            "choose another model, such as mqan."
         )
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
     if task.question_varies:

@@ -424,8 +424,9 @@ class RecurrentModules(HeadedNetwork):
         config, given = self.config, ", ".join(self.tasks)
         if config.name == "girnet" and (config.primary not in self.tasks or len(self.tasks) < 2):
             raise DecabenchError(
-                f"girnet needs a primary task and at least one other, but model.primary is {config.primary!r} and the "
-                f"tasks are {given}: name one of several tasks."
+                "girnet needs a primary task and at least one other, but model.primary is "
+                f"{config.primary!r} and the tasks are {given}: name one of the tasks, and give at "
+                "least two."
             )
         if config.primary and config.primary not in self.tasks:
             raise DecabenchError(

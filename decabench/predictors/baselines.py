@@ -73,8 +73,8 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
         raise DecabenchError(
-            f"most-frequent-tag is for tasks with a tag or a head for each word; an answer of {setting.task.name} is "
-            f"{describe_output(output)}: choose another predictor for it."
+            "most-frequent-tag works only for tasks with a tag or a head for each word; an answer to "
+            f"{setting.task.name} is {describe_output(output)}: choose another predictor."
         )
     chain = _learn_chain(setting, "most-frequent-tag") if isinstance(output, Tree) else None
     counts: dict[str, Counter[str]] = {}
@@ -135,7 +135,7 @@ def _most_common(counts: Counter[str], name: str, setting: Setting) -> str:
 
 def _no_training_data(name: str, setting: Setting) -> MissingDataError:
     return MissingDataError(
-        f"{name} needs training answers, and {setting.task.name} has none: choose another predictor for it."
+        f"{name} needs training answers, and {setting.task.name} has none: choose another predictor."
     )
 
 
@@ -192,6 +192,6 @@ def oracle(setting: Setting) -> Predictor:
     """Answer with the first reference, which shows the score of a perfect system, including the metric's
     quirks."""
     if not isinstance(setting, OracleSetting):
-        raise DecabenchError("The baseline oracle only runs under its own name: use --predictor oracle.")
+        raise DecabenchError("The baseline oracle runs only under its own name: use --predictor oracle.")
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

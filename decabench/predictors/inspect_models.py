@@ -61,8 +61,8 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
     """Make the backend for a model's name in Inspect. Raises DecabenchError for an invalid name or option."""
     provider, _, model = target.partition("/")
     if not provider or not model:
-        raise DecabenchError("inspect: takes PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
-    refuse_unused(options, USED, "inspect:", "Inspect or the provider's variables decide it.")
+        raise DecabenchError("inspect: expects PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
+    refuse_unused(options, USED, "inspect:", "Inspect or the provider's environment variables set this.")
     require_sampling(options)
     try:
         version("inspect-ai")

@@ -53,13 +53,13 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
     try:
         arguments = shlex.split(target)
     except ValueError as error:
-        raise DecabenchError(f"command: takes a command line, but {target} has {error}.") from None
+        raise DecabenchError(f"command: expects a command line, but {target} has {error}.") from None
     if not arguments:
-        raise DecabenchError("command: takes a command line, as in command:'./my-model --flag'.")
-    refuse_unused(options, USED, "command:", "give the program its own flag.")
+        raise DecabenchError("command: expects a command line, as in command:'./my-model --flag'.")
+    refuse_unused(options, USED, "command:", "use the program's own flag.")
     if missing := [name for name in options.env if name not in os.environ]:
         raise DecabenchError(
-            f"--env {missing[0]}: this variable is not set. Set it, or leave the option out."
+            f"--env {missing[0]}: this variable is not set. Set it, or leave out the option."
         )
     _find_program(arguments[0])
     return CommandBackend(target, options)
@@ -207,8 +207,8 @@ class CommandPredictor:
                 reason = _explain_end(process, len(replies.answered), secrets)
             except StalledError:
                 reason = (
-                    f"The program neither read nor answered for {self.timeout:g} s after {len(replies.answered)} "
-                    f"answers, and was stopped.{_last_words(process)}"
+                    f"The program was stopped: after {len(replies.answered)} answers it neither read "
+                    f"nor answered for {self.timeout:g} s.{_last_words(process)}"
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
             yield id_, Failure(reason)
@@ -255,7 +255,7 @@ class _Replies:
             form = '{"id": "…", "answer": "…"}'
             raise _stray(number, text, f"has no id: write {form}, with the id of the question")
         if id_ in self.answered:
-            raise _stray(number, text, "answers a question for the second time")
+            raise _stray(number, text, "answers a question twice")
         if id_ not in self.waiting:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
@@ -296,7 +296,9 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
     text = row["answer"]
     answer = answer_from(well_formed(text) if isinstance(text, str) else text, {"finish": "stop", **row})
     if answer.context_kept is not None and answer.context_kept[1] > length:
-        raise ValueError(f"context_kept is {row['context_kept']}, but the context has {length} characters")
+        raise ValueError(
+            f"context_kept is {row['context_kept']}, but the context has only {length} characters"
+        )
     return replace(answer, context_kept=None) if answer.context_kept == (0, length) else answer
 
 

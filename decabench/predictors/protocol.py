@@ -220,7 +220,7 @@ def storable_outcome(outcome: object) -> Outcome:
         return Failure(excerpt(valid.error, _ERROR_LENGTH) or "the predictor gave no reason")
     size = len(json.dumps(valid.text, ensure_ascii=False).encode())
     if size > _TEXT_BYTES:
-        return Failure(f"too-large: the answer takes {size:,} bytes as JSON; the limit is {_TEXT_BYTES:,}")
+        return Failure(f"too-large: the answer has {size:,} bytes as JSON; the limit is {_TEXT_BYTES:,}")
     return valid
 
 
@@ -275,7 +275,7 @@ def _read_choices(value: Any) -> tuple[Choice, ...]:
         choice = each if isinstance(each, Choice) else Choice(*each)
         numbers = (choice.total, choice.alone if choice.alone is not None else 0.0)
         if not isinstance(choice.label, str) or not all(map(math.isfinite, numbers)):
-            raise ValueError(f"the likelihood of a choice must be a finite number, not {_shown(each)}")
+            raise ValueError(f"a choice's likelihood must be a finite number, not {_shown(each)}")
         found.append(choice)
     return tuple(found)
 
@@ -399,7 +399,7 @@ def parse_batch_size(text: str) -> int | None:
         return None
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise ValueError(f"{text!r} is neither a number above 0 nor auto.")
+    raise ValueError(f"{text!r} is not a whole number above 0 or auto.")
 
 
 @dataclass(frozen=True)
@@ -462,8 +462,8 @@ class ModelOptions:
     )
     reasoning_effort: str | None = option(
         None,
-        "How much the model reasons before it answers (openai:, and chat templates of hf:); unless it is none, "
-        f"{REASONING_TOKENS:,} more tokens may be generated.",
+        "How much the model reasons before it answers (openai:, and hf: chat templates). Any value but "
+        f"none allows {REASONING_TOKENS:,} more tokens.",
         section=MODEL,
         choices=("none", "minimal", "low", "medium", "high", "xhigh"),
         unset="the model's",
@@ -502,7 +502,7 @@ class ModelOptions:
     )
     batch_size: int | None = option(
         None,
-        "Questions per batch. auto grows the batch as long as it fits in memory (hf:); Python objects get 64.",
+        "Questions per batch. auto grows the batch while it fits in memory (hf:); Python objects get 64.",
         section=MODEL,
         metavar="N|auto",
         at_least=1,
@@ -543,17 +543,17 @@ class ModelOptions:
         0, "Seed for sampling, for choosing shots, and for the baseline random.", section=MODEL
     )
     api: str | None = option(
-        None, "API to ask (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
+        None, "API to use (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
     )
     omit: tuple[str, ...] = option(
         (),
-        "Parameter to leave out of requests, for a model that refuses it (openai:); may be repeated.",
+        "Parameter to leave out of requests because the model rejects it (openai:); may be repeated.",
         section=SERVER,
         choices=OMITTED,
     )
     body: str | None = option(
         None,
-        "More parameters for every request, as a JSON object (openai:); they are recorded.",
+        "Additional parameters for every request, as a JSON object (openai:); they are recorded.",
         section=SERVER,
         metavar="JSON",
         parse=parse_body,

@@ -95,7 +95,7 @@ def find_predictor(name: str) -> Any:
     if ":" in name:
         scheme, _, target = name.partition(":")
         if not target and scheme in PREDICTORS:
-            raise UnknownNameError(f"There is no predictor {name!r}: write {scheme}, without the colon.")
+            raise UnknownNameError(f"There is no predictor {name!r}: write {scheme} without the colon.")
         try:
             return load_object(name)
         except UnknownNameError as error:
@@ -166,11 +166,12 @@ class PythonBackend:
     def __post_init__(self) -> None:
         if self.reference in PREDICTORS and self.options.model:
             raise DecabenchError(
-                f"{self.reference} does not use --model: it is a baseline without a model. Leave the option out, or "
-                f"name a predictor that runs the model, such as hf:{self.options.model} or openai:BASE_URL."
+                f"{self.reference} is a baseline and does not use --model: leave out the option, or "
+                f"name a predictor that runs the model, such as hf:{self.options.model} or "
+                "openai:BASE_URL."
             )
         first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
-        hint = f"{first}; of these options it takes only --revision, --seed and --batch-size."
+        hint = f"{first}; it uses only --revision, --seed and --batch-size."
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
@@ -236,13 +237,14 @@ class PythonBackend:
                 continue
             return bool(arguments)
         raise DecabenchError(
-            f"{self.reference} takes {signature}, but is called with one argument, the setting, or with none: give "
-            "its other parameters defaults."
+            f"{self.reference} takes {signature}, but is called with at most one argument, the setting: "
+            "give its other parameters defaults."
         )
 
     def _refuse(self) -> NoReturn:
         raise UnknownNameError(
-            f"{self.reference} is not a predictor: it needs a method predict(questions) that returns one text for each."
+            f"{self.reference} is not a predictor: it needs a method predict(questions) that returns "
+            "one text for each question."
         )
 
 

@@ -42,7 +42,8 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     """
     if not target:
         raise DecabenchError(
-            "trained: names no checkpoint: give the folder of a checkpoint or of a run, as trained:FOLDER."
+            "trained: does not name a checkpoint: write trained:FOLDER with the folder of a checkpoint "
+            "or a run."
         )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
@@ -51,11 +52,11 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     given = {name for name in names if getattr(options, name) != getattr(defaults, name)}
     if refused := sorted(given - _HONOURED):
         raise DecabenchError(
-            f"A trained model does not use {', '.join(refused)}: its options are {', '.join(sorted(_HONOURED))}."
+            f"Trained models do not use {', '.join(refused)}: choose from {', '.join(sorted(_HONOURED))}."
         )
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
-            f"A trained model computes in float32 or bfloat16, not {options.dtype}: choose one of these."
+            f"Trained models compute in float32 or bfloat16, not {options.dtype}: choose one of these."
         )
     if options.beam is not None and options.beam < 1:
         raise DecabenchError(f"--beam must be 1 or more, not {options.beam}.")
@@ -153,8 +154,8 @@ class TrainedBackend:
             model.check_task(setting.task)
             if setting.task.name not in learned:  # MQAN may need only the question, so this is not an error
                 warnings.warn(
-                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: its answers "
-                    "rely on that training.",
+                    f"{self.label} was trained on {', '.join(learned)}, not on {setting.task.name}, so its "
+                    "answers may be poor.",
                     stacklevel=2,
                 )
             return _Predictor(model, setting.task, self.options)

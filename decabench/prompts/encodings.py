@@ -220,12 +220,12 @@ def _detokenized(text: str) -> str:
 
 
 _DECODE = "decode them with the model's tokenizer"
-_ALONE = "write the text alone"
-_AS_IS = "write the characters themselves"
+_ALONE = "write only the text"
+_AS_IS = "write plain characters"
 
 FORMATS: tuple[Format, ...] = (
     Format("are in code fences", _ALONE, _in_fence, "`~"),
-    Format("are JSON or Python values", "write the text in them alone", _from_json, "{[('\""),
+    Format("are JSON or Python values", "write only the text inside", _from_json, "{[('\""),
     Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"),
     Format("have Markdown", "write plain text", _without_markdown, "*_`#>-+•.)"),
     Format("are in quotation marks", _ALONE, _without_quotes, "".join(_QUOTES)),
@@ -237,7 +237,7 @@ FORMATS: tuple[Format, ...] = (
     Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII),
     Format("have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
     Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), BEYOND_ASCII),
-    Format("have several lines", "write the answer alone", _first_line),
+    Format("have several lines", "write only the answer", _first_line),
     Format("are lower-cased", "keep their case", str.casefold, looks=lambda text: text[1:].islower()),
     Format("are in capital letters", "keep their case", str.casefold, looks=str.isupper),
     Format("are tokenized", "join the tokens", _detokenized, looks=lambda text: bool(_TOKENIZED.search(text))),

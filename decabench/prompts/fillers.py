@@ -89,9 +89,9 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         meaning = (
             f"say that there is no answer, but only {_UNANSWERABLE} counts as that: write {_UNANSWERABLE}"
             if may_be_none
-            else "are words for missing values: answer these examples again"
+            else "are placeholders for missing values: answer these examples again"
         )
-        yield f"{total:,} of {len(given.texts):,} answers, {listed}, {meaning}; the first is {place}"
+        yield f"{total:,} of {len(given.texts):,} answers ({listed}) {meaning}; the first is {place}"
     yield from _broken(given)
 
 
@@ -121,6 +121,7 @@ def _broken(given: GivenAnswers) -> Iterator[str]:
         return
     verb = "has" if len(seen) == 1 else "have"
     yield (
-        f"{len(seen):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, so a server or a "
-        f"program cut or misread their bytes: read and write them as UTF-8, whole; the first is {seen[0]}"
+        f"{len(seen):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, so a "
+        "program truncated or misread their bytes: read and write them as complete UTF-8; the first is "
+        f"{seen[0]}"
     )

@@ -224,7 +224,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     sample, whose = _Sample.of(given, range(total)), "answers"
     if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
         others = f"{total - len(seen):,} of {total:,} answers"
-        said = f"most gold answers {phrase}, but {others} don't: write them the same way"
+        said = f"most gold answers {phrase}, but {others} don't: write answers in the same way"
     else:
         sample, whose = _Sample.of(given, seen), "of these"
         text, plain = sample.texts[0], replace(sample, found=found).texts[0]
@@ -330,7 +330,7 @@ def _order(sample: _Sample) -> str:
     """Find answers to other examples: they resemble those gold answers more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
-    advice = "they are in another order, so write each with the id of its example"
+    advice = "they are in another order: write each answer with the id of its example"
     for step, name in ((1, "further down"), (-1, "further up")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
@@ -358,14 +358,12 @@ def _swapped(sample: _Sample) -> str:
     if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    return sample.say(
-        seen, f"would be right with labels swapped ({listed}): check which label each number means"
-    )
+    return sample.say(seen, f"would be right with labels swapped ({listed}): check what each number means")
 
 
 _NUMBERS = {
     r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels: write the labels",
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, as of tokens: decode them with the model's tokenizer",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps of tokens: decode them with the model's tokenizer",
 }
 
 
@@ -392,7 +390,7 @@ def _cut(sample: _Sample) -> str:
         is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
         differ = len(set(compress(sample.texts, seen))) >= _FEWEST
         if sample.is_worded and differ and fmean(seen) > share and is_longer:
-            return sample.say(seen, f"have {longest:,} {unit}, and none has more: were they cut?")
+            return sample.say(seen, f"have {longest:,} {unit}, and none has more: they may be truncated")
     return ""
 
 

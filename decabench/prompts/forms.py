@@ -40,7 +40,7 @@ class FormCounts:
     """The kind of the answers: `number`, `list`."""
     advice: str
     """Advice on how to write the answers."""
-    fault: str = "in another form, which counts as wrong"
+    fault: str = "in another form, which scores as wrong"
     """The fault that is counted."""
     between: str = " for "
     """The words that connect an example with its meaning."""
@@ -139,7 +139,7 @@ class NumberForms(AnswerForms):
     """Counts answers whose number is unreadable for the metric (`three`), missing, or off the scale."""
 
     def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
-        super().__init__("number", "write the number alone")
+        super().__init__("number", "write only the number")
         self._metric = metric
         self._scale = scale
         self._reads = cache(self._is_read)
@@ -180,7 +180,7 @@ class NumberForms(AnswerForms):
         ):
             yield (
                 f"All {self.answers:,} answers are {constants[0]:g}, so their correlation is undefined "
-                "and counts as 0: write one prediction for each example"
+                "and counts as 0: write a separate prediction for each example"
             )
 
     def _is_read(self, text: str, number: str) -> bool:
@@ -228,7 +228,7 @@ class ListForms(AnswerForms):
     """
 
     def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
-        super().__init__("list", "write the items alone, with spaces between them")
+        super().__init__("list", "write only the items, separated by spaces")
         self._kind = kind
         self._names = names
         self._schemes = schemes
@@ -266,7 +266,7 @@ class ListForms(AnswerForms):
                 wanted = f", but the task's tags are {' or '.join(self._schemes)}" if self._schemes else ""
                 return (
                     f"{count:,} of {self._looked:,} answers look like {name}{wanted}; "
-                    f"{self._first[name]}: write them as the task has them"
+                    f"{self._first[name]}: write them in the task's form"
                 )
         return ""
 
@@ -301,10 +301,10 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "BILOU": lambda tag: {"L": "E", "U": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
     "BMEWO or BMES": lambda tag: {"M": "I", "W": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
     "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
-    "tags with another mark after the letter (B_PER)": lambda tag: re.sub(
+    "tags with another separator after the letter (B_PER)": lambda tag: re.sub(
         r"^([A-Za-z])\W?_?(?=.)", r"\1-", tag
     ),
-    "tags with another sign for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+    "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
 """How to convert other tags to the tags of `SCHEMES`."""
 
@@ -336,7 +336,7 @@ class StateForms(AnswerForms):
         super().__init__(
             "state",
             "write `slot: value, slot: value; request`, without these marks in a value, or None",
-            "read in part or not at all",
+            "readable only in part or not at all",
             ", which is read as ",
         )
 
@@ -399,7 +399,7 @@ class LabelForms(FormCounts):
     """Counts answers that are labels in a form that the metric rejects, or not labels at all."""
 
     def __init__(self, takes: Callable[[str, str], bool]) -> None:
-        super().__init__("label", "write the label alone")
+        super().__init__("label", "write only the label")
         self._takes = takes
         self.others = 0
         """Answers that match none of the labels."""
@@ -426,4 +426,7 @@ class LabelForms(FormCounts):
             return ""
         verb = "gives" if self.others == 1 else "give"
         listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
-        return f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; {self._other_example}"
+        return (
+            f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; "
+            f"{self._other_example}"
+        )

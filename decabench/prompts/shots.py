@@ -128,8 +128,8 @@ def select_shots(
             by_answer.setdefault(shot.answer, _Best(n)).add(key, shot)
     if usable < n:
         raise MissingDataError(
-            f"{task.name}: {n} shots were requested, but the training split has only {usable:,} examples that "
-            f"are not also in the evaluated split ({excluded:,} are): use fewer shots."
+            f"{task.name}: {n} shots were requested, but only {usable:,} training examples are usable "
+            f"({excluded:,} are also in the evaluated split): use fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()

@@ -85,7 +85,8 @@ class TemplateSet:
             return self.tasks[task.name]
         if self.default is None:
             raise UnknownNameError(
-                f"{self.name} has no template for {task.name} and no [default]; it has {', '.join(self.tasks)}."
+                f"{self.name} has no template for {task.name} and no [default], only "
+                f"{', '.join(self.tasks)}: add one of them, or choose another template."
             )
         if self.prefers_own:
             general = replace(self.default, form=None, max_new_tokens=None)

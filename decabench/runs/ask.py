@@ -225,24 +225,25 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         if run.give_up_after and in_a_row >= run.give_up_after and id_ not in failed:
             raise ModelError(
                 f"Stopped on {run.name} after {in_a_row} failures in a row; the last was: "
-                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
-                "earlier answers are kept. --give-up-after sets the allowed number of failures."
+                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same "
+                "command again: earlier answers are kept. --give-up-after sets how many failures are "
+                "allowed."
             )
 
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
             raise ModelError(
-                f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without being asked: "
-                "return one answer for each question, with the question's id."
+                f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without "
+                "being asked: return one answer per question, with the question's id."
             )
         pending.discard(id_)
         record(id_, storable_outcome(outcome))
         run.progress.update(tally)
     if run.budget and run.budget.is_spent and tally.done < tally.total:
         raise ModelError(
-            f"Stopped on {run.name} at a cost of {run.budget.spent:,.2f}, because --max-cost is {run.budget.most:g}; "
-            f"{tally.total - tally.done:,} of its {tally.total:,} questions are left. Run the same command with a "
-            "larger --max-cost to continue: earlier answers are kept."
+            f"Stopped on {run.name} at a cost of {run.budget.spent:,.2f}, because --max-cost is "
+            f"{run.budget.most:g}; {tally.total - tally.done:,} of {tally.total:,} questions are left. "
+            "Run the same command with a larger --max-cost to continue: earlier answers are kept."
         )
     for id_ in sorted(pending):
         record(id_, Failure("the predictor ended without answering it"))
@@ -310,8 +311,8 @@ class _Guard:
         except (*_THEIRS, SystemExit) as error:
             count = f"{self.answers:,} {'answer' if self.answers == 1 else 'answers'}"
             raise ModelError(
-                f"The predictor failed on {self.task} after {count} ({describe_error(error)}): fix it and run the same "
-                "command again, which continues. --debug shows the traceback."
+                f"The predictor failed on {self.task} after {count} ({describe_error(error)}): fix it "
+                "and run the same command again to continue. --debug shows the traceback."
             ) from error
 
     def outcome(self, answer: object) -> Outcome:
@@ -342,8 +343,8 @@ def ask_predictor(
             yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(
-            f"The object made for {guard.task}, {_shown(predictor)}, is not a predictor: it needs a method "
-            "predict(questions) that returns one text for each."
+            f"The object made for {guard.task}, {_shown(predictor)}, is not a predictor: it needs a "
+            "method predict(questions) that returns one text for each question."
         )
 
 
@@ -371,8 +372,8 @@ def _ask_batch(
         if answers is None and returned is not None:
             given = f"a {type(returned).__name__}"
         raise ModelError(
-            f"The predictor returned {given} for {len(batch)} questions of {guard.task}: return a list with one text "
-            "for each question, in their order."
+            f"The predictor returned {given} for {len(batch)} questions of {guard.task}: return a list "
+            "with one text for each question, in the same order."
         )
     for question, answer in zip(batch, answers, strict=True):
         yield question.id, guard.outcome(answer)

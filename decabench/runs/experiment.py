@@ -250,7 +250,7 @@ def read_experiment(
         if not own.get(name) and not any(fault.startswith(name) for fault in faults):
             faults.append(f"{name} is missing: {advice}")
     faults += [
-        f"predict.header: the value of {header.name} was not kept: give it again"
+        f"predict.header: the value of {header.name} was not stored: give it again"
         for header in headers
         if header.value == HIDDEN
     ]
@@ -305,7 +305,8 @@ def read_experiments(
     folders = [experiment.output for experiment in found]
     if repeated := sorted({str(folder) for folder in folders if folders.count(folder) > 1}):
         raise DecabenchError(
-            f"Several models would write to {', '.join(repeated)}: give each a name in predict.name, or an output."
+            f"Several models would write to {', '.join(repeated)}: give each a different predict.name "
+            "or output."
         )
     return found
 
@@ -338,9 +339,7 @@ def _change(content: dict[str, Any], path: str, value: Any) -> None:
     for at, each in enumerate(above, start=1):
         inner = table.get(each)
         if inner is not None and not isinstance(inner, Mapping):  # its value may be a secret
-            raise DecabenchError(
-                f"{path} cannot be set: {'.'.join(above[:at])} has a value of its own, and is not a table."
-            )
+            raise DecabenchError(f"{path} cannot be set: {'.'.join(above[:at])} is a value, not a table.")
         table[each] = dict(inner or {})
         table = table[each]
     table[name] = value
@@ -379,7 +378,8 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
         tomli_w.dumps(kept).encode()
     except (TypeError, ValueError) as error:
         raise DecabenchError(
-            f"The settings cannot be kept in {RUN_TOML} ({error}): give texts, numbers, lists and tables."
+            f"The settings cannot be stored in {RUN_TOML} ({error}): use only texts, numbers, lists and "
+            "tables."
         ) from error
     return kept
 
@@ -561,7 +561,7 @@ def _require_places(experiment: Experiment) -> None:
             try:
                 require_name(baseline, PREDICTORS, "baseline or submission")
             except UnknownNameError as error:
-                raise DecabenchError(f"{error} Give a submission's folder, or one of these.") from error
+                raise DecabenchError(f"{error} Give a submission's folder or a baseline's name.") from error
 
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
@@ -577,7 +577,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
             f"{name}: {(each.error or 'it has no such split').rstrip('.')}" for name, each in failed.items()
         )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
-        raise DataError(f"Data is missing for {which}, so the run did not start. {reasons}")
+        raise DataError(f"The run did not start because data is missing for {which}. {reasons}")
 
 
 def _request(experiment: Experiment) -> Request:
@@ -616,7 +616,7 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
     occupant = occupied_by(plan)
     if occupant and not force:
         raise DecabenchError(
-            f"{plan.run.output} {occupant}: name another folder, or replace it with force = true."
+            f"{plan.run.output} {occupant}: choose another folder, or replace it with force = true."
         )
 
 

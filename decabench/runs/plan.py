@@ -167,7 +167,7 @@ class Selection:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.sample is None and self.sample_seed:
-            raise DecabenchError("--sample-seed is for --sample N: give both.")
+            raise DecabenchError("--sample-seed is for --sample N: give both options.")
         if self.sample is not None and self.limit is not None:
             raise DecabenchError(
                 "--limit takes the first examples and --sample random ones: choose one of the two."
@@ -241,7 +241,7 @@ class Prompts:
 
     template: str = option(
         "default",
-        "default, plain (question and context alone), or a file of your own.",
+        "default, plain (only question and context), or your own file.",
         section=PROMPTS,
         metavar="NAME|FILE",
     )
@@ -257,15 +257,16 @@ class Prompts:
     )
     protocol: str = option(
         AUTO,
-        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; json has the "
-        "server enforce a schema; prose searches the text. auto is tag, which other tasks than labels fall back to.",
+        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; "
+        "json has the server enforce a schema; prose searches the text. auto means tag. Tasks without "
+        "labels use tag instead of choices.",
         section=PROMPTS,
         choices=(AUTO, *get_args(Protocol)),
     )
     choices_by: str = option(
         "sum",
-        "Score that decides with --protocol choices: the label's log-likelihood, per character, per token, or beyond "
-        "that of the label alone.",
+        "Score that decides with --protocol choices: the label's log-likelihood in total, per "
+        "character, per token, or minus that of the label without the prompt.",
         section=PROMPTS,
         choices=CHOICES_BY,
     )
@@ -334,8 +335,8 @@ class Run:
     )
     samples: int = option(
         1,
-        "Answers to each question, sampled with seeds of their own: --seed, and those that follow it. The score is "
-        "their mean.",
+        "Number of answers to sample for each question, with --seed and the seeds that follow it. The "
+        "score is their mean.",
         section=QUESTIONS,
         metavar="K",
         at_least=1,
@@ -357,7 +358,12 @@ class Run:
     )
     options: ModelOptions = field(default_factory=ModelOptions)
     """Options for the model."""
-    engine: str = option("local", "Where to run the model.", section=RUN, choices=("local", "ray"))
+    engine: str = option(
+        "local",
+        "Where to run the model: on this machine or on a Ray cluster.",
+        section=RUN,
+        choices=("local", "ray"),
+    )
     workers: int | None = option(
         None, "Number of copies of the model (--engine ray).", section=RUN, metavar="N", at_least=1
     )
@@ -379,7 +385,7 @@ class Run:
     )
     prices: str | None = option(
         None,
-        "TOML file with the prices of models: a table for each name, with in and out per million tokens.",
+        "TOML file of prices: a table for each model, with in and out per million tokens.",
         section=RUN,
         metavar="FILE",
     )
@@ -391,8 +397,8 @@ class Run:
     )
     max_cost: float | None = option(
         None,
-        "Ask no more questions once the submission has cost this much; the same command with a larger number "
-        "continues. Requests in flight are still answered.",
+        "Stop once the submission has cost this much (requests in flight are still answered). Continue "
+        "with the same command and a larger number.",
         section=RUN,
         metavar="COST",
         above=0,
@@ -401,7 +407,7 @@ class Run:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.prices and (self.price_in is not None or self.price_out is not None):
-            raise DecabenchError("--prices has both prices: leave out --price-in and --price-out.")
+            raise DecabenchError("--prices already gives both prices: leave out --price-in and --price-out.")
         if self.max_cost is not None and self.tariff == Prices():
             raise DecabenchError(
                 "--max-cost needs prices: give --prices FILE, or --price-in and --price-out."
@@ -445,7 +451,7 @@ class TrainingSplit:
         task = self.task
         if self.split == "train":
             raise MissingDataError(
-                f"The training answers of {task.name} are the ones to predict, so no predictor gets them."
+                f"The training answers of {task.name} are the answers to predict, so no predictor gets them."
             )
         if "train" not in self.store.records(task.name):
             if "train" in available_splits(task):
@@ -568,7 +574,7 @@ def _check(run: Run, backend: Backend) -> None:
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # Ray would choose it
-        raise DecabenchError("--omit seed and --seed contradict each other: give only one of them.")
+        raise DecabenchError("--omit seed and --seed contradict each other: give only one.")
     if run.samples > 1 and run.variant == ALL_VARIANTS:
         raise DecabenchError("--samples is for one wording: choose one with --question-variant.")
     if run.samples > 1 and backend.prompted and not run.options.temperature:
@@ -577,8 +583,8 @@ def _check(run: Run, backend: Backend) -> None:
         raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
-            f"{run.predictor} takes no prompts: --template, --system, --shots and --protocol are for language models "
-            "(hf:, openai:)."
+            f"{run.predictor} does not use prompts: --template, --system, --shots and --protocol are "
+            "for language models (hf:, openai:)."
         )
 
 
@@ -637,7 +643,8 @@ def _protocol(run: Run, backend: Backend) -> Protocol:
     asked = "tag" if run.prompts.protocol == AUTO else run.prompts.protocol
     if asked not in ("tag", "prose") and asked not in getattr(backend, "protocols", ()):
         raise DecabenchError(
-            f"{run.predictor} cannot use the protocol {asked}: see docs/prompts.md for what it needs, or use tag."
+            f"{run.predictor} cannot use the protocol {asked}: use tag, or see docs/prompts.md for its "
+            "requirements."
         )
     return cast(Protocol, asked)
 

@@ -321,8 +321,8 @@ class RayEngine:
 
 
 _CANNOT_START = (
-    "No worker of the Ray cluster could load the model in {tries} tries each ({cause}): check that there is enough "
-    "memory, and that the same decabench is installed on every machine."
+    "No worker of the Ray cluster could load the model in {tries} tries ({cause}): check that there is "
+    "enough memory, and that the same decabench is installed on every machine."
 )
 
 
@@ -403,7 +403,7 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
         )
     if workers and workers > room:
         raise DecabenchError(
-            f"--workers {workers} is more than the cluster has {resource}s for: it has room for {room}."
+            f"--workers {workers} is more than the cluster's {resource}s allow: give at most {room}."
         )
     chosen = workers or (room if gpus else len(nodes))
     return chosen, -(-chosen // max(1, len(nodes)))
@@ -435,9 +435,9 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 "with --engine local."
             ) from error
         raise DecabenchError(
-            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}): run ray status on its head node to "
-            "see whether it is up; Ray and Python must have the same versions here and there, and a cluster that asks "
-            "for a token needs RAY_AUTH_MODE=token here too."
+            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}): run ray status on its "
+            "head node to see whether it is up. Ray and Python must have the same versions on both "
+            "sides, and a cluster that asks for a token needs RAY_AUTH_MODE=token here too."
         ) from error
 
 

@@ -293,7 +293,7 @@ def occupied_by(plan: Plan) -> str:
         return "holds the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
         raise DecabenchError(
-            f"{output} is neither empty nor a submission: give another folder with --output."
+            f"{output} has other files and is not a submission: choose another folder with --output."
         )
     return ""
 
@@ -311,8 +311,8 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
         there = old.partial[key]["answered"] if key in old.partial else record.rows - failed
         asked = next(planned for planned in plan.tasks if planned.task.name == task.name)
         if (count := sum(1 for _ in asked.questions())) < there:
-            fewer.append(f"{there:,} answers to {task.name}, of which this run would keep {count:,}")
-    return f"holds, for {run.split}, {'; '.join(fewer)}" if fewer else ""
+            fewer.append(f"{there:,} answers to {task.name}, of which this run would keep only {count:,}")
+    return f"has ({run.split}) {'; '.join(fewer)}" if fewer else ""
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
@@ -451,10 +451,10 @@ def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
     advice = (
         f"look at its prompt with --show-prompt {task.name}, and change it with --template or --shots"
         if asked
-        else "the model must answer with a label only"
+        else "the model must answer with only a label"
     )
     wrote = excerpt(answer.text, 60)
-    return f"{question.id}, for example, has {wrote!r}; its labels are {labels}: {advice}."
+    return f"For example, {question.id} has {wrote!r}, but its labels are {labels}: {advice}."
 
 
 def make_line(

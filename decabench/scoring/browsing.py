@@ -184,7 +184,8 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
     if other is not None:
         if (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
             raise DataError(
-                f"{shown.submission} and {other.submission} were not scored on the same data by the same metric."
+                f"{shown.submission} and {other.submission} were not scored on the same data and by the "
+                "same metric."
             )
         others = {row.id: row for row in other.rows}
     known = {row.id for row in shown.rows} if chosen.ids else set()
@@ -193,8 +194,8 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
             near = near_matches(id_, known)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise UnknownNameError(
-                f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} of {shown.task.name}, "
-                f"{shown.head.split}, that were answered.{hint}"
+                f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} answered examples "
+                f"of {shown.head.task}, {shown.head.split}.{hint}"
             )
     found = [_browse(shown, place, others) for place in _matching(shown, chosen, others)]
     if chosen.order == "loss":

@@ -207,7 +207,7 @@ class Comparison:
     def describe_subsets(self) -> str:
         """Describe how many examples were compared if only some were; empty if all were."""
         parts = [f"{name} {one.examples:,} of {one.of:,}" for name, one in self.tasks.items() if one.of]
-        return f"Only some examples were answered, and compared: {', '.join(parts)}." if parts else ""
+        return f"Compared only on the answered examples: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
         """Explain the apparent contradiction of an interval that excludes 0 next to a corrected p above 0.05;
@@ -226,8 +226,9 @@ class Comparison:
         subject = "the interval excludes" if len(apart) == 1 else "the intervals exclude"
         return (
             f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. Both are right: an "
-            f"interval and its p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
-            f"least one shows such an interval in up to {chance:.0f} % of comparisons, which p (Holm) allows for."
+            "interval and its p concern one task, while p (Holm) allows for the number of tasks. Among "
+            f"{len(tested)} independent tasks without any difference, at least one has such an interval "
+            f"in up to {chance:.0f} % of comparisons."
         )
 
     def to_json(self) -> str:
@@ -333,11 +334,11 @@ def _different(ids: Mapping[str, Sequence[str]]) -> str:
         [id_ for id_ in ids_b if id_ not in known_a],
     )
     listed = [
-        f"{len(each):,} only {name} has ({shown_ids(each)})" for name, each in ((a, only_a), (b, only_b))
+        f"{len(each):,} only in {name} ({shown_ids(each)})" for name, each in ((a, only_a), (b, only_b))
     ]
     return (
-        f"they answered different examples, {' and '.join(listed)}: use the same --sample and --sample-seed, or the "
-        "same --ids"
+        f"they answered different examples ({', '.join(listed)}): use the same --sample and "
+        "--sample-seed, or the same --ids"
     )
 
 

@@ -170,7 +170,7 @@ def _without(
     ids = {name: set(ids_of(found.references)) for name, found in scored.items()}
     absent = [id_ for name, each in options.without.items() for id_ in each if id_ not in ids.get(name, ())]
     count = sum(map(len, options.without.values()))
-    place = f"the data that was scored ({', '.join(scored)}, {options.split})"
+    place = f"the scored data ({', '.join(scored)}, {options.split})"
     if len(absent) == count:
         raise DataError(
             f"None of the {count:,} examples to leave out ({', '.join(options.without)}) is in {place}: "
@@ -341,11 +341,11 @@ def _files_to_score(
             hidden = [describe_absent(known[task], split) for task in wanted if split in known[task].hidden]
             reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
             advice = (
-                f"{reason}It has answers on {' and '.join(others)}: choose them with --split {others[-1]}."
+                f"{reason}It has answers for {' and '.join(others)}: choose them with --split {others[-1]}."
             )
         else:
             advice = f"They belong in predictions/<task>.{split}.jsonl."
-        raise SubmissionError(f"The submission {name} has no answers for {names} on {split}. {advice}")
+        raise SubmissionError(f"The submission {name} has no answers for {names}, {split}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 
 
@@ -385,7 +385,7 @@ def _require_same_data(
         prepared = record.stated
         stated = submission.info.data.get(f"{task}.{file.split}")
         if stated is not None and stated != prepared:
-            different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
+            different.append(f"{task} (made for {stated[:19]}…, prepared {prepared[:19]}…)")
     if unprepared:
         raise MissingDataError(
             f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare "
@@ -393,9 +393,8 @@ def _require_same_data(
         )
     if different:
         raise DataError(
-            f"The submission {submission.info.name} ({path}) was not made for the data that is prepared: "
-            f"{'; '.join(different)}; "
-            "prepare the data it was made for, or predict again."
+            f"The submission {submission.info.name} ({path}) was not made for the prepared data: "
+            f"{'; '.join(different)}. Prepare the data it was made for, or predict again."
         )
 
 

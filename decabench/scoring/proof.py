@@ -106,11 +106,11 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
     notes = [f"{id_}: {fault.rstrip('.')}" for id_, fault in list(lost.items())[:3]]
     is_known = len(lost) <= (len(examples) // 1_000 if task.gold_score else 0)
     if lost and is_known:
-        notes = [f"known exceptions of the published data, right by {task.gold_score}: {', '.join(lost)}"]
+        notes = [f"known exceptions in the published data, right by {task.gold_score}: {', '.join(lost)}"]
     if alike := find_alike(task.output, task.metric, _values(task, examples)):
         notes.append(alike.rstrip("."))
     detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])
-    return ProofStep("gold answers survive being read and written", is_known and not alike, detail)
+    return ProofStep("gold answers stay the same when read and written", is_known and not alike, detail)
 
 
 def _values(task: Task, examples: Sequence[Example]) -> list[str]:
@@ -136,7 +136,7 @@ def _renders(examples: Sequence[Example]) -> ProofStep:
     ]
     shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
     detail = f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
-    return ProofStep("every example renders", not broken, detail)
+    return ProofStep("every example has text", not broken, detail)
 
 
 def _questions(task: Task, examples: Sequence[Example]) -> ProofStep:
@@ -146,7 +146,7 @@ def _questions(task: Task, examples: Sequence[Example]) -> ProofStep:
     detail = "1 question" if asked == 1 else f"{asked:,} questions"
     if asked > 1 and not task.question_varies:
         detail += ", but the task does not say question_varies"
-    return ProofStep("questions vary as the task says", asked == 1 or task.question_varies, detail)
+    return ProofStep("questions vary as declared", asked == 1 or task.question_varies, detail)
 
 
 def _row_count(task: Task, split: str, rows: int) -> ProofStep:
@@ -165,7 +165,7 @@ def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> Pr
     detail = f"{metric.headline} {scores[metric.headline]:.2f}"
     more = "" if name == metric.headline else f", {name} {scores[name]:.2f}"
     more += f"; {note}" if note else ""
-    return ProofStep(f"gold scores {best:g}", passed, detail + more)
+    return ProofStep(f"gold answers score {best:g}", passed, detail + more)
 
 
 def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]) -> ProofStep:
@@ -174,7 +174,7 @@ def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]
         return ProofStep("empty answers are scored", True, f"{score:.2f}")
     floor = empty_answer_floor(task.metric, examples)
     passed = abs(score - floor) < _SMALLEST_DIFFERENCE
-    return ProofStep("empty answers score the floor", passed, f"{score:.2f}, floor {floor:.2f}")
+    return ProofStep("empty answers score lowest", passed, f"{score:.2f}, floor {floor:.2f}")
 
 
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
@@ -207,7 +207,7 @@ def _shuffle(answers: Sequence[str]) -> Sequence[str]:
 
 
 def _shuffled(examples: Sequence[Example], metric: Metric, gold: float, shuffled: float) -> ProofStep:
-    name = "shuffled answers fall below gold"
+    name = "shuffled answers score below gold"
     if len({example.answers[0] for example in examples}) < 2:
         return ProofStep(name, False, "all answers are the same")
     passed = shuffled < gold if metric.higher_is_better else shuffled > gold

@@ -606,7 +606,9 @@ def _read_results(record: dict[str, Any]) -> Results:
     stated, total = _convert(record, "total", SuiteTotal), results.total
     if (stated.tasks, stated.complete) != (total.tasks, total.complete):
         whole = "complete" if stated.complete else "incomplete"
-        raise ValueError(f"its total states {stated.tasks} tasks ({whole}), but {total.tasks} are scored")
+        raise ValueError(
+            f"its total is said to cover {stated.tasks} tasks ({whole}), but {total.tasks} are scored"
+        )
     _check_claim(stated.score, results, partial=True)
     if results.suite == DECATHLON:
         _check_claim(_convert(record, "decascore", float | None), results)

@@ -376,7 +376,7 @@ def _score_variants(
                 )
             aligned = job.read(file)
             if aligned.places != all_aligned[0].places:
-                raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
+                raise SubmissionError(f"{file.name} and {job.file.name} answer different examples.")
         except SubmissionError as error:
             failed[str(number)] = str(error)
             continue

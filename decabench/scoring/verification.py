@@ -79,14 +79,14 @@ class VerifiedResults:
 
 _MEANINGS = {
     "predictions": "the answers have changed",
-    "fingerprint": "the data or its labels are not the same",
-    "signature": "the metric is another version",
-    "signatures": "a metric is another version",
+    "fingerprint": "the data or its labels differ",
+    "signature": "the metric has another version",
+    "signatures": "a metric has another version",
     "submission": "submission.toml has changed",
     "answers": "the answers, or the rule, finish or context_kept of some lines, have changed",
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
-    "variants": "the answers to other wordings, or which of them are retired, have changed",
+    "variants": "the answers to other wordings, or the list of retired wordings, have changed",
     "decabench": "scored by another version of decabench",
 }
 """The meaning of a difference, by key; the outermost key counts."""

@@ -1,6 +1,5 @@
-"""Submissions: their files, metadata and answers, and the faults they can have.
-
-The names are in `__init__.pyi` and load on first use.
+"""Submissions: their files, metadata, answers and possible faults. The names are in `__init__.pyi` and load on
+first use.
 """
 
 from decabench.lazy import lazy_names

@@ -112,9 +112,7 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
             if not total and (
                 suffix := next((each for each, magic in _MAGIC.items() if chunk.startswith(magic)), "")
             ):
-                reason = (
-                    f"the file is compressed, but its name does not end in {suffix}; add that to its name"
-                )
+                reason = f"the file is compressed, but its name does not end in {suffix}; rename it"
                 raise BrokenFileError(path, "bad-compression", 1, reason)
             total += len(chunk)
             if total > limits.file_bytes:
@@ -194,7 +192,7 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
                 if unpacked:
                     yield unpacked
         if frame is not None or not packed.tell():
-            raise _ZstdDamage("the file ends inside a frame")
+            raise _ZstdDamage("the file ends too early")
 
 
 # Lines to records
@@ -249,7 +247,7 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
     with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
             if raw is None:
-                reason = f"the line is longer than {limits.line_bytes:,} bytes; answers are far shorter"
+                reason = f"the line is longer than {limits.line_bytes:,} bytes; shorten it"
                 yield AnswerLine(number, None, None, (("too-large", reason),))
                 continue
             first: Problems = ()
@@ -272,11 +270,14 @@ def _describe_whole(raw: bytes) -> str:
     """Recognise a first line that begins a JSON array, a multi-line object or CSV; empty for anything else."""
     start = raw.strip()
     if start == b"[" or re.match(rb"\[\s*\{", start):
-        return "this looks like a JSON array; decabench reads one object per line, so write each on a line of its own"
+        return (
+            "this looks like a JSON array; decabench reads one object per line, so write each "
+            "object on its own line"
+        )
     if start == b"{":
         return (
-            "this looks like a JSON object of several lines; decabench reads one object per line, such as "
-            '{"id": "…", "answer": "…"}'
+            "this looks like a JSON object spread over several lines; decabench reads one object per "
+            'line, such as {"id": "…", "answer": "…"}'
         )
     if re.match(rb"\"?id\"?[,\t]", start):
         return "this looks like CSV; decabench reads one JSON object per line, and decabench import csv converts it"
@@ -315,7 +316,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     if not isinstance(samples, list) or not all(
         each is None or (isinstance(each, str) and well_formed(each) == each) for each in samples
     ):
-        problems.append(("bad-record", "samples must be a list of texts, with null for a refused one"))
+        problems.append(("bad-record", "samples must be a list of texts, with null for a refused answer"))
         samples = []
     return AnswerLine(
         number,
@@ -345,7 +346,7 @@ def _read_probabilities(choices: Any) -> dict[str, float] | None:
 def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
     if key not in record:
         keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
-        problems.append(("missing-field", f"the line has no {key!r}; its keys: {keys}"))
+        problems.append(("missing-field", f"the line has no {key!r}; its keys are {keys}"))
         return None
     text = record[key]
     if not isinstance(text, str):
@@ -417,7 +418,7 @@ _MOST = 2**53
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),
-    "context_kept": (_read_span, "write the first and the last character that were kept: [0, 1234]"),
+    "context_kept": (_read_span, "write where the kept part begins and ends: [0, 1234]"),
     "prompt_tokens": (_read_count, "write a whole number"),
     "completion_tokens": (_read_count, "write a whole number"),
 }
@@ -450,8 +451,8 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
     for form, other in forms:
         if (same := unicodedata.normalize(form, id_)) != id_ and same in known:
             return (
-                f"the id {quoted(id_)} differs from one of the data only in its Unicode form ({other}, the data has "
-                f"{form}); write ids as the data has them"
+                f"the id {quoted(id_)} differs from an id in the data only in its Unicode form ({other} "
+                f"instead of {form}); write ids as in the data"
             )
     return ""
 
@@ -540,7 +541,7 @@ class AnswerReader:
             return False
         before = self._seen.get(line.id)
         if before:
-            message = f"the id {quoted(line.id)} is on line {before} too; keep one answer for it"
+            message = f"the id {quoted(line.id)} is also on line {before}; keep one answer"
             self._note("duplicate-id", message, line.number)
         elif before is None and self._known:
             self._first_unknown = self._first_unknown or line.id
@@ -563,14 +564,14 @@ class AnswerReader:
         if form := describe_other_form(self._first_unknown, self._seen):
             return form
         like = (
-            f"; one is {quoted(self._first_unknown)}, and ids look like {quoted(expected)}"
+            f"(given {quoted(self._first_unknown)}, expected ids such as {quoted(expected)})"
             if expected
             else ""
         )
         advice = (
-            "ids that count the lines are not ids of the data; decabench import takes answers in the order of the data"
+            "line numbers are not ids; use decabench import text for answers in the order of the data"
             if self._first_unknown.isdecimal() and not expected.isdecimal()
-            else "the answers are for another split or other data; check the split and the data that is prepared"
+            else "the answers are for another split or other data; check the split and the prepared data"
         )
         return (
             f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
@@ -600,16 +601,22 @@ class AnswerReader:
         if incomplete:
             asked, failed = incomplete["of"], incomplete["failed"]
             lines, whole = asked - failed, whole or asked
-            commonest = f" (commonest: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
+            commonest = (
+                f" (most common error: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
+            )
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
             self._note("incomplete", f"{message}: run the same predict command again to retry them")
         elif not lines:
-            self._note("wrong-count", "submission.toml declares a limited run without any answer")
+            self._note("wrong-count", "submission.toml declares a limited run without answers")
         if self._known and whole != len(self._seen):
-            message = f"submission.toml gives the split {whole:,} examples; it has {len(self._seen):,}"
+            message = (
+                f"submission.toml says that the split has {whole:,} examples, but it has {len(self._seen):,}"
+            )
             self._note("wrong-count", message)
         if self._answers != lines:
-            message = f"submission.toml gives the file {lines:,} answers; it has {self._answers:,}"
+            message = (
+                f"submission.toml says that the file has {lines:,} answers, but it has {self._answers:,}"
+            )
             self._note("wrong-count", message)
 
 
@@ -669,7 +676,7 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[
         if len(raw) > _LIMITS.line_bytes:
             most = f"{_LIMITS.line_bytes:,}"
             raise SubmissionError(
-                f"{_unwritten(number, id_)}: too-large: its line has more than {most} bytes."
+                f"{_unwritten(number, id_)}: too-large: its line would have more than {most} bytes."
             )
         handle.write(raw)
 
@@ -679,7 +686,7 @@ def _unwritten(number: int, id_: object) -> str:
 
 
 def _repeated(place: str, id_: str) -> str:
-    return f"{place}: duplicate-id: the id {quoted(id_)} is used twice; keep one answer for it."
+    return f"{place}: duplicate-id: the id {quoted(id_)} is used twice; keep one answer."
 
 
 _NOTHING_MORE = AnswerLine(0, None, None)[4:]

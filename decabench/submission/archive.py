@@ -54,20 +54,20 @@ def unpack(
                     raise refusal(f"it has more than {limit_members:,} members")
                 if member.kind == "other":
                     raise refusal(
-                        f"the member {quoted(member.name)} is a link, a device, encrypted or packed in an unusual way; "
-                        "pack plain files only"
+                        f"{quoted(member.name)} is a link, a device, encrypted or compressed in an "
+                        "unusual way; pack only plain files"
                     )
                 is_file = member.kind == "file"
                 try:
                     parts = _parts(member.name)
                 except ValueError as error:
-                    raise refusal(f"the member {quoted(member.name)} {error}") from error
+                    raise refusal(f"{quoted(member.name)} {error}") from error
                 if is_file and not parts:
-                    raise refusal("it holds a file without a name")
+                    raise refusal("it contains a file without a name")
                 for end in range(1, len(parts) + 1):
                     name, is_last = "/".join(parts[:end]).casefold(), is_file and end == len(parts)
                     if name in are_files and (is_last or are_files[name]):
-                        raise refusal(f"it holds the name {quoted(name)} twice")
+                        raise refusal(f"it contains {quoted(name)} twice")
                     are_files[name] = is_last
                 target = into.joinpath(*parts)
                 with _writing(path, into):
@@ -87,7 +87,8 @@ def unpack(
     except DAMAGE as error:
         reason = str(error) or "it ends too early"
         raise SubmissionError(
-            f"{path.name} is damaged or not the kind of archive its name says ({reason}): pack it again."
+            f"{path.name} is damaged, or is not the kind of archive that its name says ({reason}): pack "
+            "it again."
         ) from error
 
 
@@ -96,9 +97,9 @@ _SIGNATURES = (
     (b"\x1f\x8b", ""),
     (b"Rar!", "a RAR archive"),
     (b"7z\xbc\xaf", "a 7z archive"),
-    (b"\xfd7zXZ", "packed by xz"),
-    (b"BZh", "packed by bzip2"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd"),
+    (b"\xfd7zXZ", "compressed with xz"),
+    (b"BZh", "compressed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
     (b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
     (b"<", "a web page, such as one that asks to sign in"),
 )
@@ -111,7 +112,7 @@ def _require_archive(path: Path) -> None:
         head = file.read(512)
     kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")
     if not head or head[257:262] == b"ustar":
-        kind = "a tar archive that is not packed by gzip" if head else "empty"
+        kind = "a tar archive that is not compressed with gzip" if head else "empty"
     if kind:
         raise ValueError(f"it is {kind}")
 
@@ -131,8 +132,8 @@ def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):
         raise ValueError(
-            "could climb out of its folder; pack it from inside the submission's folder, so that names begin there, "
-            "such as predictions/sst.validation.jsonl"
+            "would be unpacked outside its folder; pack it from inside the submission's folder, so "
+            "that names look like predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
         raise ValueError("has a name that is too long or not plain text")

@@ -170,8 +170,8 @@ class _Forms:
         subject = "1 answer does" if len(wrong) == 1 else f"{len(wrong):,} answers do"
         id_, given, count = wrong[0]
         return (
-            f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} too long): "
-            f"{quoted(id_ or '')} has {given:,} for {count:,} words"
+            f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} "
+            f"too long); {quoted(id_ or '')} has {given:,} items for {count:,} words"
         )
 
     def _format(self, task: Task) -> str:
@@ -292,7 +292,7 @@ def read_id_list(path: str | Path) -> IdList:
         with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
             raw = handle.read(LIMIT_BYTES + 1)
     except FileNotFoundError as error:
-        raise MissingDataError(f"There is no id list {path}: give the path of one.") from error
+        raise MissingDataError(f"There is no id list {path}: check the path.") from error
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(path, f"it cannot be read ({error})") from error
     if len(raw) > LIMIT_BYTES:
@@ -338,7 +338,7 @@ def _parse_ids(path: Path, text: str) -> IdList:
         try:
             "".join(entry.ids).encode()
         except UnicodeEncodeError as error:
-            raise _damaged(path, f"an id of {name} has half of a surrogate pair") from error
+            raise _damaged(path, f"an id of {name} contains half of a surrogate pair") from error
         by_pair[entry.task, entry.split] = entry
     return IdList(
         {pair: entry.ids for pair, entry in by_pair.items()},

@@ -100,8 +100,9 @@ def describe_no_predictions(splits: Collection[str] = (), others: Collection[str
     only = f", only for {' and '.join(sorted(others))}" if others else ""
     advice = f"choose --split {sorted(others)[-1]}, or write" if others else "write"
     return (
-        f"{FOLDER}/ has {where}{only}; {advice} {FOLDER}/<task>.{next(iter(splits), 'validation')}.jsonl, "
-        'with a line such as {"id": "…", "answer": "…"} for each example'
+        f"{FOLDER}/ has {where}{only}; {advice} "
+        f"{FOLDER}/<task>.{next(iter(splits), 'validation')}.jsonl with a line such as "
+        f'{{"id": "…", "answer": "…"}} for each example'
     )
 
 
@@ -132,8 +133,8 @@ def submission_folder(path: Path) -> Iterator[Path]:
     elif _NAME.fullmatch(path.name):
         raise SubmissionError(
             f"{printable(path.name)} is a file of answers, not a submission: move it to "
-            f'DIR/{FOLDER}/TASK.SPLIT.jsonl, write DIR/{METADATA_NAME} with the lines format = "{FORMAT}" and '
-            'name = "my model", and give DIR.'
+            f"DIR/{FOLDER}/TASK.SPLIT.jsonl, write DIR/{METADATA_NAME} with the lines format = "
+            f'"{FORMAT}" and name = "my model", and then give DIR.'
         )
     elif not is_archive(path):
         raise SubmissionError(f"{printable(path.name)} is not a submission: give a folder or one of {kinds}.")
@@ -246,7 +247,7 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
         if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and is_within(root, path):
             numbers.append(int(path.name))
         elif not path.name.startswith("."):
-            reason = f"it is not the folder of a variant; use {VARIANTS}/<number from 1>/{FOLDER}/"
+            reason = f"it is not a variant's folder; use {VARIANTS}/<number from 1>/{FOLDER}/"
             faults.append(Fault("unknown-file", reason, f"{VARIANTS}/{printable(path.name)}"))
     return {
         number: find_files(root, predictions_folder(number), scope, faults, number)
@@ -275,7 +276,7 @@ def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant
             if not code:
                 file = PredictionFile(path, task, split, variant)
                 if (first := found.setdefault((task, split), file)) is not file:
-                    code, reason = "duplicate-file", f"{first.name} answers the same split; keep one of them"
+                    code, reason = "duplicate-file", f"{first.name} answers the same split; keep only one"
         if code:
             faults.append(Fault(code, reason, f"{name}/{printable(path.name)}"))
     return found
@@ -292,7 +293,7 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
     """Return the code and message for a wrong file name, or two empty strings."""
     if not split:
         meant = quoted(f"{task}.validation.jsonl")
-        return "unknown-split", f"the name has no split; call it {meant} or after its split"
+        return "unknown-split", f"the name lacks a split; rename it to {meant}, or use the right split"
     if split not in SPLITS:
         meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
         return "unknown-split", _unknown("split", split, meant, SPLITS)

@@ -89,7 +89,7 @@ def render_metadata(info: SubmissionInfo) -> bytes:
     try:
         raw = tomli_w.dumps(table).encode()
     except (TypeError, ValueError) as error:
-        raise SubmissionError(f"submission.toml cannot hold this information: {error}.") from error
+        raise SubmissionError(f"This information cannot be stored in submission.toml: {error}.") from error
     _, faults = parse_metadata(raw)
     for fault in faults:
         raise SubmissionError(f"{fault}.")
@@ -141,7 +141,7 @@ class _Reader:
             name=self.take("name", _is_name, "write one line of text in quotes"),
             authors=tuple(self.take("authors", _is_strings, 'write a list of strings: ["A. Author"]', [])),
             description=self.take("description", _is_string, "write a string in quotes", ""),
-            url=self.take("url", _is_url, "write one that begins with https:// or http://", ""),
+            url=self.take("url", _is_url, "write an address that begins with https:// or http://", ""),
             model_size=self.take("model_size", _is_size, "write the number of parameters: 110_000_000"),
             training_data=self.take("training_data", _is_string, "write a string in quotes", ""),
             date=str(self.take("date", _is_date, "write it as YYYY-MM-DD", "")),
@@ -224,7 +224,7 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
         not wrong and entry[count] >= entry["of"] + least
     ):  # a limited run answers fewer; all examples can fail
         most = "no more" if least else "fewer"
-        yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than all"
+        yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than the total"
     if not isinstance(entry.get(text, ""), str):
         yield f"has {given(text)}; write a string in quotes"
 

@@ -57,12 +57,13 @@ class Phase:
             )
         if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
-                f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
+                f"The order {self.order!r} needs whole passes over the data: set the phase's length in "
+                "epochs."
             )
         if self.together and self.order != "turn":
             raise DecabenchError(
-                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave together or "
-                "order out."
+                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave "
+                "out together or order."
             )
 
 
@@ -209,20 +210,21 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
-                f"tasks has {', '.join(twice)} more than once: name it once, and set iterations to give it more steps."
+                f"tasks has {', '.join(twice)} more than once: name each task once, and set iterations "
+                "for more steps."
             )
         for key in _BY_TASK if self.tasks else ():
             for task in getattr(self, key):
                 require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
-                "With learn_validation no checkpoint can be chosen by score: set best_by to 'last' and patience to 0; "
+                "With learn_validation, no checkpoint can be chosen by score: set best_by to 'last' and patience to 0; "
                 f"they are {self.best_by!r} and {self.patience}."
             )
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
-                "iterations are batches per turn, and with together a step takes one of every task: leave iterations "
-                "out, or give weights."
+                "iterations are batches per turn, but with together each step takes one batch from "
+                "every task: leave out iterations, or set weights."
             )
         if not self.epochs and not self.phases:
             if self.cooldown > self.steps:
@@ -240,7 +242,7 @@ class TrainConfig:
             all(p.epochs for p in self.phases) if self.phases else self.epochs
         ):
             raise DecabenchError(
-                "The rate 'epoch-decay' counts epochs: set epochs, in every phase if you use phases."
+                "The rate 'epoch-decay' depends on epochs: set epochs, in every phase if you use phases."
             )
         if not self.vectors:
             raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
@@ -308,8 +310,8 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
-                    f"{head} is set twice, to {content[head]!r} and to {value!r}, and lists are not merged: give one "
-                    f'list, such as {head}=["a", "b"].'
+                    f"{head} is set twice, to {content[head]!r} and to {value!r}, but lists are not "
+                    f'merged: give one list, such as {head}=["a", "b"].'
                 )
             content[head] = value
         else:  # task names may contain dots themselves

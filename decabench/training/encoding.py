@@ -88,7 +88,7 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
             if store.hides(tasks[name], split):
                 raise DecabenchError(
                     f"A checkpoint would contain words from the hidden labels of {name}, {split}: leave "
-                    "validation_words and learn_validation out."
+                    "out validation_words and learn_validation."
                 )
 
 
@@ -171,7 +171,7 @@ def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
     """Check that the tasks have the run's target forms. Raises DecabenchError, UnknownNameError."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
-            raise DecabenchError(f"{name} has no target forms: leave target_forms.{name} out.")
+            raise DecabenchError(f"{name} has no target forms: leave out target_forms.{name}.")
         require_name(form, tasks[name].target_forms, f"target form of {name}")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
-_NOT_A_LOG = "{path} is not the log of a run ({error}): move it away, then resume the run without it."
+_NOT_A_LOG = "{path} is not the log of a run ({error}): move it elsewhere, then resume the run."
 _COLUMNS = {
     STEPS: ("step", "task", "loss", "learning_rate", "gradient_norm", "examples", "tokens", "seconds"),
     VALIDATION: ("step", "task", "score"),
@@ -120,7 +120,8 @@ def _open_board(folder: Path, step: int) -> Any:
         return SummaryWriter(str(folder), purge_step=step + 1)
     except OSError as error:
         raise StorageError(
-            f"{folder} cannot be a folder of logs ({error.strerror or error}): move it away, and resume the run."
+            f"{folder} cannot be used for logs ({error.strerror or error}): move it elsewhere, then "
+            "resume the run."
         ) from error
 
 
@@ -170,7 +171,8 @@ class ProgressReport:
         total = f" of {self._steps:,}" if needed <= given else ""  # otherwise the time limit ends the run
         return (
             f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
-            f"{self._tokens / seconds:,.0f} target tokens a second; {_format_duration(min(needed, given))} left"
+            f"{self._tokens / seconds:,.0f} target tokens per second; "
+            f"{_format_duration(min(needed, given))} left"
         )
 
     def say(self, text: str) -> None:

@@ -97,8 +97,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
-            f"Interrupted: the last checkpoint in {output} is of step {step:,}{lost}. Continue with the same command "
-            "and --resume."
+            f"Interrupted: the last checkpoint in {output} is from step {step:,}{lost}. Continue with "
+            "the same command and --resume."
         )
         self.exit_code = 128 + number
 
@@ -116,7 +116,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
-                f"{run.output} was free when this run was planned but now has files: name another folder."
+                f"{run.output} was empty when this run was planned but now has files: choose another folder."
             )
         try:
             return _Trainer(run, group).train()
@@ -320,7 +320,7 @@ class _Trainer:
         if state.step < steps and self._has_stopped():
             goes_on = not 0 < patience <= state.stale
             validations = f"{patience} validation{'' if patience == 1 else 's'}"
-            why = "its time was up" if goes_on else f"{validations} without a better score"
+            why = "its time limit was reached" if goes_on else f"{validations} without a better score"
             ended = f"stopped at step {state.step:,} of {steps:,}: {why}"
         folder = Checkpoint.open(self.run.output).folder
         return FinishedRun(folder, state.step, best, state.scores, ended, goes_on)
@@ -480,8 +480,9 @@ class _Trainer:
         floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
-                f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again with a lower "
-                "learning_rate or clip, or a larger epsilon (from the last checkpoint with --init if you like)."
+                f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again "
+                "with a lower learning_rate or clip, or a larger epsilon (optionally from the last "
+                "checkpoint, with --init)."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
         is_best = is_best or self.config.best_by == "last"  # even without a validation before it
@@ -532,8 +533,8 @@ class _UnreadStep:
                     "settings weights and loss_weights may be too large."
                 )
             raise DecabenchError(
-                f"{where}: start again with a lower learning_rate or clip, from the last checkpoint with --init if you "
-                "like."
+                f"{where}: start again with a lower learning_rate or clip, optionally from the last "
+                "checkpoint, with --init."
             )
         return {
             **self.row,

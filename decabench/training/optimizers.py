@@ -76,7 +76,8 @@ def restore_optimizer(
         parameter, _, key = name.rpartition("/")
         if parameter not in parameters:
             raise DataError(
-                f"The optimizer's state has an entry for {parameter}, a parameter that the network does not have."
+                f"The optimizer's state has an entry for the parameter {parameter}, which the network "
+                "does not have."
             )
         own = parameters[parameter]
         if key == "step":
@@ -134,5 +135,5 @@ def require_part(part: str, names: Iterable[str], what: str) -> None:
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
         raise DecabenchError(
-            f"There is no part {part!r} {what}: name one of {', '.join(tops)}, or a part within them."
+            f"There is no part {part!r} {what}: choose one of {', '.join(tops)}, or a part inside them."
         )

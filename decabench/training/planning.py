@@ -123,13 +123,13 @@ def plan_training(request: TrainingRequest) -> TrainingRun:
 
 def _check_folder(folder: Path, resume: bool) -> None:
     if folder.exists() and not folder.is_dir():
-        raise DecabenchError(f"{folder} is a file: name a folder for the run.")
+        raise DecabenchError(f"{folder} is a file: choose a folder for the run.")
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
-            raise DecabenchError(f"{folder} has files that do not belong to a run: name another folder.")
+            raise DecabenchError(f"{folder} has files that do not belong to a run: choose another folder.")
         if not resume:
             raise DecabenchError(
-                f"{folder} is not empty: name another folder, or continue its run with --resume."
+                f"{folder} is not empty: choose another folder, or continue its run with --resume."
             )
 
 
@@ -154,8 +154,8 @@ def check_run(run: TrainingRun) -> None:
     config, name = run.config, run.config.model.name
     if config.init_parts and not config.init:
         raise DecabenchError(
-            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy them from: name it with "
-            "--init, or leave init_parts out."
+            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy from: "
+            "name it with --init, or leave out init_parts."
         )
     family = find_family(name)
     phases = plan_phases(config)
@@ -173,8 +173,8 @@ def check_run(run: TrainingRun) -> None:
         config.optimizer == "adam" or config.momentum or config.weight_decay
     ):
         raise DecabenchError(
-            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
-            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+            "Sparse gradients of embeddings do not work with adam, momentum or weight_decay: set "
+            "model.sparse_gradients=false, or use sgd or adagrad without momentum and weight_decay."
         )
     # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
     outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}

@@ -49,7 +49,9 @@ _OURS = re.compile(r"step-\d{8}|\.partial")
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
     """Lock a folder for one run at a time. Raises DecabenchError on entry if another run is writing to it."""
-    refusal = f"Another process is training in {output}: wait for it, or give this run another --output."
+    refusal = (
+        f"Another process is training in {output}: wait for it to finish, or give this run another --output."
+    )
     return lock_file(output / "config.toml", refusal)
 
 
@@ -205,8 +207,9 @@ def check_same_run(
     before = checkpoint.record
     if before.processes != record.processes:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with {before.processes} processes, not {record.processes}: resume with "
-            "the same number, because the position in the data depends on it."
+            f"{checkpoint.folder} was trained with {before.processes} processes, not "
+            f"{record.processes}: resume with the same number, because positions in the data depend on "
+            "it."
         )
     if before.data != record.data or checkpoint.lexicon().words != vocabulary:
         other = [
@@ -234,8 +237,8 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
-            f"{checkpoint.folder} is at step {step} of {before.steps}, and a run of {now.steps} steps would have "
-            "trained its tasks in a different order until now: keep steps and epochs unchanged."
+            f"{checkpoint.folder} is at step {step} of {before.steps}, but a run of {now.steps} steps "
+            "would have trained its tasks in a different order: keep steps and epochs unchanged."
         )
     cooldown = config_of(checkpoint).cooldown
     if (before.steps, cooldown) != (now.steps, config.cooldown):
@@ -292,8 +295,8 @@ def copy_weights(
         is_copied = not config.init_parts or any(is_within(name, heads) for name in copied)
         if is_copied and outputs[task] != origin.outputs[task]:
             raise DecabenchError(
-                f"{origin.folder} has a head for {task} as {origin.outputs[task]}, but here it is {outputs[task]}: "
-                "train with the same labels, or without --init."
+                f"The head for {task} in {origin.folder} is for {origin.outputs[task]}, but the task "
+                f"now has {outputs[task]}: train with the same labels, or without --init."
             )
     unlike = [name for name in own.keys() ^ weights.keys() if not name.startswith("heads.")]
     by_word = [name for name in own.keys() & weights.keys() if name.startswith(network.vocabulary_rows)]

@@ -33,12 +33,12 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     by_pass = [order for order in orders if order in ORDERS_BY_PASS]
     if by_pass and config.epoch_steps:
         raise DecabenchError(
-            f"With the order {by_pass[0]!r} an epoch is a pass over each task: leave epoch_steps out."
+            f"With the order {by_pass[0]!r}, an epoch is a pass over each task: leave out epoch_steps."
         )
     if by_pass == orders and config.iterations:
         raise DecabenchError(
-            f"iterations are batches per turn, and with the order {by_pass[0]!r} each task has a whole pass: leave "
-            "iterations out."
+            f"iterations are batches per turn, but with the order {by_pass[0]!r} each task has a whole "
+            "pass: leave out iterations."
         )
     if config.phases:
         return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
@@ -67,7 +67,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         )
     if config.epochs:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} is counted in steps: leave epochs out, or use [[phases]]."
+            f"The schedule {config.schedule!r} is counted in steps: leave out epochs, or use [[phases]]."
         )
     split = min(config.first_steps, config.steps)
     lengths = ((begins, split), (rounds, config.steps - split))

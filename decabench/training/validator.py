@@ -56,8 +56,8 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     if len(set(directions.values())) > 1:
         lower = [name for name, higher in directions.items() if not higher]
         raise DecabenchError(
-            f"A lower score is better for {', '.join(lower)} and a higher one for the other tasks, so their sum is "
-            "meaningless: choose the best checkpoint by one task, --set best_by=TASK."
+            f"Lower scores are better for {', '.join(lower)} and higher scores for the other tasks, so "
+            "their sum is meaningless: choose the best checkpoint by one task, --set best_by=TASK."
         )
     return all(directions.values())
 
@@ -103,8 +103,9 @@ class Validator:
 
             def fault(text: str, task: Task = task) -> DecabenchError:
                 return DecabenchError(
-                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation sample. This "
-                    "step has a checkpoint: fix the metric and continue with --resume."
+                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation "
+                    "sample. A checkpoint of this step was saved: fix the metric and continue with "
+                    "--resume."
                 )
 
             replies = [reply.text for reply in model.answer(task, examples)]

@@ -65,7 +65,8 @@ class ContextualVectors:
             self._room = longest - len(marks)
             if self._room < 1:
                 raise ValueError(
-                    f"its tokenizer puts {len(marks)} marks around a text, and it has {longest} positions"
+                    f"its tokenizer puts {len(marks)} marks around a text, but it has only {longest} "
+                    "positions"
                 )
             self.dimension = int(self._states(tokenizer.encode("film").ids).shape[1])
             """The length of a vector."""
@@ -162,12 +163,12 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"{name}: there is no such folder. Name the folder of a transformers encoder; a checkpoint's encoder "
-            "may also be in the checkpoint's folder."
+            f"There is no folder {name}: give the folder of a transformers encoder; a checkpoint's "
+            "encoder may also be in the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
-            f"{name} has no {' and no '.join(missing)}: give the folder of an encoder of transformers."
+            f"{name} has no {' and no '.join(missing)}: give the folder of a transformers encoder."
         )
     if find_spec("transformers") is None:
         raise MissingDataError(f"{name} needs transformers: pip install 'decabench[hf]'.")
@@ -175,11 +176,13 @@ def open_contextual(name: str) -> ContextualVectors:
         config = read_json(folder / "config.json")
         kind = config.get("model_type")
         if kind not in KINDS:
-            raise ValueError(f"its model_type is {str(kind)[:60]!r}, and encoders are {', '.join(KINDS)}")
+            raise ValueError(f"its model_type is {str(kind)[:60]!r}, not one of {', '.join(KINDS)}")
         if "quantization_config" in config:
-            raise ValueError("its weights are quantized: save them in full")
+            raise ValueError("its weights are quantized: save them unquantized")
         if asked := [key for key in config if key.endswith("_implementation")]:
-            raise ValueError(f"config.json has {asked[0]}, which may name code of the hub: remove that line")
+            raise ValueError(
+                f"config.json has {asked[0]}, which may refer to code on the hub: remove that line"
+            )
         encoder, tokenizer, longest = _load(folder)
         digest = file_digest(*(folder / file for file in _FILES))
     return ContextualVectors(name, encoder, tokenizer, longest, digest)

@@ -73,7 +73,7 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         keys, rows = _read_rows(paths[1].read_bytes())
         words = json.loads(paths[2].read_text(encoding="utf-8"))
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
-            raise ValueError(f"it has rows up to {rows.max()} of {matrix.shape} values")
+            raise ValueError(f"it refers to row {rows.max()}, but its matrix has the shape {matrix.shape}")
         symbols = _SYMBOLS.keys() - set(words)
         hashes = hash_strings(words)
         words = [*words, *symbols]

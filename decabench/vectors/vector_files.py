@@ -48,7 +48,7 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
     if list(names[: len(of_words)]) != of_words:
-        raise DataError(f"The vectors {', '.join(contextual)} follow others: name contextual vectors last.")
+        raise DataError(f"The contextual vectors {', '.join(contextual)} must come last.")
     if contextual and not of_words:
         raise DataError(
             f"{', '.join(contextual)} has no vectors for the words of answers: name word vectors before it, such as "
@@ -171,8 +171,8 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
         raise DataError(f"{path} is empty: each line should have a word and its numbers.")
     if len(rows) < stated:
         raise DataError(
-            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a complete copy, or "
-            f"write {len(rows)} there if you shortened the file."
+            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a "
+            f"complete copy, or change the first line to {len(rows)} if you shortened the file."
         )
     if not line.endswith("\n"):
         warnings.warn(
@@ -222,7 +222,7 @@ def _read_wink(path: Path) -> WordVectors:
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} does not state its dimensions, or has no vectors: it is not a file of wink's vectors."
+            f"{path} is not a file of wink's vectors: it states no dimensions, or has no vectors."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0
@@ -294,7 +294,7 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
         values.close()
         raise DataError(f"{matrix} is an archive of arrays: save the vectors as a single array.")
     if values.dtype.kind != "f":
-        raise DataError(f"{matrix} contains {values.dtype}: vectors are floating-point numbers.")
+        raise DataError(f"{matrix} contains {values.dtype}: save vectors as floating-point numbers.")
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
             f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word per row."

@@ -147,7 +147,7 @@ def test_activations_are_the_encoders(command, home, train, tmp_path):
 def test_an_lstm_has_no_such_layers(home, train):
     model = Checkpoint.open(train("lstm")).load("cpu")
     example = next(iter(Store(home).examples("sst", "validation")))
-    with pytest.raises(DecabenchError, match="choose an mqan"):
+    with pytest.raises(DecabenchError, match="choose an MQAN model"):
         encoder_activations(model, SST, example)
 
 

@@ -230,7 +230,7 @@ def test_a_summary_has_the_figures_of_the_runs():
         f"One of {means['b']:.1f} (paper 82.0), –: {means['b'] - means['a']:+.1f} "
         f"[{both.low:.1f}, {both.high:.1f}] (paper -1.5)."
     )
-    assert said[1] == "None: – (no runs as yet)."
+    assert said[1] == "None: – (no runs yet)."
 
     def say(adjusted, seeds, ends=(0.2, 0.9)):
         over = ends and SimpleNamespace(low=ends[0], high=ends[1])
@@ -290,14 +290,14 @@ def test_the_page_of_claims(tmp_path):
         "| [T](t.md) | 6 | 1 (+1) | 0 | 0 | 0 | 2 | 0 | 2 |",
         "| b over a | mean | +1.5 | +0.72 | +0.10 to +1.30 | 3 over 2 | confirmed |",
         "| b over a | mean | +1.5 (recalled) | -0.30 | texts alone: -0.90 to +0.30 | 1 | too few seeds |",
-        "Without runs as yet: b over c (DVDs, books).",
+        "Not yet run: b over c (DVDs, books).",
         "| b over a | error | -0.010 | +0.100 | texts alone: +0.000 to +0.200 | – | too few seeds |",
     ]
     assert all(line in page.splitlines() for line in lines)
-    assert "error: an error, where less is better" in page and "mean: an error" not in page
+    assert "error: lower is better" in page and "mean: lower is better" not in page
     assert (
-        "of which no paper prints figures" in page
-        and "next to ours: [Controls](controls.md)." in page
+        "for which no paper prints figures" in page
+        and "compare with ours: [Controls](controls.md)." in page
         and "+9.0" not in page
     )
     plot_claims(file.done, tmp_path / "claims-t.png")

@@ -124,7 +124,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     assert "1 of 3 with seed 0, 0 of 3 with seed 1" in page.read_text()
     text = details.read_text()
     assert "| single | 80.0 | " in text and "| – (1 of 2 tasks) |" in text and "| joint | 88.5 |" not in text
-    assert "Without runs as yet: joint over single (SST, mean)." in text
+    assert "Not yet run: joint over single (SST, mean)." in text
 
     main(["reproduce", *given, "--seeds", "0"])
     main(["board", *given, "--site", str(tmp_path / "site")])
@@ -270,7 +270,7 @@ def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
         main(["reproduce", *given, *only])
     other = elsewhere(given, tmp_path, "else")
     main(["page", *other, "--page", str(tmp_path / "page.md")])
-    assert "its record has other settings than the plan" in capsys.readouterr().out
+    assert "its record was not used" in capsys.readouterr().out
     assert "0 of 3 with seed 0" in (tmp_path / "page.md").read_text() and record.read_bytes() == before
     main(["reproduce", *other, *only])
     assert record.read_bytes() != before
@@ -334,25 +334,25 @@ def test_wrong_options_are_told_before_anything_is_trained(given, tmp_path, opti
         ('baseline = "single"', 'baseline = "singel"', "row 'singel'"),
         ('measures = ["SST"]', 'measures = ["SST2"]', "measure 'SST2'"),
         ('measures = ["SST"]', 'measures = "SST"', "no list 'SST'"),
-        ('measures = ["SST"]', 'measures = ["SST", "mean"]', "of one measure, and compares SST, mean"),
+        ('measures = ["SST"]', 'measures = ["SST", "mean"]', "exactly one measure, not SST, mean"),
         ("{{joint: SST}}", "{{joined: SST}}", r"row or contrast \{\{joined: SST\}\} of the summary"),
         ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
         (
             "settings = { epochs = 3 }",
             'tasks = ["sst"]\nomit = ["sst2"]',
-            "omits what is none of its tasks: sst2",
+            "omits tasks that it does not have: sst2",
         ),
-        ("settings = { epochs = 3 }", 'init = "joint"', "init 'joint' of joint, which ends in itself"),
-        ("settings = { epochs = 3 }", 'checkpoint = "x"\nseeds = [0, 1]', "would all share the luck of 'x'"),
+        ("settings = { epochs = 3 }", 'init = "joint"', "init 'joint' of joint, which leads back to itself"),
+        ("settings = { epochs = 3 }", 'checkpoint = "x"\nseeds = [0, 1]', "would all start from 'x'"),
         ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
-        ("settings = { epochs = 3 }", 'like = "later"', "joint is like 'later', which is no earlier run"),
+        ("settings = { epochs = 3 }", 'like = "later"', "joint is like 'later', which is not an earlier run"),
         ("settings = { epochs = 3 }", "setings = { epochs = 3 }", "unknown field `setings`"),
-        ('name = "joint"\n', "", "one of its runs, has no name"),
+        ('name = "joint"\n', "", "one of its runs lacks name"),
         ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds \[0, 0\]"),
         ("seeds = [0, 1]", "seeds = [-1, 0]", "Expected `int` >= 0"),
         ('name = "joint"', 'name = "../joint"', "matching regex"),
-        ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in it"),
+        ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in the name"),
         ('{ suite = "small", digits', '{ suite = "small", score = "em", digits', "combines headlines"),
         ('split = "validation"', 'split = "tset"', "tset"),
         ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),

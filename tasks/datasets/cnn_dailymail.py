@@ -237,12 +237,12 @@ CNN_DAILYMAIL = Task(
             partial(_read_parquet, parts=1),
         ),
     ),
-    licence="The articles are CNN's and the Daily Mail's; for research, not to be passed on",
+    licence="The articles are CNN's and the Daily Mail's; for research, not to be redistributed",
     citation="Hermann et al. 2015, Teaching Machines to Read and Comprehend; See et al. 2017",
     homepage="https://github.com/abisee/cnn-dailymail",
     notes=(
-        "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
-        "upstream's stories give the paper's 287,227."
+        "The hub's parquet drops 114 training documents without text, and adds ` .` to lines without "
+        "punctuation. Upstream's stories give the paper's 287,227."
     ),
     unit_names=("document",),
     prompt=_PROMPT,

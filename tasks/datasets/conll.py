@@ -1,4 +1,5 @@
-"""The English shared tasks of CoNLL: chunks (2000), named entities (2003), and OntoNotes in the columns of 2012."""
+"""The English shared tasks of CoNLL: chunks (2000), named entities (2003), and OntoNotes in the columns of
+2012."""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ _SHARED_2000 = {
     "secondary": (),
 }
 _SPLIT_2000 = (
-    "Validation is the last tenth of the published training file (893 of 8,936 sentences); there is no other."
+    "Validation is the last tenth of the published training file (893 of 8,936 sentences), because "
+    "none is published."
 )
 
 CONLL2000 = Task(
@@ -152,7 +154,8 @@ EN_POS = Task(
         "its tag, such as NNP",
     ),
     variants=POS_VARIANTS,
-    notes=f"The tags of the Penn Treebank that CoNLL-2000 gives, which are a tagger's and not gold. {_SPLIT_2000}",
+    notes="The tags of the Penn Treebank that CoNLL-2000 gives, which come from a tagger and are not "
+    f"gold. {_SPLIT_2000}",
     **_SHARED_2000,  # type: ignore[arg-type]
 )
 
@@ -243,7 +246,7 @@ def _sources_2003(read: Reader) -> tuple[Source, ...]:
 _COUNTS_2003 = {"train": 14_041, "validation": 3_250, "test": 3_453}
 _SHARED_2003 = {
     "dataset": "CoNLL-2003, English",
-    "licence": "Reuters text, for research, not to be passed on: get the files yourself",
+    "licence": "Reuters text, for research, not to be redistributed: get the files yourself",
     "citation": "Tjong Kim Sang et al. 2003, Introduction to the CoNLL-2003 Shared Task: Named Entity Recognition",
     "homepage": "https://www.clips.uantwerpen.be/conll2003/ner/",
     "withhold_texts": True,
@@ -266,8 +269,8 @@ CONLL2003 = Task(
     variants=_ENTITIES_VARIANTS,
     unit_names=("document",),
     notes=(
-        "Tags are IOB1, as published: B- only where an entity follows another of its type. Lines of -DOCSTART- stand "
-        "between documents."
+        "Tags are IOB1, as published: B- only where an entity follows another of its type. Lines of "
+        "-DOCSTART- separate documents."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]
 )
@@ -287,8 +290,9 @@ CONLL2003_ENTITIES = Task(
     variants=_BY_TYPE_VARIANTS,
     redistributable=False,  # the answers are words of the text
     notes=(
-        "A question for each sentence and type, as decaNLP asks them of OntoNotes; `None` if there is no such entity. "
-        "nF1 takes the party AN for an article, twice in the test set, so gold scores 99.99 there."
+        "A question for each sentence and type, as decaNLP asks them of OntoNotes; `None` if there is "
+        "no such entity. nF1 treats the party AN as an article, twice in the test set, so gold answers "
+        "score 99.99 there."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]
 )
@@ -387,14 +391,14 @@ def _ontonotes_sources(read: Reader) -> tuple[Source, ...]:
 _ONTONOTES_COUNTS = {"train": 75_187, "validation": 9_603, "test": 9_479}
 _ONTONOTES_SHARED = {
     "dataset": "OntoNotes 5, English",
-    "licence": "Linguistic Data Consortium (LDC2013T19), not to be passed on: for people who have it",
+    "licence": "Linguistic Data Consortium (LDC2013T19), not to be redistributed: for people who have it",
     "citation": "Pradhan et al. 2013, Towards Robust Linguistic Analysis using OntoNotes",
     "homepage": "https://catalog.ldc.upenn.edu/LDC2013T19",
     "shared_folder": "ontonotes",
 }
 _ONTONOTES_FILES = (
-    "Files of your own in a folder `ontonotes` of a mirror: the documents of each part in the columns of CoNLL-2012, "
-    "one after another, as train.english.v4_gold_conll, development.english.v4_gold_conll and "
+    "Put your own files into the folder `ontonotes` of a mirror: the documents of each part, in "
+    "CoNLL-2012 columns, as train.english.v4_gold_conll, development.english.v4_gold_conll and "
     "test.english.v4_gold_conll."
 )
 
@@ -425,9 +429,9 @@ ONTONOTES_ENTITIES = replace(
     counts={split: len(_ONTONOTES_PLURALS) * count for split, count in _ONTONOTES_COUNTS.items()},
     sources=_ontonotes_sources(_read_ontonotes_entities),
     notes=(
-        "A question for each sentence and type, `Which entities are persons?`, as decaNLP asks them, but of "
-        "CoNLL-2012's tokens and not of the text that decaNLP cleans; `None` if there is no such entity. "
-        f"{_ONTONOTES_FILES}"
+        "A question for each sentence and type, `Which entities are persons?`, as decaNLP asks them, "
+        "but on CoNLL-2012's tokens instead of decaNLP's cleaned text; `None` if there is no such "
+        f"entity. {_ONTONOTES_FILES}"
     ),
     **_ONTONOTES_SHARED,  # type: ignore[arg-type]
 )

@@ -71,9 +71,10 @@ HIEN_POS = Task(
     homepage="https://github.com/divamgupta/mtl_girnet",
     secondary=("tag_macro_f1",),
     notes=(
-        "The split of GIRNet's code: of each file the first 80 % for training and the rest as test, and no post that "
-        "no empty line ends (one of Facebook's). Validation is the last tenth of each file's training posts. The first "
-        "unit is the network that a post is from, so that scores hold for these three."
+        "The split of GIRNet's code: the first 80 % of each file for training and the rest for "
+        "testing, without the one Facebook post that no empty line ends. Validation is the last tenth "
+        "of each file's training posts. The first unit is a post's network, so scores apply to these "
+        "three networks."
     ),
     unit_names=("network", "post"),
     prompt=word_by_word(
@@ -123,9 +124,10 @@ HI_POS = Task(
     homepage="https://ltrc.iiit.ac.in/treebank_H2014/",
     secondary=(),
     notes=(
-        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences of Sachdeva et al. 2014, 25 "
-        "tags), which cannot be had: training and validation are the first nine tenths and the last of the treebank's "
-        "development part, and test is its test part. Only mirrors have these files."
+        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences of Sachdeva et "
+        "al. 2014, 25 tags), which is not available. Training and validation are the first nine tenths "
+        "and the last tenth of the treebank's development part; test is its test part. Only mirrors "
+        "have these files."
     ),
     unit_names=("sentence",),
     prompt=word_by_word(

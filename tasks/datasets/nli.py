@@ -1,4 +1,4 @@
-"""Natural language inference: MultiNLI, matched then mismatched, and SNLI, which is asked alike."""
+"""Natural language inference: MultiNLI, matched then mismatched, and SNLI, with the same kind of questions."""
 
 from __future__ import annotations
 
@@ -147,8 +147,9 @@ MULTINLI = Task(
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes=(
-        "Rows without a gold label are left out. The test labels are hidden. Upstream's `pairID` ends in the label "
-        "that the hypothesis was written for: such ids are numbers instead (`matched-0`)."
+        "Rows without a gold label are left out. The test labels are hidden. Upstream's `pairID` ends "
+        "in the label that the hypothesis was written for: such ids are replaced with numbers "
+        "(`matched-0`)."
     ),
     version=2,
     question_varies=True,
@@ -158,7 +159,7 @@ MULTINLI = Task(
 )
 
 
-# SNLI: natural language inference on captions of photographs, asked as MultiNLI is.
+# SNLI: natural language inference on captions of photographs, with questions like MultiNLI's.
 
 _SNLI_PARTS = {"train": "train", "validation": "dev", "test": "test"}
 _SNLI_ZIP = RemoteFile(
@@ -212,8 +213,8 @@ SNLI = Task(
     citation="Bowman et al. 2015, A Large Annotated Corpus for Learning Natural Language Inference",
     homepage="https://nlp.stanford.edu/projects/snli/",
     notes=(
-        "Rows without a gold label are left out; the counts are those of rows with one. `pairID` ends in the label "
-        "that the hypothesis was written for, so it is in `meta`, and ids are numbers."
+        "Rows without a gold label are left out; the counts include only rows with one. `pairID` ends "
+        "in the label that the hypothesis was written for, so it is in `meta`, and ids are numbers."
     ),
     version=2,
     question_varies=True,

@@ -1,7 +1,6 @@
-"""Reviews and sentences on films: FDU-MTL and products, IMDB, MR, SUBJ, and single sentences of three sites.
-
-All but SUBJ ask sst's question about sentiment. Files are often sorted by label, so examples are put into an order
-that a digest of the text decides.
+"""Reviews and sentences about films: FDU-MTL and products, IMDB, MR, SUBJ, and single sentences from three
+sites. All but SUBJ ask sst's question about sentiment. Files are often sorted by label, so examples are sorted
+by a digest of their text.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Yield an example for each row; its units are its text, which may stand in a split twice, and its id."""
+    """Yield an example for each row. Its units are its text, which a split may contain twice, and its id."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -74,7 +73,7 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield the examples of a split, sorted by a digest of the text and of how often it came before."""
+    """Yield the examples of a split, sorted by a digest of the text and of its earlier occurrences."""
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):
@@ -85,7 +84,7 @@ def _read(
 
 
 def _task(name: str, reviewed: str, unit: str = "review", **about: Any) -> Task:
-    """Return a task of sentiment; `reviewed` describes a review in its prompt."""
+    """Return a sentiment task; `reviewed` describes a review in its prompt."""
     return Task(
         name=name,
         title="Sentiment analysis",
@@ -100,10 +99,10 @@ def _task(name: str, reviewed: str, unit: str = "review", **about: Any) -> Task:
     )
 
 
-# FDU-MTL: reviews of 16 domains, a file for training and one for testing of each, `label<TAB>text` a line. The last
-# 200 lines of the training file validate, as in other code for this data. `products.*` are the reviews of four domains,
-# which Blitzer et al. (2007) collected and the shared-memory paper split anew: all of a domain in an order that a seed
-# decides, the first 400 for testing, the next 200 for validation.
+# FDU-MTL: reviews of 16 domains. Each domain has a training file and a test file with lines of `label<TAB>text`. The
+# last 200 lines of the training file are used for validation, as in other code for this data. `products.*` are the
+# reviews of four domains, which Blitzer et al. (2007) collected and the shared-memory paper split differently: a
+# domain's reviews are shuffled with a seed, the first 400 are for testing and the next 200 for validation.
 
 _FDU = ("ccsasuke/man", "b57b4c14340db1ca7bffb5d9737b7c2601dc8df2")
 _DOMAINS = {
@@ -192,15 +191,15 @@ def _fdu(domain: str) -> Task:
             {"train": (train,), "validation": (train,), "test": (test,)},
             partial(_read, name, partial(_fdu_rows, domain)),
         ),
-        "Validation is the last 200 lines of the training file. Some test texts are in the training file as well: see "
-        "`decabench tasks overlap --against train --against validation`.",
+        "Validation is the last 200 lines of the training file. Some test texts are also in the "
+        "training file: see `decabench tasks overlap --against train --against validation`.",
     )
 
 
 def _product(name: str, domain: str) -> Task:
     counts = {"train": 1_400, "validation": _FDU_VALIDATION, "test": _FDU_TEST}
     train = _DOMAINS[domain][1] - _FDU_VALIDATION
-    few = "" if train == 1_400 else f" Here are {train:,} reviews to train on, not the paper's 1,400."
+    few = "" if train == 1_400 else f" There are {train:,} training reviews, not the paper's 1,400."
     return _fdu_task(
         name,
         domain,
@@ -211,9 +210,9 @@ def _product(name: str, domain: str) -> Task:
             partial(_read_products, name, domain),
             counts={**counts, "train": train} if few else {},
         ),
-        "FDU-MTL's reviews of the domain, split at random in the shared-memory paper's proportions, for the paper does "
-        f"not say how it split them: sorted by the sha256 of `products` and the text, so equal texts stay together."
-        f"{few}",
+        "FDU-MTL's reviews of the domain, split at random in the shared-memory paper's proportions, "
+        "because the paper does not say how it split them. Reviews are sorted by the sha256 of "
+        f"`products` and the text, so equal texts stay together.{few}",
     )
 
 
@@ -269,15 +268,16 @@ IMDB = _task(
     citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis",
     homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
     notes=(
-        "Upstream has no validation split: the last 1,250 training reviews of each label validate. Line breaks stay "
-        "`<br />`. The hub's file does not name the film of a review. fdu.imdb is another, smaller set."
+        "Upstream has no validation split, so the last 1,250 training reviews of each label are used. "
+        "Line breaks stay `<br />`. The hub's file does not name the film of a review. fdu.imdb is "
+        "another, smaller set."
     ),
     withhold_texts=True,
 )
 
 
-# Kotzias et al. 2015: single sentences of reviews. They have no split and are all for testing: the decathlon's paper
-# asks a model that was trained on sst about them.
+# Kotzias et al. 2015: single sentences of reviews. There are no splits; all sentences are for testing. The decathlon's
+# paper uses them to test a model that was trained on sst.
 
 _SENTENCES_ZIP = "sentiment+labelled+sentences.zip"
 _SENTENCES_ARCHIVE = RemoteFile(
@@ -317,7 +317,7 @@ def _sentences(site: str, reviewed: str) -> Task:
         licence="CC BY 4.0 (UCI Machine Learning Repository)",
         citation="Kotzias et al. 2015, From Group to Individual Labels Using Deep Features",
         homepage="https://archive.ics.uci.edu/dataset/331/sentiment+labelled+sentences",
-        notes="There is no split: all 1,000 sentences are for testing.",
+        notes="There are no splits: all 1,000 sentences are for testing.",
         shared_folder="sentences",
     )
 
@@ -349,7 +349,8 @@ _PANG_LEE_FILES = listed_files(
     """,
 )
 
-# The hub's split: the first 80 % of each label train, the next 10 % validate, the last 10 % test; positive ones first.
+# The hub's split: the first 80 % of each label for training, then 10 % for validation and 10 % for testing; positive
+# ones come first.
 _MR = ("cornell-movie-review-data/rotten_tomatoes", "aa13bc287fa6fcab6daf52f0dfb9994269ffea28")
 
 
@@ -383,15 +384,15 @@ MR = _task(
     ),
     citation="Pang et al. 2005, Seeing Stars: Exploiting Class Relationships for Sentiment Categorization",
     notes=(
-        "Upstream has no split: the hub's is used, the first 80 % of each label for training, the next 10 % for "
-        "validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model measured there must not train "
-        "on it."
+        "Upstream has no splits, so the hub's are used: the first 80 % of each label for training, the "
+        "next 10 % for validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model "
+        "tested there must not train on this task."
     ),
     **_PANG_LEE,
 )
 
-# SUBJ has no split. The shared-memory paper tests on 1,000 sentences and trains on the other 9,000, of which it
-# validates on none; here a tenth tests and a tenth validates. Which they are is decided by the text and a seed.
+# SUBJ has no splits. The shared-memory paper tests on 1,000 sentences, trains on the other 9,000, and has no
+# validation data; here a tenth is for testing and a tenth for validation, chosen by the text and a seed.
 _SUBJ_QUESTION = "Is this sentence objective or subjective?"
 _SUBJ_ZIP = RemoteFile(
     "subjectivity.zip",
@@ -439,8 +440,9 @@ SUBJ = Task(
     ),
     citation="Pang et al. 2004, A Sentimental Education: Sentiment Analysis Using Subjectivity Summarization",
     notes=(
-        "Upstream has no split: sentences are sorted by the sha256 of `subj` and the text; the first tenth tests, the "
-        "next validates. The shared-memory paper trains on 9,000. Many sentences are in sst.fine too."
+        "Upstream has no splits. Sentences are sorted by the sha256 of `subj` and the text; the first "
+        "tenth is for testing, the next for validation. The shared-memory paper trains on 9,000. Many "
+        "sentences are also in sst.fine."
     ),
     unit_names=("sentence",),
     prompt=labelled_prompt(

@@ -41,11 +41,11 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the two (question, context, answer) triples of the schema that begins on this line."""
     if len(block) != 3:
-        raise DataError(f"{_FILE}, line {line}: a schema has three lines, not {len(block)}.")
+        raise DataError(f"{_FILE}, line {line}: a schema must have three lines, not {len(block)}.")
     context, question, options = block
     answers = [option.strip() for option in options.split("/")]
     if len(answers) != 2 or not all(answers):
-        raise DataError(f"{_FILE}, line {line + 2}: it must be two answers with / between them.")
+        raise DataError(f"{_FILE}, line {line + 2}: it must be two answers separated by /.")
     if not _ALTERNATIVES.search(context + question):
         raise DataError(
             f"{_FILE}, line {line}: neither sentence nor question has two alternatives, as in [x/y]."
@@ -64,8 +64,8 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
         ]
     if len(numbered) != _EXAMPLES:  # the splits are counted from both ends
         raise DataError(
-            f"{_FILE} has {len(numbered)} examples in closed blocks, not {_EXAMPLES}: it is not the published file, "
-            "and its splits would shift."
+            f"{_FILE} has {len(numbered)} examples in closed blocks, not {_EXAMPLES}: it is not the "
+            "published file, so its splits would shift."
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
         yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))
@@ -124,9 +124,10 @@ SCHEMA = Task(
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
     homepage="https://github.com/salesforce/decaNLP",
     notes=(
-        "The file's last block is left out, as in 2018. Eight test rows differ from the 2018 reader's. 42 and 43 have "
-        "two alternatives in a line; both are resolved here, where it left `education] had been [taken` in the text. "
-        "In 46, 47, 50, 51, 70 and 71 it kept the space after the slash of `Joe/ detective`, which is stripped here."
+        "The file's last block is left out, as in 2018. Eight test rows differ from the 2018 reader's. "
+        "Rows 42 and 43 have two alternatives on a line: both are resolved here, while the 2018 reader "
+        "left `education] had been [taken` in the text. In rows 46, 47, 50, 51, 70 and 71, the 2018 "
+        "reader kept the space after the slash in `Joe/ detective`; it is removed here."
     ),
     question_varies=True,
     unit_names=("schema",),

@@ -140,9 +140,9 @@ _SHARED = {
     "unit_names": ("source",),
     "shared_folder": "sick",
     "notes": (
-        "The splits of SemEval-2014, whose files only mirrors have; the archive that can be downloaded has 87 pairs "
-        "fewer. A unit is the sentence that a pair was made from, or, since SemEval's files do not have it, all pairs "
-        "that sentences in common connect."
+        "The splits of SemEval-2014, whose files only mirrors have; the archive that can be downloaded "
+        "has 87 pairs fewer. A unit is the sentence from which a pair was made. SemEval's files lack "
+        "it, so there a unit is all pairs connected by shared sentences."
     ),
 }
 

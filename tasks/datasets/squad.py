@@ -175,7 +175,7 @@ SQUAD = Task(
     licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
-    notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    notes="The authors keep the test set hidden. All reference answers are kept, including repeated ones.",
     question_varies=True,
     unit_names=("article", "paragraph"),
     prompt=_PROMPT,
@@ -197,9 +197,10 @@ SQUAD2 = replace(
     ),
     citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD",
     notes=(
-        "A question without an answer in its paragraph has the answer `unanswerable`, where the official files have "
-        "none; for the official scorer, write an empty prediction in its place. Upstream's ids tell which questions "
-        "have an answer: they are in `meta`, and ids are numbers. The test set is hidden by its authors."
+        "A question without an answer in its paragraph has the answer `unanswerable`; the official "
+        "files have none, and the official scorer expects an empty prediction. Upstream's ids reveal "
+        "which questions have an answer, so they are in `meta`, and ids are numbers. The authors keep "
+        "the test set hidden."
     ),
     version=2,
     prompt=replace(

@@ -114,7 +114,9 @@ def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
             questions -= 1
         else:
             if not predicates or len(fields) != 3 or not fields[2].isdecimal():
-                raise DataError(f"{name}, line {number}: the block does not have as many lines as it says.")
+                raise DataError(
+                    f"{name}, line {number}: the block does not have the number of lines that it states."
+                )
             predicates, questions = predicates - 1, int(fields[2])
 
 

@@ -108,7 +108,7 @@ def _segments(path: Path) -> Iterator[Line]:
             elif event == "end" and element.tag == "seg":
                 place = f"segment {element.get('id', '')}"
                 if len(element):
-                    raise DataError(f"{path.name}, talk {talk}, {place}: it must be text without tags.")
+                    raise DataError(f"{path.name}, talk {talk}, {place}: it must contain text without tags.")
                 yield talk, place, (element.text or "").strip()
                 element.clear()
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # or of an unknown encoding
@@ -132,11 +132,13 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
     for source, target in zip_longest(lines(source_path), lines(target_path)):
         if source is None or target is None:
             talk, place, _ = source or target
-            raise DataError(f"{names} have different numbers of lines: talk {talk}, {place}, is in only one.")
+            raise DataError(
+                f"{names} have different numbers of lines: talk {talk}, {place}, is only in one of them."
+            )
         if source[:2] != target[:2]:
             raise DataError(
-                f"{names} are not aligned: talk {source[0]}, {source[1]}, of one is next to talk {target[0]}, "
-                f"{target[1]}, of the other."
+                f"{names} are not aligned: talk {source[0]}, {source[1]}, in one is paired with talk "
+                f"{target[0]}, {target[1]}, in the other."
             )
         yield source[0], source[2], target[2]
 
@@ -290,7 +292,7 @@ def _task(direction: _Direction, counts: dict[str, int], sources: tuple[Source, 
         metric="bleu",
         counts=counts,
         sources=sources,
-        licence="CC BY-NC-ND 3.0 (TED talks): no derivatives may be passed on",
+        licence="CC BY-NC-ND 3.0 (TED talks): derivatives may not be redistributed",
         citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
         homepage="https://wit3.fbk.eu/",
         notes=notes,
@@ -315,7 +317,8 @@ def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:
     sources = _german_sources(direction) if "de" in direction.pair else _archives(direction)
     sets = " and ".join(f"{split} is {name}" for split, name in direction.sets.items())
     notes = (
-        f"{sets.capitalize()}. The files are those of the archive {direction.archive}, for both directions."
+        f"{sets.capitalize()}. The files come from the archive {direction.archive}, which serves both "
+        "directions."
     )
     task = _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
     return replace(task, secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"))
@@ -360,7 +363,7 @@ def _read_multi30k(files: Files, split: str) -> Iterator[Example]:
     sides = zip_longest(*(_gzip_lines(files.path(name)) for name in names))
     for index, (english, german) in enumerate(sides):
         if not english or not german:
-            raise DataError(f"{' and '.join(names)}, line {index + 1}: a side has no text.")
+            raise DataError(f"{' and '.join(names)}, line {index + 1}: one side has no text.")
         id = f"multi30k.en.de.{split}.{index}"
         yield Example(id, _EN_DE.question, english, (german,), (id,))
 

@@ -177,7 +177,7 @@ def _ptb_source(name: str, suffix: str, sections: Mapping[str, range], read: Rea
 
 _PTB_SHARED = {
     "dataset": "Penn Treebank, Wall Street Journal",
-    "licence": "Linguistic Data Consortium (LDC99T42), not to be passed on: for people who have it",
+    "licence": "Linguistic Data Consortium (LDC99T42), not to be redistributed: for people who have it",
     "citation": "Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn Treebank",
     "homepage": "https://catalog.ldc.upenn.edu/LDC99T42",
     "unit_names": ("section", "sentence"),
@@ -202,8 +202,9 @@ PTB_POS = Task(
     ),
     variants=POS_VARIANTS,
     notes=(
-        "Sections 0-18, 19-21 and 22-24. Files of your own in a folder `ptb` of a mirror, one a section: wsj_00.conllu "
-        "(or CoNLL-X under that name; tags in column 5), or bracketed trees as wsj_00.mrg, whose traces are left out."
+        "Sections 0-18, 19-21 and 22-24. Put your own files into the folder `ptb` of a mirror, one per "
+        "section: wsj_00.conllu (or CoNLL-X under that name; tags in column 5), or bracketed trees as "
+        "wsj_00.mrg, whose traces are left out."
     ),
     **_PTB_SHARED,  # type: ignore[arg-type]
 )
@@ -222,8 +223,9 @@ PTB_DEP = Task(
     ),
     variants=TREE_VARIANTS,
     notes=(
-        "Sections 2-21, 22 and 23, as the Joint Many-Task paper has them, which converts with version 3.3.0 of the "
-        "Stanford converter. Files of your own in a folder `ptb` of a mirror, one a section: wsj_02.conllu."
+        "Sections 2-21, 22 and 23, as in the Joint Many-Task paper, which converts trees with the "
+        "Stanford converter 3.3.0. Put your own files into the folder `ptb` of a mirror, one per "
+        "section: wsj_02.conllu."
     ),
     **_PTB_SHARED,  # type: ignore[arg-type]
 )

@@ -159,9 +159,9 @@ WIKISQL = Task(
     homepage="https://github.com/salesforce/WikiSQL",
     version=2,
     notes=(
-        "Runs of whitespace in a query (U+2003 and U+2009 too) are one space, as in 2018, which decides three answers "
-        "of train and three of test. Three gold queries of the test set cannot be parsed back to their logical form, "
-        "so gold scores 99.98."
+        "Runs of whitespace in a query (including U+2003 and U+2009) become one space, as in 2018; "
+        "this affects three answers in train and three in test. Three gold queries of the test set "
+        "cannot be parsed back to their logical form, so gold scores 99.98."
     ),
     unit_names=("table",),
     prompt=_PROMPT,

@@ -176,8 +176,9 @@ WOZ_DE = replace(
     sources=(Source("upstream json", _GERMAN, partial(_read, "de")),),
     citation="Mrksic et al. 2017, Semantic Specialisation of Distributional Word Vector Spaces",
     notes=(
-        "The English dialogues and their slots, translated: the question stays English. Ids are "
-        "`de_<dialogue>_<turn>`. The system's words, which upstream leaves in English, are no part of the context."
+        "The English dialogues and their slots, translated; the question stays in English. Ids are "
+        "`de_<dialogue>_<turn>`. The system's words, which upstream leaves in English, are not part of "
+        "the context."
     ),
     prompt=replace(
         _PROMPT,

@@ -146,9 +146,9 @@ class Downloads:
                 if not faults and not has_end and not is_whole:
                     _discard(part)
                     raise TransferError(
-                        f"the connection ended after {size:,} bytes, and the server did not say how many there are: "
-                        "the file may be cut off; use a server that sends Content-Length, or a mirror with a "
-                        "SHA256SUMS file"
+                        f"the connection ended after {size:,} bytes, but the server did not state the "
+                        "size, so the file may be incomplete; use a server that sends Content-Length, "
+                        "or a mirror with a SHA256SUMS file"
                     )
                 if not faults:
                     _write_note(target, url=plain_url(url), digests=digests)
@@ -255,7 +255,7 @@ class _Transfer:
                 start, total = self._place(response)
                 if total is not None and total > self._most:
                     raise TransferError(
-                        f"it would be {total:,} bytes long, but no more than {self._most:,} can be right"
+                        f"it would have {total:,} bytes, but at most {self._most:,} are plausible"
                     )
                 if start == 0:
                     tag = _validator(response)
@@ -305,7 +305,7 @@ class _Transfer:
         start = int(found[1]) if found else -1
         total = int(found[2]) if found and found[2] != "*" else None
         if start not in (0, self._size):
-            self._start_over("the server resumed at the wrong place")
+            self._start_over("the server resumed at the wrong position")
         note = self._read_note()
         pairs = ((note.get("validator"), _validator(response)), (note.get("total"), total))
         if start and any(old != new for old, new in pairs if old and new):
@@ -339,7 +339,7 @@ class _Transfer:
                     size += len(chunk)
                     if size > self._most:
                         raise TransferError(
-                            f"it sends more than {self._most:,} bytes, which is more than can be right"
+                            f"it sends more than {self._most:,} bytes, which is not plausible"
                         )
                     file.write(chunk)
                     bar.update(len(chunk))
@@ -368,7 +368,7 @@ def _require_success(response: httpx2.Response) -> httpx2.Response:
         asked = response.headers.get("Retry-After", "")
         raise InterruptedTransferError(f"HTTP {status}", status, float(asked) if asked.isdecimal() else None)
     if status in (200, 206, 416):
-        raise TransferError(f"it has the encoding {encoding[:40]!r}, which was not asked for")
+        raise TransferError(f"it has the encoding {encoding[:40]!r}, which was not requested")
     raise TransferError(f"HTTP {status}", status)
 
 

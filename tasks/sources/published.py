@@ -255,7 +255,7 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
 
     def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
         if not file.urls:
-            raise MissingDataError(f"{file.name} is not published anywhere: only a mirror can have it")
+            raise MissingDataError(f"{file.name} is not published anywhere; only a mirror can provide it")
         path, urls = downloads.path(file), tuple(map(_hub_address, file.urls))
         if found := downloads.find(file, urls):
             return path, make_record(file, found[0], path, found[1])
@@ -274,8 +274,8 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
     if not any(source.urls for source in sources):
         own = "; or ".join(_own_files(source, splits) for source in sources)
         raise MissingDataError(
-            f"The files for {task} are not published: put your own ({own}) into the folder DIR/{task} and use --mirror "
-            "DIR."
+            f"The files for {task} are not published: put your own copies ({own}) into the folder "
+            f"DIR/{task} and use --mirror DIR."
         )
     make_folder(downloads.folder)
     try:
@@ -403,7 +403,9 @@ def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
                 "name, as sha256sum writes it."
             )
         if found is not None and listed.setdefault(found[2], found[1].lower()) != found[1].lower():
-            raise DataError(f"{name}, line {number}, gives another checksum for a file that is listed above.")
+            raise DataError(
+                f"{name}, line {number}, has a different checksum for a file that is already listed."
+            )
     return listed
 
 

@@ -145,7 +145,7 @@ def write_labels(folder, home, change):
 def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):
     done = command("check", "--submission", write_labels(tmp_path / "s", home, change), "--home", home)
     assert done.exit_code == 0
-    assert "label-form: 32 of 32 answers are labels in another form, which counts as wrong: " in done.stdout
+    assert "label-form: 32 of 32 answers are labels in another form, which scores as wrong: " in done.stdout
     assert said in done.stdout
     assert done.stdout.endswith("valid, 1 warning\n")
 

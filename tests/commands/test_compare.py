@@ -32,7 +32,7 @@ def test_text(command, home, pair):
     done = command("compare", *pair, "--home", home, "--flips", "1")
     assert done.exit_code == 0
     assert "A oracle   B majority   validation" in done.stdout
-    assert "schema.validation." in done.stdout and "B loses" in done.stdout
+    assert "schema.validation." in done.stdout and "B is worse here" in done.stdout
 
 
 def test_json_is_all_of_standard_output(command, home, pair, tmp_path):
@@ -135,7 +135,7 @@ def test_the_sample_is_named(command, home, pair, tmp_path):
 def test_the_submission_of_other_data_is_named(command, home, pair):
     path = pair[1] / "submission.toml"
     path.write_text(re.sub("sha256:[0-9a-f]{64}", "sha256:" + "0" * 64, path.read_text()))
-    expected = f"The submission majority ({pair[1]}) was not made for the data that is prepared"
+    expected = f"The submission majority ({pair[1]}) was not made for the prepared data"
     assert expected in command("compare", *pair, "--home", home).stderr
     done = command("show", pair[0], "--task", "sst", "--against", pair[1], "--home", home)
     assert done.exit_code == 3 and expected in done.stderr

@@ -105,7 +105,7 @@ def test_other_data_is_3(command, home, submit, tmp_path):
     done = command("evaluate", "--submission", folder, "--home", tmp_path / "home")
     assert done.exit_code == 3
     assert done.stderr.startswith("Error: The submission ")
-    assert f"({folder}) was not made for the data that is prepared: sst" in done.stderr
+    assert f"({folder}) was not made for the prepared data: sst" in done.stderr
     assert not (folder / "results").exists()
 
 
@@ -213,7 +213,7 @@ def test_limited_runs_alone_have_no_total(command, home, submit):
     cut_to(folder, "sst", 8)
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
     done = command("evaluate", "--submission", folder, "--home", home)
-    assert "\nNo decaScore: none of the suite's 10 tasks is completely scored.\n" in done.stdout
+    assert "\nNo decaScore: none of the suite's 10 tasks is scored in full.\n" in done.stdout
     assert "8 of 32 examples, 8 ids, sha256:0123456789ab…: left out" in done.stdout
 
 
@@ -223,7 +223,7 @@ def test_an_incomplete_run_ends_with_1(command, home, submit):
     with_marks(folder, incomplete=("sst.validation", {"failed": 1, "of": 32, "error": "no route"}))
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 1
-    assert "Failed: sst: incomplete: 1 of 32 examples failed (commonest: 'no route')" in done.stdout
+    assert "Failed: sst: incomplete: 1 of 32 examples failed (most common error: 'no route')" in done.stdout
 
 
 def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
@@ -244,7 +244,7 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
     assert done.exit_code == 0
     forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit of new tokens"
     assert f"\nsquad: {forms}, 1 with chat-template tokens.\n" in done.stdout
-    assert "squad: 1 context was cut; the gold answer is still inside for 96.9 % (ceiling)." in done.stdout
+    assert "squad: 1 context was cut; the gold answer remains in 96.9 % of contexts (ceiling)." in done.stdout
     assert "\nsst: 1 context was cut.\n" in done.stdout
 
 
@@ -303,7 +303,7 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     assert done.exit_code == 0
     done = command("evaluate", "--submission", tmp_path / "s", *options)
     (line,) = (line for line in done.stdout.splitlines() if "lfem_normalised" in line)
-    assert "by the strict form, lfem_normalised 100.00 ignoring quotation marks" in line
+    assert "(strict), lfem_normalised 100.00 ignoring quotation marks" in line
     results = json.loads((tmp_path / "s" / "results" / "validation" / "results.json").read_text())
     scores = results["tasks"]["wikisql"]["scores"]
     assert (
@@ -329,8 +329,8 @@ def test_labels_in_another_form_are_pointed_out(command, home, tmp_path):
     done = command("evaluate", tmp_path / "s", "--home", home)
     assert rows(done)["sst"][1] == "0.00"
     assert (
-        "sst: 32 of 32 answers are labels in another form, which counts as wrong: marks or an article around it (32); "
-        f"{examples[0].id} has {lines[0][1]!r} for {examples[0].answers[0]!r}: write the label alone."
+        "sst: 32 of 32 answers are labels in another form, which scores as wrong: marks or an article around it (32); "
+        f"{examples[0].id} has {lines[0][1]!r} for {examples[0].answers[0]!r}: write only the label."
     ) in done.stdout
 
 
@@ -440,7 +440,7 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text() + "\n")
     done = command("evaluate", folder, "--tasks", "own", *options)
     assert done.exit_code == 0 and "100.00" in done.stdout
-    said = "own: scored on the data as it was prepared. rows.jsonl was changed since"
+    said = "own: scored on the prepared data, although its files have changed. rows.jsonl has changed since"
     assert said in done.stdout
     assert said in command("verify", folder, *options).stdout
     for words in (("compare", folder, folder, "--tasks", "own"), ("show", folder, "--task", "own")):

@@ -23,7 +23,7 @@ def test_a_file_becomes_a_submission_that_is_checked_and_scored(command, home, p
     )
     assert done.exit_code == 0, done.output
     assert done.stdout == (
-        "32 of 32 examples matched by id; answers taken as they are.\n"
+        "32 of 32 examples matched by id; answers used as given.\n"
         "predictions/squad.validation.jsonl: 32 of 32 answers\n"
         "out: valid\n"
         f"Score it: decabench evaluate {out}\n"
@@ -73,8 +73,8 @@ def test_the_report_has_every_faulty_row(command, home, tmp_path):
         (("text", "--filter", "none"), "--filter is for lm-eval, not for text"),
         (("squad", "--id", "x"), "--id is for csv and lm-eval, not for squad"),
         (("csv", "--epoch", "2"), "--epoch is for inspect, not for csv"),
-        (("csv", "--label", "1"), "write THEIRS=OURS"),
-        (("csv", "--label", "1=a", "--label", "1=b"), "--label gives '1' twice"),
+        (("csv", "--label", "1"), "write FILE=DATASET"),
+        (("csv", "--label", "1=a", "--label", "1=b"), "--label names '1' twice"),
     ],
 )
 def test_wrong_usage(command, home, tmp_path, arguments, says):

@@ -29,7 +29,7 @@ def test_every_predictor(command, home, tmp_path, name):
 def test_a_predictor_of_tags_refuses_other_tasks(command, home, tmp_path):
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "most-frequent-tag", *options)
-    assert done.exit_code == 2 and "is for tasks with a tag or a head for each word" in done.stderr
+    assert done.exit_code == 2 and "works only for tasks with a tag or a head for each word" in done.stderr
     assert not (tmp_path / "s" / "submission.toml").exists()
 
 
@@ -63,7 +63,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     done = command("predict", "--predictor", "oracle", *options)
     assert done.exit_code == 2
-    assert "holds the submission majority: name another folder, or replace it with --force" in done.stderr
+    assert "holds the submission majority: choose another folder, or replace it with --force" in done.stderr
     assert command("predict", "--predictor", "oracle", *options, "--force").exit_code == 0
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
 
@@ -123,7 +123,7 @@ def test_every_wording_is_shown(command, home):
 def test_a_baseline_has_no_prompt(command, home):
     done = command("predict", "--predictor", "majority", "--show-prompt", "sst", "--home", home)
     assert done.exit_code == 2
-    assert "majority takes no prompts" in done.stderr
+    assert "majority does not use prompts" in done.stderr
 
 
 def test_a_dry_run_counts_and_asks_nothing(command, home, tmp_path):
@@ -189,11 +189,11 @@ def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ("'good'", "sst: 0 of 32 answers are one of the labels."),
+        ("'good'", "sst: only 0 of 32 answers are valid labels."),
         ("'Positive'", None),
         (
             "'positive' if question.id.endswith('.7') else 'good'",
-            "sst: 1 of 32 answers are one of the labels.",
+            "sst: only 1 of 32 answers are valid labels.",
         ),
     ],
 )
@@ -208,17 +208,17 @@ def test_answers_that_are_no_labels_are_said_aloud(command, home, tmp_path, monk
     done = command("predict", "--predictor", f"{name}:model", *options)
     scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
     for output in (done.stdout, scored.stdout):
-        assert (sentence in output) if sentence else ("one of the labels" not in output)
+        assert (sentence in output) if sentence else ("valid labels" not in output)
 
 
 def test_the_options_of_a_question_are_labels_too(command, home, tmp_path):
     options = ["--tasks", "schema", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "copy-context", *options)
-    assert "schema: 0 of 82 answers are one of the labels." in done.stdout
+    assert "schema: only 0 of 82 answers are valid labels." in done.stdout
     scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
-    assert "schema: 0 of 82 answers are one of the labels." in scored.stdout
+    assert "schema: only 0 of 82 answers are valid labels." in scored.stdout
     oracle = command("predict", "--predictor", "oracle", *options, "--force")
-    assert "one of the labels" not in oracle.stdout
+    assert "valid labels" not in oracle.stdout
 
 
 def test_a_list_of_examples(command, home, tmp_path):
@@ -244,12 +244,12 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--batch-size", "0"], "'0' is neither a number above 0 nor auto"),
+        (["--batch-size", "0"], "'0' is not a whole number above 0 or auto"),
         (["--question-variant", "some"], "'some' is neither a variant's number nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
         (["--limit", "0"], "0 is not allowed: give 1 or more"),
-        (["--shots", "2"], "majority takes no prompts"),
+        (["--shots", "2"], "majority does not use prompts"),
     ],
 )
 def test_wrong_usage(command, home, tmp_path, options, sentence):
@@ -270,9 +270,9 @@ def test_a_program_that_writes_no_json_is_a_model_that_failed(command, home, tmp
 def test_an_answer_that_is_no_label_is_shown_with_the_labels(command, home, tmp_path):
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", f"command:{sys.executable} {_write_program(tmp_path)}", *options)
-    (line,) = [line for line in done.stdout.splitlines() if "one of the labels" in line]
-    assert "for example, has 'fine'; its labels are " in line and "positive" in line and "negative" in line
-    assert line.endswith("the model must answer with a label only.")
+    (line,) = [line for line in done.stdout.splitlines() if "valid labels" in line]
+    assert "has 'fine', but its labels are " in line and "positive" in line and "negative" in line
+    assert line.endswith("the model must answer with only a label.")
 
 
 def _write_program(folder):
@@ -284,7 +284,7 @@ def _write_program(folder):
     return path
 
 
-_RAISE = "raise --max-new-tokens, or turn the reasoning off."
+_RAISE = "raise --max-new-tokens, or turn reasoning off."
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,11 @@ _RAISE = "raise --max-new-tokens, or turn the reasoning off."
         ({}, []),
         (
             {"unparseable": 32, "other_label": 32, "other_label_example": "Look."},
-            ["0 of 32 answers are one of the labels. Look.", "32 of 32 answers are unparseable."],
+            ["only 0 of 32 answers are valid labels. Look.", "32 of 32 answers are unparseable."],
         ),
         (
             {"refused": 2},
-            [
-                "2 of 32 answers were refused by the model or by its server's filter: they are scored as wrong."
-            ],
+            ["2 of 32 answers were refused by the model or its server's filter, and are scored as wrong."],
         ),
         (
             {"empty": 9, "cut_reasoning": 5, "only_reasoning": 3},
@@ -335,8 +333,8 @@ def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
     before = path.read_bytes()
     done = command(*given, "--tasks", "sst", "--limit", "10")
     assert done.exit_code == 2 and path.read_bytes() == before
-    sentence = "holds, for validation, 32 answers to sst, of which this run would keep 10"
-    assert f"{sentence}: name another folder, or replace it with --force." in done.stderr
+    sentence = "has (validation) 32 answers to sst, of which this run would keep only 10"
+    assert f"{sentence}: choose another folder, or replace it with --force." in done.stderr
     assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
     assert len(path.read_text().splitlines()) == 10
     assert command(*given, "--tasks", "sst", "--limit", "10").exit_code == 0  # as many
@@ -350,7 +348,7 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     assert command("evaluate", folder, "--home", home).exit_code == 0
     assert "Removed" not in command(*given, "sst").stdout
     done = command(*given, "sst", "--limit", "10", "--force")
-    assert "Removed results whose answers have changed: " in done.stdout
+    assert "because the answers have changed: " in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -363,7 +361,7 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
         (
             "openai:http://x/v1",
             ["--omit", "temperature,seed"],
-            "repeat the option, as in --omit temperature --omit",
+            "repeat the option: --omit temperature --omit",
         ),
     ],
 )

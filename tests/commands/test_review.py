@@ -72,7 +72,7 @@ def test_nothing_but_one_folder_may_change(board, review):
 def test_a_request_without_a_submission(board, review):
     (board / "README.md").write_text("My board.\n")
     done = review()
-    assert done.exit_code == 0 and done.stdout == "This request sends no submission.\n"
+    assert done.exit_code == 0 and done.stdout == "This request contains no submission.\n"
     (board / "submissions" / "loose.zip").write_text("")
     done = review()
     assert done.exit_code == 1 and "put it into a folder in submissions/" in done.stdout
@@ -110,12 +110,12 @@ def test_a_request_is_data(board, review, tmp_path):
     (board / "x\n::error::forged").unlink()
     os.symlink(ROOT / "pyproject.toml", place / "schema.validation.jsonl")
     done = review("--github")
-    assert "title=request::send plain files only, without links and repositories" in done.stdout
+    assert "title=request::send only plain files, without links or repositories" in done.stdout
     (place / "schema.validation.jsonl").unlink()
     git(board, "init", "--quiet", board / "submissions" / "alice" / "module")
     commit(board / "submissions" / "alice" / "module")
     done = review("--github")
-    assert "file=submissions/alice/module,title=request::send plain files only" in done.stdout
+    assert "file=submissions/alice/module,title=request::send only plain files" in done.stdout
 
 
 def test_faults_have_their_lines(board, review, tmp_path):
@@ -168,7 +168,7 @@ def test_limits(board, review, home):
     assert review("--largest", "2").exit_code == 0
     assert "takes more than 0.01 seconds" in review("--seconds", "0.01").stdout
     done = review("--quota", "1/30")
-    assert done.exit_code == 1 and "an author may send 1 in 30 days" in done.stdout
+    assert done.exit_code == 1 and "limit for an author (1 in 30 days)" in done.stdout
     assert review("--quota", "2/30").exit_code == 0
     assert review("--quota", "many").exit_code == 2
 
@@ -222,7 +222,7 @@ def test_a_queue_gives_scores_back(queue, submit, tmp_path):
     assert queue().stdout == ""
     submit("majority", ["sst"], "queue/alice/mine")
     done = queue("--quota", "1/30")
-    assert "n author may send 1 in 30 days" in outcomes(tmp_path)[".refused.md"]
+    assert "limit for an author (1 in 30 days)" in outcomes(tmp_path)[".refused.md"]
     assert (tmp_path / "submissions" / ".refused" / "alice" / "mine" / "submission.toml").exists()
 
 
@@ -242,7 +242,7 @@ def test_a_queue_follows_no_link(queue, submit, tmp_path, harm):
         shutil.move(place, tmp_path / "elsewhere")
         place.symlink_to(tmp_path / "elsewhere")
     assert queue().exit_code == 0
-    assert "end plain files only" in outcomes(tmp_path)[".refused.md"] and secret.exists()
+    assert "Send only plain files" in outcomes(tmp_path)[".refused.md"] and secret.exists()
 
 
 def test_one_faulty_submission_does_not_stop_a_queue(queue, submit, tmp_path):

@@ -50,7 +50,7 @@ def test_wrong_ones_with_question_context_and_answers(
     example = list(Store(home).examples("squad", "validation"))[1]
     assert f"1/21  {example.id}  wrong, nf1 0.00" in lines
     assert example.question in done.stdout and example.answers[0] in done.stdout
-    assert lines[-1] == "2 of 21 shown: --limit 0 shows all, --open a page with all of them."
+    assert lines[-1] == "2 of 21 shown. Use --limit 0 to show all, or --open for a page."
 
 
 def test_hostile_answers_do_nothing(command: Command, home: Path, wrong_and_right: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_one_has_right_and_the_other_wrong(
     assert [one["id"] for one in wrong["shown"]] == [ids[number] for number in expected if number % 3]
     text = command("show", wrong_and_right, "--against", tmp_path / "other", "--home", home).stdout
     mine = sum(number % 3 == 0 for number in expected)
-    assert f"{mine} that only mine has right, {len(expected) - mine} that only other has right" in text
+    assert f"{mine} right only in mine, {len(expected) - mine} right only in other" in text
 
 
 def test_wordings_stand_below_each_other(command: Command, home: Path, submit: Submit) -> None:
@@ -119,7 +119,7 @@ def test_wordings_stand_below_each_other(command: Command, home: Path, submit: S
     ("arguments", "said"),
     [
         ((), "Which task? The submission answers schema, sst: choose one with --task."),
-        (("--task", "squad"), "has no answers for squad on validation"),
+        (("--task", "squad"), "has no answers for squad, validation"),
         (("--task", "sts"), "Did you mean sst"),
         (("--split", "test"), "has no answers for test, only for validation: choose with --split."),
     ],

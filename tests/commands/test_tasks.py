@@ -66,7 +66,7 @@ def test_show_without_data(command, tmp_path):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("ptb.dep", "put your own (wsj_22.conllu)"),
+        ("ptb.dep", "put your own copies (wsj_22.conllu)"),
         ("sentences.amazon", "use --split test"),
         ("imdb", "prepare imdb, with --mirror if you are offline"),
     ],
@@ -90,7 +90,7 @@ def test_validate(command, home):
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert [line[:4] for line in lines[:7]] == ["pass"] * 7
-    assert lines[7] == "sst, validation: proven"
+    assert lines[7] == "sst, validation: all checks passed"
 
 
 def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
@@ -98,7 +98,7 @@ def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
     assert command("prepare", "own", *options).exit_code == 0
     done = command("tasks", "validate", "own", *options)
     assert done.exit_code == 1
-    assert "FAIL  shuffled answers fall below gold: all answers are the same" in done.stdout
+    assert "FAIL  shuffled answers score below gold: all answers are the same" in done.stdout
     assert "own, validation: 1 of 6 checks failed" in done.stdout
 
 
@@ -114,10 +114,12 @@ def test_show_has_the_other_wordings(command, home, tmp_path):
     text = " ".join(done.stdout.split())
     assert "variant 1 order-swapped: Is this review positive or negative?" in text
     assert (
-        "2 happy-angry (retired): Is this review happy or angry? (happy for positive, angry for negative)"
+        "2 happy-angry (retired): Is this review happy or angry? (happy means positive, angry means negative)"
         in text
     )
-    assert "5 angry-happy: Is this review angry or happy? (angry for negative, happy for positive)" in text
+    assert (
+        "5 angry-happy: Is this review angry or happy? (angry means negative, happy means positive)" in text
+    )
     done = command("tasks", "show", "squad", "--home", tmp_path)
     assert "variant 1 words-of-context: prepare the task to see its wording" in " ".join(done.stdout.split())
     done = command("tasks", "show", "squad", "--home", home)
@@ -156,7 +158,7 @@ def test_overlap_without_anything_to_look_in(command, leaky):
     """An empty table would say that there is no overlap."""
     done = command("tasks", "overlap", "--tasks", "leaky", "--against", "test", *leaky)
     assert (done.exit_code, done.stdout) == (3, "")
-    assert "No test split of leaky is prepared, so there is nothing to look in" in done.stderr
+    assert "No test split of leaky is prepared, so there is nothing to search" in done.stderr
 
 
 def test_overlap_as_json(command, leaky):
@@ -229,7 +231,7 @@ def test_ids_of_other_data(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3
-    assert "lists examples of other data of leaky, validation" in done.stderr.replace("\n", " ")
+    assert "was written for other data of leaky, validation" in done.stderr.replace("\n", " ")
     content["splits"][0]["split"] = "test"
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
@@ -243,7 +245,7 @@ def listing(path, ids, task="leaky", split="validation"):
     return path
 
 
-@pytest.mark.filterwarnings("default:Not in the data")
+@pytest.mark.filterwarnings("default:Not in the scored data")
 def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
     """If none is there, the list is of other data or mistyped."""
     options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
@@ -255,4 +257,6 @@ def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
     listed = listing(tmp_path / "none.json", ["leaky.test.0", "leaky.test.1"])
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3
-    assert "None of the 2 examples to leave out (leaky) is in the data" in done.stderr.replace("\n", " ")
+    assert "None of the 2 examples to leave out (leaky) is in the scored data" in done.stderr.replace(
+        "\n", " "
+    )

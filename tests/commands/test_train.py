@@ -258,5 +258,5 @@ def test_other_files_beside_the_checkpoints_stay(tmp_path: Path, home: Path) -> 
 
 def test_a_file_is_no_folder_of_a_run(tmp_path: Path, home: Path) -> None:
     (tmp_path / "run").write_text("mine")
-    with pytest.raises(DecabenchError, match="is a file: name a folder for the run"):
+    with pytest.raises(DecabenchError, match="is a file: choose a folder for the run"):
         train(tmp_path / "run", ["sst"], "classifier", SETTINGS, home=home, device="cpu")

@@ -86,7 +86,7 @@ def test_files_are_replaced_only_where_that_is_asked_for(train, tmp_path):
     before = path.read_bytes()
     again = train(path, "--steps", 2)
     assert again.exit_code == 2
-    assert f"{path} already exists: name another file, or replace it with --force." in again.stderr
+    assert f"{path} already exists: choose another file, or replace" in again.stderr
     assert path.read_bytes() == before
     assert train(path, "--steps", 2, "--force").exit_code == 0
     assert path.read_bytes() != before
@@ -99,7 +99,7 @@ def test_what_cannot_be_trained_is_a_sentence(train, tmp_path):
     rare = train(path, "--minimum", 1_000)
     assert (rare.exit_code, "0 n-grams are left to train on" in rare.stderr) == (3, True)
     named = train(tmp_path / "n.bin")
-    assert (named.exit_code, "should end with .safetensors" in named.stderr) == (2, True)
+    assert (named.exit_code, "must end with .safetensors" in named.stderr) == (2, True)
     assert not path.exists()
 
 
@@ -139,7 +139,7 @@ def test_what_is_read_is_never_replaced(command, tmp_path):
     old = glove(tmp_path)
     before = old.read_text()
     done = command("vectors", "convert", old, "--output", old.with_suffix(".npy"), "--force")
-    assert (done.exit_code, "would be replaced by its own copy" in done.stderr) == (2, True)
+    assert (done.exit_code, "would be overwritten by its own copy" in done.stderr) == (2, True)
     assert old.read_text() == before
     assert not old.with_suffix(".npy").exists()
 
@@ -151,7 +151,7 @@ def test_words_that_are_left_out_are_said(command, tmp_path):
     done = command("vectors", "convert", tmp_path / "w.json", "--output", tmp_path / "v.npy")
     assert done.exit_code == 0, done.output
     assert "Wrote 1 word of dimension 2" in done.stdout
-    assert "Left out 7 words that a line of text cannot hold: 'a\\n0', " in done.stdout
+    assert "Left out 7 words that do not fit on one line: 'a\\n0', " in done.stdout
     assert done.stdout.endswith("'a\\n4', ….\n")
 
 

@@ -34,7 +34,7 @@ def test_data_that_was_prepared_anew(command, tmp_path):
     (mirror / "schema" / "schema.txt").write_text(text)
     assert command("prepare", "schema", "--mirror", mirror, "--home", home).exit_code == 0
     done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 3 and "not made for the data that is prepared: schema" in done.stdout
+    assert done.exit_code == 3 and "not made for the prepared data: schema" in done.stdout
 
 
 def test_a_file_that_may_not_be_read_is_a_difference(command, home, submit, unreadable):

@@ -288,7 +288,7 @@ def test_a_real_log_of_inspect(tmp_path):
     assert rows[1].answer == "The sentiment is **positive**"
     assert opened.facts["model"] == "mockllm/model"
     (tmp_path / "broken.eval").write_bytes((FILES / "sst.eval").read_bytes()[:9_000])
-    with pytest.raises(SubmissionError, match="is not a log of Inspect"):
+    with pytest.raises(SubmissionError, match="is not an Inspect log"):
         open_foreign(tmp_path / "broken.eval", "inspect", Places())
 
 

@@ -55,7 +55,7 @@ def test_predictions_of_squad(bring, golds, home, tmp_path):
     about = entry(done.folder, "squad.validation")
     assert about["file"]["sha256"].startswith("sha256:")
     assert (about["file"]["name"], about["note"]) == ("predictions.json", "from the leaderboard")
-    assert about["words"] == "32 of 32 examples matched by id; answers taken as they are."
+    assert about["words"] == "32 of 32 examples matched by id; answers used as given."
 
 
 def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
@@ -67,7 +67,7 @@ def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
     done = bring(path, "squad2", "squad")
     assert evaluate(done.folder, tasks="squad2", home=home).tasks["squad2"].score == 100.0
     path.write_text(json.dumps({**gold, examples[0].id: "x"}))
-    with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' occurs again, with another answer"):
+    with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' is repeated with another answer"):
         bring(path, "squad2", "squad", force=True)
     hidden = replace(TASKS["squad2"], hidden=("validation",))  # then an id that is accepted would tell
     with pytest.raises(RefusedImportError, match="32 rows are not the answer to exactly one example"):
@@ -120,7 +120,9 @@ def test_choices_of_lm_eval(bring, name):
     samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
     done = bring(FILES / name, "sst", "lm-eval", partial=True)
     found = answers(done.folder, "sst")
-    assert "by id, and their texts agree; answers are the likeliest choices, as acc of lm-eval" in done.words
+    assert (
+        "by id, and their texts agree; answers are the likeliest choices, as in lm-eval's acc" in done.words
+    )
     for sample in samples:
         right = found[sample["doc"]["id"]] == sample["doc"]["answers"][0]
         assert right == bool(sample["acc"])  # lm-eval's own reading of the same choices
@@ -231,15 +233,15 @@ def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp
         ("squad", b'{"a": ', "is not JSON: Expecting value at line 1, column 7"),
         ("squad", b"[" * 200_000, "nested too deeply"),
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": [{"text": "x"}]}', "not the n-best list"),
-        ("squad", b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}', "occurs again"),
-        ("csv", b"id,text\n", "no column 'answer' .--answer.. Its columns: 'id', 'text'. Name"),
+        ("squad", b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}', "is repeated with"),
+        ("csv", b"id,text\n", "no column 'answer' .--answer.. Its columns are 'id', 'text'. Name"),
         ("csv", b"", "is empty: its first line must name the columns"),
         ("csv", b"id;answer\na;b\n", "If that separates the columns, add --delimiter ';'"),
         ("csv", b'id,answer\n"a,b\n', "CSV with"),
-        ("csv", b"id,answer\n", "no answer to any of the 32 examples"),
+        ("csv", b"id,answer\n", "answers none of the 32 examples"),
         ("text", b"caf\xe9\n", "byte 4 is not UTF-8"),
         ("text", b"x" * (1 << 24) + b"xx", "longer than 16,777,216 bytes"),
-        ("lm-eval", b'{"a": 1}\n', "is not a sample of lm-eval"),
+        ("lm-eval", b'{"a": 1}\n', "is not an lm-eval sample"),
         (
             "lm-eval",
             b'{"doc": {"id": "56beb7fd3aeaaa14008c92b5"}, "filtered_resps": [-3.5]}',
@@ -257,7 +259,10 @@ def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content
 
 @pytest.mark.parametrize(
     ("answer", "says"),
-    [("\\ud800", "has half of a surrogate pair"), ("x" * (1 << 20), "bytes; at most 1,048,576 can be kept")],
+    [
+        ("\\ud800", "contains half of a surrogate pair"),
+        ("x" * (1 << 20), "bytes; at most 1,048,576 are allowed"),
+    ],
 )
 def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes(
     bring, golds, tmp_path, answer, says
@@ -282,7 +287,7 @@ def test_a_folder_takes_imports_of_several_tasks_by_one_name(bring, golds, home,
     results = evaluate(done.folder, home=home)
     assert {name: task.score for name, task in results.tasks.items()} == {"sst": 100.0, "schema": 100.0}
     assert results.submission["name"] == "theirs"
-    with pytest.raises(SubmissionError, match="holds 'theirs': leave out --name"):
+    with pytest.raises(SubmissionError, match="holds the submission 'theirs': leave out --name"):
         bring(write_csv(tmp_path / "squad.csv", golds("squad")), "squad", "csv", name="ours")
 
 
@@ -324,9 +329,7 @@ def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
 def test_their_words_for_labels_become_the_datasets(bring, golds, tmp_path):
     numbers = {"negative": "0", "positive": "1"}
     path = write_csv(tmp_path / "sst.csv", {id_: numbers[text] for id_, text in golds("sst").items()})
-    with pytest.raises(
-        DecabenchError, match="'good' cannot be a label of sst: its labels are negative, positive"
-    ):
+    with pytest.raises(DecabenchError, match="'good' is not a label of sst: choose from negative, positive"):
         bring(path, "sst", "csv", labels={"1": "good"})
     done = bring(path, "sst", "csv", labels={"0": "negative", "1": "positive"})
     assert answers(done.folder, "sst") == golds("sst")

@@ -173,9 +173,9 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
     metric = replace(second.tasks["squad"], signature="another")
     with pytest.raises(DataError) as caught:
         export_results([first, replace(second, tasks={"sst": other, "squad": metric}, split="test")], "latex")
-    assert "another split (test, not validation)" in str(caught.value)
-    assert "other data of sst" in str(caught.value)
-    assert "another metric on squad" in str(caught.value)
+    assert "different split (test, not validation)" in str(caught.value)
+    assert "different data for sst" in str(caught.value)
+    assert "different metrics on squad" in str(caught.value)
     with pytest.raises(DecabenchError, match="describes one model"):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):

@@ -20,11 +20,9 @@ from decabench.tasks import DECATHLON, Store
 
 # Rows find their examples by id, by order or by texts, and a file whose texts are others is refused.
 
-BY_TEXT = "32 of 32 examples matched by their texts; answers taken as they are."
-BY_ID = "32 of 32 examples matched by id, and their texts agree; answers taken as they are."
-BY_ORDER = (
-    "32 of 32 examples matched by the order of the data, and their texts agree; answers taken as they are."
-)
+BY_TEXT = "32 of 32 examples matched by their texts; answers used as given."
+BY_ID = "32 of 32 examples matched by id, and their texts agree; answers used as given."
+BY_ORDER = "32 of 32 examples matched by the order of the data, and their texts agree; answers used as given."
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:

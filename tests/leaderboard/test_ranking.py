@@ -286,7 +286,7 @@ def test_without_a_test_it_says_so() -> None:
     assert ranking(table) == [(1, "a"), (1, "b")]
     first, second = (row.place for row in table.rows)
     assert first and second and (first.span, second.span) == ("1–2", "1–2")
-    assert second.versus == "not tested against a: there are no statistics of the same units for both"
+    assert second.versus == "not tested against a: there are no statistics on the same units"
 
 
 def test_partial_results_are_in_no_rank_group() -> None:
@@ -336,7 +336,7 @@ def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
     )
     assert ranking(table) == [(1, "a")]
     (row,) = table.apart
-    assert row.remarks == ("not ranked: asked with other wording, variant 2 of the questions",)
+    assert row.remarks == ("not ranked: answers to another wording (variant 2)",)
     assert (row.rank, row.entry.apart) == (None, "other wording")
 
 
@@ -369,7 +369,7 @@ def test_reported_results_on_other_data_than_that_of_this_machine_stand_apart() 
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "here")]
     assert [row.entry.apart for row in table.apart] == ["other data"] * 3
-    assert table.apart[0].remarks[-1].startswith("not ranked: it was scored on other data than the others")
+    assert table.apart[0].remarks[-1].startswith("not ranked: scored on other data")
     assert table.data[0].fingerprint == "sha256:a-squad"
 
 

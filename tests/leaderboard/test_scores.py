@@ -34,7 +34,9 @@ from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
 
 PAIR = Suite("pair", "Pair", ("sst", "schema"), "sum", "sum")
-LEADS_OUT = "it is a link that leads out of its submission: put a copy there, or link the whole submission"
+LEADS_OUT = (
+    "it is a link that leads out of its submission: replace it with a copy, or link the whole submission"
+)
 
 
 def put(path: Path, content: str | bytes) -> None:
@@ -123,7 +125,7 @@ def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> No
     put(tmp_path / f"alpha{mark}" / "results.json", json.dumps(results()))
     _, paths, (refusal,) = find_submissions(tmp_path)
     assert paths == []
-    assert refusal.reason == f"its path has the character U+{ord(mark):04X}, which is not seen: rename it"
+    assert refusal.reason == f"its path has the invisible character U+{ord(mark):04X}: rename it"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_reported_results_are_ranked_if_the_keeper_wants_it(one: Path, home: Pat
     shutil.rmtree(one / "results" / "validation" / "statistics")
     row = row_of(one.parent, home, rank_reported=True)
     assert (row.rank, row.interval) == (1, None)
-    assert row.remarks == ("reported: its answers are not here, nor any statistics",)
+    assert row.remarks == ("reported: its answers are not here, and there are no statistics",)
 
 
 @pytest.mark.parametrize("forge", [forge_results, forge_statistics])
@@ -343,7 +345,7 @@ def test_data_that_is_not_here(one: Path, tmp_path: Path) -> None:
     entries, (refusal,) = read(one.parent, tmp_path / "empty")
     assert entries == []
     assert refusal == Refusal(
-        "system", "nothing could be scored: not scored here: sst, schema: its data is not prepared here"
+        "system", "no task could be scored: not scored here: sst, schema: its data is not prepared here"
     )
 
 
@@ -352,7 +354,7 @@ def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
     toml = one / "submission.toml"
     toml.write_text(toml.read_text() + f'\n[data]\n"sst.validation" = "sha256:{"0" * 64}"\n')
     row = row_of(one.parent, home)
-    assert row.remarks[-1] == "not scored here: sst: it answers other data than is prepared here"
+    assert row.remarks[-1] == "not scored here: sst: it answers other data than the data prepared here"
 
 
 def test_results_on_other_data_stand_apart(one: Path, home: Path) -> None:

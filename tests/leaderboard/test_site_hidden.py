@@ -713,7 +713,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         path.write_text(
             "".join(f"{json.dumps({k: v for k, v in row.items() if k != 'gold'})}\n" for row in rows)
         )
-    assert "own.text: test has questions only, no labels" in author.run("prepare", *author.tasks).stdout
+    assert "own.text: test has questions but no labels" in author.run("prepare", *author.tasks).stdout
     tasks = ",".join(author.tasks)
     for predictor in ("copy-context", "oracle"):
         line = ("predict", "--predictor", predictor, "--tasks", tasks, "--split", "test")
@@ -791,4 +791,4 @@ def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_pat
     changed = (tmp_path / "p" / "submission.toml").read_text().replace(record.stated, "sha256:" + "0" * 64)
     (tmp_path / "p" / "submission.toml").write_text(changed)
     done = kept.run("evaluate", tmp_path / "p", "--split", "test", code=3)
-    assert "was not made for the data" in done.stderr
+    assert "was not made for the prepared data" in done.stderr

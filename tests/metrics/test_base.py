@@ -55,18 +55,18 @@ def test_items_take_strings_and_lists():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: nf1([], []), "no examples"),
+        (lambda: nf1([], []), "without examples"),
         (lambda: nf1(["a"], []), "1 predictions for 0 examples"),
         (lambda: nf1("ab", ["a", "b"]), "list of strings, one per example; nf1 was given a single string"),
-        (lambda: nf1([None], ["a"]), "nf1 was given a list whose number 0 is None"),
-        (lambda: nf1(pd.Series(["a", math.nan]), ["a", "b"]), "whose number 1 is nan"),
-        (lambda: nf1(None, ["a"]), "a value of the type NoneType"),
+        (lambda: nf1([None], ["a"]), "nf1 was given a list whose item 0 is None"),
+        (lambda: nf1(pd.Series(["a", math.nan]), ["a", "b"]), "whose item 1 is nan"),
+        (lambda: nf1(None, ["a"]), "a value of type NoneType"),
         (lambda: nf1(["a"], [[]]), "non-empty list"),
-        (lambda: nf1(["a"], [["a" * 1_000_000, 1]]), r"number 0 is \['a{78}…\.$"),
+        (lambda: nf1(["a"], [["a" * 1_000_000, 1]]), r"index 0 is \['a{78}…\.$"),
         (lambda: nf1(["a"], "a"), "References must be .* given a single string"),
-        (lambda: nf1(["x"], {"x": ["y"]}), "References must be .* given a value of the type dict"),
-        (lambda: nf1({"p", "q"}, ["p", "q"]), "a value of the type set"),  # in no order
-        (lambda: nf1(pd.DataFrame({"a": ["x"], "b": ["y"]}), ["a", "b"]), "a value of the type DataFrame"),
+        (lambda: nf1(["x"], {"x": ["y"]}), "References must be .* given a value of type dict"),
+        (lambda: nf1({"p", "q"}, ["p", "q"]), "a value of type set"),  # in no order
+        (lambda: nf1(pd.DataFrame({"a": ["x"], "b": ["y"]}), ["a", "b"]), "a value of type DataFrame"),
         (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
     ],
 )

@@ -181,7 +181,7 @@ def test_an_example_alone_is_the_same_in_a_batch(name):
 @pytest.mark.parametrize("shortcuts, labels, vertical", list(product((True, False), repeat=3)))
 def test_every_parameter_is_used(shortcuts, labels, vertical):
     if not (shortcuts or vertical):
-        pytest.skip("no layer above the first would read the words")
+        pytest.skip("only the first layer would read the words")
     model = make(shortcuts=shortcuts, label_embeddings=labels, vertical=vertical)
     used = set()
     for name in OUTPUTS:
@@ -304,7 +304,7 @@ def test_a_step_goes_down_the_whole_objective(name):
 
 
 def test_layers_that_would_read_nothing_are_refused():
-    with pytest.raises(DecabenchError, match="no layer above the first would read the words"):
+    with pytest.raises(DecabenchError, match="only the first layer would read the words"):
         replace(SMALL, shortcuts=False, vertical=False)
 
 

@@ -206,7 +206,11 @@ def test_the_interleaved_recurrence_against_autograd():
     "settings, outputs, message",
     [
         ({"name": "girnet"}, TAGGING, "model.primary is ''"),
-        ({"name": "girnet", "primary": "hi"}, {"hi": TAGGING["hi"]}, "the tasks are hi: name one of several"),
+        (
+            {"name": "girnet", "primary": "hi"},
+            {"hi": TAGGING["hi"]},
+            "the tasks are hi: name one of the tasks",
+        ),
         ({"primary": "fr"}, TAGGING, "model.primary is 'fr'"),
         ({"extension": "direct"}, {"hi": TAGGING["hi"]}, "hi is the only task"),
     ],

@@ -55,8 +55,8 @@ def test_what_it_says_of_itself(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "takes a command line"),
-        ("  ", "takes a command line"),
+        ("", "expects a command line"),
+        ("  ", "expects a command line"),
         ("'unclosed", "No closing quotation"),
         ("no-such-program-here --flag", "no program no-such-program-here on the PATH"),
         ("./no-such-program", "no program ./no-such-program: check"),

@@ -96,7 +96,7 @@ def test_what_is_not_has_failed(outcome, error):
 )
 def test_a_text_is_measured_as_it_is_written(text, is_kept):
     found = storable_outcome(Answer(text))
-    assert isinstance(found, Answer) if is_kept else found.error.startswith("too-large: the answer takes ")
+    assert isinstance(found, Answer) if is_kept else found.error.startswith("too-large: the answer has ")
 
 
 def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):

@@ -64,7 +64,7 @@ def test_a_task_that_it_was_not_trained_on_is_told(trained):
     """It answers, as MQAN may do for a question alone, but an answer that was never learned is easily taken for one."""
     with (
         backend(str(trained.output), OPTIONS).open() as make,
-        pytest.warns(UserWarning, match="was not trained on srl, but on sst, schema"),
+        pytest.warns(UserWarning, match="was trained on sst, schema, not on srl"),
     ):
         make(setting("srl"))
 
@@ -197,7 +197,7 @@ def test_options_it_cannot_honour(options, words):
 def test_damaged_checkpoints(trained, tmp_path):
     with pytest.raises(MissingDataError, match=r"There is no folder .*none"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
-    with pytest.raises(DecabenchError, match="trained: names no checkpoint"):
+    with pytest.raises(DecabenchError, match="trained: does not name a checkpoint"):
         backend("", OPTIONS)
     (folder,) = (trained.output / "checkpoints").glob("step-00000004")
     (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle

@@ -13,7 +13,7 @@ from decabench.prompts import GivenAnswers, describe_format
 from decabench.tasks import TASKS, AnswerForm, Label, Text
 
 GOLDS = ["Paris", "Rome", "in 1945", "the Nile", "Ada Lovelace", "green", "two", "a bridge", "Bonn", "iron"]
-ELSEWHERE = "are words for missing values: answer these examples again"
+ELSEWHERE = "are placeholders for missing values: answer these examples again"
 NO_ANSWER = "say that there is no answer, but only unanswerable counts as that"
 
 
@@ -36,17 +36,17 @@ def describe(texts: list[str], golds: list[str] | None, metric: str = "nf1", **f
 def test_words_for_a_missing_value_are_named_with_their_count(word: str, known: bool) -> None:
     texts = [word if at in (3, 7) else gold for at, gold in enumerate(GOLDS)]
     said = describe(texts, GOLDS if known else None)
-    assert said.startswith("2 of 10 answers, ") and ELSEWHERE in said and "line 4" in said
+    assert said.startswith("2 of 10 answers (") and ELSEWHERE in said and "line 4" in said
 
 
 def test_several_words_and_their_number() -> None:
     texts = ["nan", "nan", "null", *GOLDS[3:]]
     assert describe(texts, GOLDS).startswith(
-        "3 of 10 answers, 'nan' (2), 'null' (1), are words for missing values"
+        "3 of 10 answers ('nan' (2), 'null' (1)) are placeholders for missing values"
     )
     assert describe(["nan", *GOLDS[1:]], GOLDS) == ""  # one may be an answer
     assert describe(["nan"] * 2 + GOLDS * 30, ["x"] * 2 + GOLDS * 30) == ""  # as may few of many
-    assert "10 of 10 answers, 'nan', are" in describe(["nan"] * 10, GOLDS)
+    assert "10 of 10 answers ('nan') are" in describe(["nan"] * 10, GOLDS)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_other_words_for_unanswerable_are_named(text: str, metric: str) -> None:
     golds = ["unanswerable", *GOLDS]
     texts = [text, text, *GOLDS[1:]]
     said = describe(texts, golds, metric)
-    assert said.startswith(f"2 of 11 answers, {text!r}, {NO_ANSWER}")
+    assert said.startswith(f"2 of 11 answers ({text!r}) {NO_ANSWER}")
     # Only the task's own word is right where there is no answer.
     scored = [
         METRICS[metric].statistics([each, "x"], [Item(("unanswerable",)), Item(("x",))])

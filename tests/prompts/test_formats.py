@@ -120,9 +120,7 @@ def test_a_format_that_shows_in_few_answers(items: Answers) -> None:
     texts = [f"Caf{'&eacute;' if at % 40 == 0 else 'é'} {text}" for at, text in enumerate(texts)]
     references = [Item((f"Café {item.answers[0]}",), id=f"{at}") for at, item in enumerate(references)]
     said = describe("squad", references, texts)
-    assert re.match(
-        r"\d\d of 640 answers have HTML entities: write the characters themselves; line 1 has", said
-    )
+    assert re.match(r"\d\d of 640 answers have HTML entities: write plain characters; line 1 has", said)
 
 
 def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers) -> None:
@@ -146,7 +144,7 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: sorted(texts, key=len), "of another example"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and none has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
-        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, as of tokens"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, perhaps of tokens"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(

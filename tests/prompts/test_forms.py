@@ -62,9 +62,9 @@ def test_the_sentence_about_numbers() -> None:
     for number, text in enumerate(["three", "four", "3,5", "4.0", "2 out of 5", "?"], 1):
         forms.add(f"line {number}", text)
     said = forms.describe_forms()
-    assert said.startswith("4 of 6 answers are numbers in another form, which counts as wrong: a word (2), ")
-    assert "line 1 has 'three' for '3': write the number alone" in said
-    assert said.endswith("write the number alone. 1 of 6 answers give no number; line 6 has '?'")
+    assert said.startswith("4 of 6 answers are numbers in another form, which scores as wrong: a word (2), ")
+    assert "line 1 has 'three' for '3': write only the number" in said
+    assert said.endswith("write only the number. 1 of 6 answers give no number; line 6 has '?'")
     forms.add("line 7", "1e3")
     assert forms.describe_forms().endswith(
         "1 of 7 answers give a number off the scale from 1 to 5; line 7 has '1e3'"
@@ -112,7 +112,7 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
     forms.add("line 1", text)
     assert list(forms.forms) == ([form] if form else [])
     if form:
-        assert "for 'DET NOUN VERB': write the items alone" in forms.describe_forms()
+        assert "for 'DET NOUN VERB': write only the items" in forms.describe_forms()
         references = [Item(("DET NOUN VERB",))]
         assert float(evaluate(METRICS["tag_accuracy"], [text], references)) < 100
 
@@ -124,8 +124,8 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
         ("IOBES", "B-X L-X U-Y", "BILOU"),
         ("IOBES", "b-x m-x e-x w-x", "BMEWO or BMES"),
         ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
-        ("IOB2", "B_PER I_PER O", "tags with another mark after the letter (B_PER)"),
-        ("IOB2", "B-PER 0 0", "tags with another sign for O"),
+        ("IOB2", "B_PER I_PER O", "tags with another separator after the letter (B_PER)"),
+        ("IOB2", "B-PER 0 0", "tags with another symbol for O"),
         ("IOB2", "I-PER I-PER O", "IOB1"),
         ("IOB1", "B-PER I-PER O", "IOB2"),
         ("IOB2", "S-PER O", "IOBES"),

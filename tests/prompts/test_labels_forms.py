@@ -56,8 +56,8 @@ def test_counts_and_the_first_example() -> None:
     for number, text in enumerate(["positive", "Positive.", "negative.", '"negative"', "bad"], 1):
         forms.add(f"line {number}", text, LABELS)
     assert forms.describe_forms() == (
-        "3 of 5 answers are labels in another form, which counts as wrong: marks or an article around it (3); "
-        "line 2 has 'Positive.' for 'positive': write the label alone"
+        "3 of 5 answers are labels in another form, which scores as wrong: marks or an article around it (3); "
+        "line 2 has 'Positive.' for 'positive': write only the label"
     )
     assert forms.describe_others(LABELS) == (
         "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"

@@ -207,7 +207,7 @@ def test_all_faults_are_told_together(template) -> None:
         "[tasks.sst]: There is no key 'lables'. Did you mean labels?",
         "[tasks.sst]: {contxt} in 'input' is not a placeholder",
         "[tasks.sst]: 'input' has no {question}",
-        "[tasks.sst]: a label needs 'labels'",
+        "[tasks.sst]: form = 'label' needs 'labels'",
         "[tasks.\"woz.en\"]: There is no form 'auto'.",
         "[tasks.\"woz.en\"]: {context} is in 'instruction'",
         "[tasks.\"woz.en\"]: 'max_new_tokens' must be a whole number above 0, not true.",

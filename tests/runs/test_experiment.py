@@ -119,10 +119,10 @@ def test_all_faults_at_once():
 @pytest.mark.parametrize(
     ("source", "path", "message"),
     [
-        ({"predictor": "majority"}, "predictor.x", "predictor has a value of its own, and is not a table"),
-        ({"predict": 3}, "predict.limit", "predict has a value of its own, and is not a table"),
-        ({"predict": 0}, "predict.limit", "predict has a value of its own, and is not a table"),
-        ({"predict": {"header": "k: secret"}}, "predict.header.x", "predict.header has a value of its own"),
+        ({"predictor": "majority"}, "predictor.x", "predictor is a value, not a table"),
+        ({"predict": 3}, "predict.limit", "predict is a value, not a table"),
+        ({"predict": 0}, "predict.limit", "predict is a value, not a table"),
+        ({"predict": {"header": "k: secret"}}, "predict.header.x", "predict.header is a value, not a table"),
     ],
 )
 def test_a_setting_below_what_is_no_table(source, path, message):
@@ -143,7 +143,7 @@ def test_headers_are_settings_whose_values_are_not_kept(given_as):
     assert source["predict"]["header"] == given_as
     one = read_experiment({**source, "predict": {}}, ["predict.header=api-key: x1y2z3"])
     assert "x1y2z3" not in str(one.source)
-    with pytest.raises(DecabenchError, match="the value of api-key was not kept: give it again"):
+    with pytest.raises(DecabenchError, match="the value of api-key was not stored: give it again"):
         read_experiment(found.source)
     with pytest.raises(DecabenchError, match=r"predict\.header: a header must have the form") as caught:
         read_experiment({**source, "predict": {"header": ["x1y2z3"]}})
@@ -183,7 +183,7 @@ def test_a_mirror_without_the_files_is_refused_even_if_the_sample_is_prepared(gi
     (tmp_path / "mirror").mkdir()
     given["prepare"] = {"mirror": str(tmp_path / "mirror")}
     for _ in range(2):
-        with pytest.raises(DataError, match="Data is missing for 2 of 2 tasks, so the run did not start"):
+        with pytest.raises(DataError, match="data is missing for 2 of 2 tasks"):
             decabench.run(**given)
         decabench.prepare(["sst", "schema"], sample=True, home=given["home"])
     assert not (tmp_path / "one").exists()
@@ -208,7 +208,7 @@ def test_data_comes_from_the_mirror_that_is_named(given, tmp_path):
 def test_another_predictors_submission_is_not_replaced(given):
     decabench.run(**given)
     with pytest.raises(
-        DecabenchError, match="holds the submission majority: name another folder, or replace it"
+        DecabenchError, match="holds the submission majority: choose another folder, or replace it"
     ):
         decabench.run(**{**given, "predictor": "random"})
     done = decabench.run(**{**given, "predictor": "random", "force": True})

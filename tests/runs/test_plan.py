@@ -241,7 +241,7 @@ def test_training_examples_are_those_of_the_data_in_its_order(setting, home: Pat
 def test_the_answers_of_the_training_split_are_not_handed_out_when_it_is_asked(setting) -> None:
     made = setting("majority", "sst", "train")
     for handed in (made.training_answers, made.training_examples):
-        with pytest.raises(MissingDataError, match="are the ones to predict"):
+        with pytest.raises(MissingDataError, match="are the answers to predict"):
             list(handed())
 
 
@@ -251,9 +251,9 @@ def test_the_oracle_alone_is_handed_gold(setting, home: Path, tmp_path: Path) ->
     other = setting("majority", "sst")
     assert type(other) is Setting
     with make_backend("oracle", ModelOptions()).open() as make:
-        with pytest.raises(DecabenchError, match="only runs under its own name"):
+        with pytest.raises(DecabenchError, match="runs only under its own name"):
             make(other)
-    with pytest.raises(DecabenchError, match="only runs under its own name"):
+    with pytest.raises(DecabenchError, match="runs only under its own name"):
         predict("decabench.predictors:oracle", tmp_path / "out", ["sst"], home=home)
 
 

@@ -332,7 +332,7 @@ def test_what_breaks_the_run_says_the_same_as_in_this_process(
 
 
 def test_more_workers_than_there_is_room_for(cluster, run):
-    with pytest.raises(DecabenchError, match="--workers 500 is more than the cluster has CPUs for"):
+    with pytest.raises(DecabenchError, match="--workers 500 is more than the cluster's CPUs allow"):
         answer(run("majority", engine="ray", workers=500))
 
 

@@ -154,14 +154,14 @@ def test_limited_runs_are_compared_on_the_examples_of_both(submit, home):
     a, b = limited(submit("random", tasks, "a"), 0, 8), limited(submit("majority", tasks, "b"), 0, 8)
     found = compare(a, b, home=home)
     assert (found.tasks["sst"].examples, found.tasks["sst"].of) == (8, 32)
-    assert found.describe_subsets() == "Only some examples were answered, and compared: sst 8 of 32."
+    assert found.describe_subsets() == "Compared only on the answered examples: sst 8 of 32."
     with_all = compare(whole, b, home=home)
     assert with_all.tasks == found.tasks  # the run on all examples is scored on those of the other
 
 
 def test_different_examples_are_named(submit, home):
     a, b = limited(submit("random", ("sst",), "a"), 0, 8), limited(submit("majority", ("sst",), "b"), 6, 16)
-    with pytest.raises(SubmissionError, match=r"6 only A has \(.*, .*, .* and 3 more\) and 8 only B has"):
+    with pytest.raises(SubmissionError, match=r"6 only in A \(.*, .*, .* and 3 more\), 8 only in B"):
         compare(a, b, home=home)
 
 

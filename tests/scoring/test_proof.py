@@ -62,11 +62,11 @@ def test_a_sound_task(failing):
 @pytest.mark.parametrize(
     ("example_0", "changes", "failed"),
     [
-        (example(0, "u", context=" "), {}, {"every example renders"}),
-        (example(0, "u", question=" "), {"question_varies": True}, {"every example renders"}),
-        (example(0, "u", question="Who?"), {}, {"questions vary as the task says"}),
-        (example(0, " "), {"metric": "nf1"}, {"every example renders", "gold scores 100"}),
-        (example(0, "the"), {"metric": "nf1"}, {"gold scores 100"}),
+        (example(0, "u", context=" "), {}, {"every example has text"}),
+        (example(0, "u", question=" "), {"question_varies": True}, {"every example has text"}),
+        (example(0, "u", question="Who?"), {}, {"questions vary as declared"}),
+        (example(0, " "), {"metric": "nf1"}, {"every example has text", "gold answers score 100"}),
+        (example(0, "the"), {"metric": "nf1"}, {"gold answers score 100"}),
     ],
 )
 def test_a_broken_example(failing, example_0, changes, failed):
@@ -74,7 +74,7 @@ def test_a_broken_example(failing, example_0, changes, failed):
 
 
 def test_answers_that_are_all_the_same_prove_nothing(failing):
-    assert failing([example(number, "u") for number in range(5)]) == {"shuffled answers fall below gold"}
+    assert failing([example(number, "u") for number in range(5)]) == {"shuffled answers score below gold"}
 
 
 def test_a_metric_that_needs_what_the_task_has_not(failing):
@@ -130,11 +130,11 @@ def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
 
 def test_some_contexts_and_some_none_do_not_render(failing):
     one = Example("odd", "How many?", "", ("odd",), ("odd",))
-    assert failing([one, *SOUND], question_varies=True) == {"every example renders"}
+    assert failing([one, *SOUND], question_varies=True) == {"every example has text"}
 
 
-READ = "gold answers survive being read and written"
-SHUFFLED = "shuffled answers fall below gold"
+READ = "gold answers stay the same when read and written"
+SHUFFLED = "shuffled answers score below gold"
 TAGS, IOBES = Tags(), Tags("IOBES")
 STATES = {"metric": "joint_goal_em"}
 QUERIES = {"metric": "lfem", "gold_score": "lfem_corrected"}

@@ -577,9 +577,9 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
         (
             ("total", "complete"),
             False,
-            "its total states 2 tasks (incomplete), but 2 are scored",
+            "its total is said to cover 2 tasks (incomplete), but 2 are scored",
         ),
-        (("total", "tasks"), 3, "its total states 3 tasks (complete), but 2 are scored"),
+        (("total", "tasks"), 3, "its total is said to cover 3 tasks (complete), but 2 are scored"),
         (("suite", "total"), "median", "its suite is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "its suite is invalid: Suite 'own': It has no tasks"),
         (("suite", "tasks"), "sst", "its suite is invalid"),

@@ -221,7 +221,7 @@ def test_items_of_wrong_form_are_counted_apart(command: Callable[..., object], t
     )
     assert f"pos: items of answers: {length} missing, 2 too many, 1 unknown" in done.stdout
     assert "\npos: classes\n" in done.stdout
-    assert " taken for _\n" in done.stdout
+    assert "→ _: " in done.stdout
     assert "_: no answer for this token" in done.stdout
     assert "NOUN" in done.stdout and " noun " not in done.stdout
 

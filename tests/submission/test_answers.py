@@ -148,6 +148,6 @@ def test_the_digest_knows_only_ids_and_answers(tmp_path):
 
 def test_ids_in_another_unicode_form_are_told_apart():
     composed, decomposed = "caf\u00e9", "cafe\u0301"
-    assert "(NFD, the data has NFC)" in describe_other_form(decomposed, {composed})
-    assert "(NFC, the data has NFD)" in describe_other_form(composed, {decomposed})
+    assert "(NFD instead of NFC)" in describe_other_form(decomposed, {composed})
+    assert "(NFC instead of NFD)" in describe_other_form(composed, {decomposed})
     assert describe_other_form(composed, {composed, "cafe"}) == describe_other_form("a", {"b"}) == ""

@@ -310,9 +310,9 @@ def test_messages_say_what_to_do(tmp_path):
     assert "There is no task 'squda'. Did you mean squad?" in text
     assert "There is no split 'dev'. Did you mean validation?" in text
     assert "There is no task 'zzz'. Known: squad, iwslt.en.de, woz.en, multinli.in.out." in text
-    assert "the name has no split; call it 'iwslt.en.de.validation.jsonl'" in text
-    assert f"{SQUAD}:1: missing-field: the line has no 'answer'; its keys: 'id', 'pred'" in text
-    assert f"{SQUAD}:2: duplicate-id: the id 'a' is on line 1 too" in text
+    assert "rename it to 'iwslt.en.de.validation.jsonl'" in text
+    assert f"{SQUAD}:1: missing-field: the line has no 'answer'; its keys are 'id', 'pred'" in text
+    assert f"{SQUAD}:2: duplicate-id: the id 'a' is also on line 1" in text
 
 
 def test_a_flood_is_cut_and_counted(tmp_path):

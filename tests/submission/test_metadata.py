@@ -34,10 +34,10 @@ def test_what_is_rendered_is_parsed():
         ({"url": "javascript:alert(1)"}, "url is 'javascript"),
         ({"date": "20 June"}, "date is '20 June'; write it as YYYY-MM-DD"),
         ({"model_size": -1}, "model_size is the number -1"),
-        ({"predictor": {"a": object()}}, "cannot hold this information"),
+        ({"predictor": {"a": object()}}, "cannot be stored in submission.toml"),
         ({"predictor": {"a": float("nan")}}, "predictor holds the number nan"),
         ({"data": {"squad.test": "md5:1"}}, 'write "sha256:" and 64 hex digits'),
-        ({"description": "\ud800"}, "cannot hold this information"),
+        ({"description": "\ud800"}, "cannot be stored in submission.toml"),
     ],
 )
 def test_information_that_would_be_faulty_is_not_rendered(changes, message):
@@ -85,7 +85,7 @@ def test_faults_say_what_is_wrong_what_was_given_and_what_to_do():
         'format = "decabench.submission/1"',
         "submission.toml:2: bad-metadata: name is a list; write one line of text in quotes",
         "submission.toml:3: bad-metadata: authors is 'A'; write a list of strings: [\"A. Author\"]",
-        "submission.toml:4: bad-metadata: url is the number 3; write one that begins with https:// or http://",
+        "submission.toml:4: bad-metadata: url is the number 3; write an address that begins with https:// or http://",
         "submission.toml:5: bad-metadata: date is true; write it as YYYY-MM-DD",
         "submission.toml:7: unknown-key: the field 'x' is unknown and was ignored",
     ]

@@ -58,7 +58,7 @@ def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
             Label(("a", "b")),
             "accuracy",
             ["a", "c", "c"],
-            "lines.test.1: Its answer 'c' is none of the labels a, b",
+            "lines.test.1: Its answer 'c' is not one of the labels a, b",
         ),
         (Label(("C", "c")), "accuracy", ["C"], "accuracy does not distinguish 'C' from 'c': rename one"),
         (
@@ -190,7 +190,7 @@ def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     with pytest.raises(
         MissingDataError,
-        match=r"lines does not contain train\.txt, so train is not prepared; the others are\.$",
+        match=r"lines does not contain train\.txt, so train is not prepared; the other splits are\.$",
     ):
         prepare_task(TASK, request)
     assert answers(request, "test") == ["test one", "test two"]
@@ -319,9 +319,7 @@ def test_upstream_without_a_digest_is_counted(request_for: Requests, published_s
     request = request_for(split="validation")
     with pytest.raises(DataError) as caught:
         prepare_task(replace(TASKS["sst"], sources=(form,)), request)
-    assert str(caught.value) == (
-        "32 of the 872 examples of sst, validation, are there, 840 are missing; fetch again with --force."
-    )
+    assert str(caught.value) == ("sst, validation, has only 32 of 872 examples: fetch it again with --force.")
     assert not Store(request.home).path("sst", "validation").exists()
     counted = replace(form, counts={"validation": 32})
     assert prepare_task(replace(TASKS["sst"], sources=(counted,)), request)["validation"].rows == 32

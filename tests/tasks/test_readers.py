@@ -59,5 +59,5 @@ def test_blocks_between_empty_lines(tmp_path: Path, end: str, last: str) -> None
 def test_a_cell_that_is_no_word(tmp_path: Path, cell: str) -> None:
     path = write(tmp_path / "a.txt", f"{cell}~1\n")
     ((record,),) = column_blocks(path, 2, "~")
-    with pytest.raises(DataError, match=r"line 1: column 1 must be one word without spaces"):
+    with pytest.raises(DataError, match=r"line 1: column 1 must be a single word"):
         one_token(record, 0)

@@ -107,7 +107,7 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
         ([replace(GOOD, units="g")], "example 0: its units must be one or more texts, outermost first"),  # type: ignore[arg-type]
         (
             [GOOD, replace(GOOD, id="b", units=("g", "h"))],
-            "example 1 has 2 units and the examples before it 1",
+            "example 1 has 2 units, but earlier examples have 1",
         ),
         ([replace(GOOD, id="\ud800")], "example 0: every field must be text"),
     ],

@@ -43,7 +43,7 @@ def test_the_total(total: Combination, combined: float | None) -> None:
         ({"total": "product"}, "Its total must be sum, mean or none, not 'product'."),
         (
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
-            "The published row 'M' has scores of squad, not of its tasks.",
+            "The published row 'M' has scores for squad, which are not tasks of the suite.",
         ),
         ({"source_url": "javascript:alert(1)"}, "Its source_url must begin with https:// or http://"),
         ({"title": "Two\x1b]0;mine"}, "Its title has characters that cannot be printed"),
@@ -99,7 +99,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
         ([*TOML, 'taks = ["sst"]'], "There is no key 'taks'. Did you mean tasks?"),
         ([*TOML, 'total = "maen"'], "There is no total 'maen'. Did you mean mean?"),
         ([*TOML, "[[published]]\nscores = { sst = 'x' }"], "[[published]] 1, scores: 'sst' must be a number"),
-        ([*TOML, "[[published]]\nname = 'M'\nscores = { squad = 1 }"], "has scores of squad"),
+        ([*TOML, "[[published]]\nname = 'M'\nscores = { squad = 1 }"], "has scores for squad"),
         ([*TOML, "[[published]]\nname = 'M'\nscore = 1"], "[[published]] 1: There is no key 'score'"),
     ],
 )

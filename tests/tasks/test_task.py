@@ -26,7 +26,7 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
     [
         ({"name": "../up"}, "Task '../up': A name must consist of lower-case letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
-        ({"target_forms": {"": str}}, "A target form must be named by a text, not ''"),
+        ({"target_forms": {"": str}}, "A target form's name must be a text, not ''"),
         ({"target_forms": {"short": "em"}}, "The target form short must be a function (example, earlier), not 'em'"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "It has no source"),
@@ -95,7 +95,7 @@ def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -
         (lambda: Label(max_tokens=-1), "max_tokens is -1"),
         (lambda: Tags("BIO"), "There is no tagging scheme 'BIO': use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
         (lambda: Tags(names=("a", "a")), "Each tag may be named only once"),
-        (lambda: Tags(names=("B PER",)), "A tag cannot hold a space, as 'B PER' does"),
+        (lambda: Tags(names=("B PER",)), "A tag cannot contain a space, as in 'B PER'"),
         (lambda: Tree(("a", "a")), "Each relation may be named only once"),
         (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
         (lambda: Number(0, float("inf")), "not from 0 to inf"),

@@ -167,7 +167,7 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         (["Norway", "Oslo"], r'line 2: It must be an object with columns, not \["Norway", "Oslo"\]'),
         ("Norway", "line 2: It must be an object"),
         (None, "line 2: It must be an object"),
-        ({**ROWS[0], "capital": []}, r"data\.jsonl, line 2: It has no answer in 'capital'"),
+        ({**ROWS[0], "capital": []}, r"data\.jsonl, line 2: It has no answer in the column 'capital'"),
     ],
     ids=["no answer", "null", "no question", "list", "text", "nothing", "no answers"],
 )
@@ -258,7 +258,7 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
         (
             "d.tsv",
             'q\tc\ta\nq1\t"c1\ta1\nq2\tc2\ta2\nq3\tc3"\ta3\nq4\tc4\ta4\n',
-            r"line 2: A cell .* to line 4",
+            r"line 2: A quotation mark .* to line 4",
         ),
         ("d.csv", "q,c,a\nq1,Paris, France,a1\n", "line 2: It has 4 cells, but the first line names 3"),
         ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' occurs more than once"),
@@ -288,13 +288,13 @@ def test_tables_that_could_be_misread(
         (
             {"output": '{ kind = "label", names = ["yes", "no"] }'},
             {"a": "maybe"},
-            "'maybe' is none of the labels yes, no",
+            "'maybe' is not one of the labels yes, no",
         ),
         ({"output": '"tags"'}, {"c": "x y z", "a": "N V"}, "Its answer has 2 tags for 3 words"),
         (
             {"output": '{ kind = "tags", names = ["N"] }'},
             {"c": "x", "a": "V"},
-            "The tag 'V' in its answer is none of N",
+            "The tag 'V' in its answer is not one of N",
         ),
         ({"output": '{ kind = "number", low = 1, high = 5 }'}, {"a": "7"}, "'7' is not a number from 1 to 5"),
         (
@@ -323,12 +323,12 @@ def test_tables_that_could_be_misread(
         (
             {"output": '{ kind = "tags", scheme = "IOB2" }'},
             {"c": "x y z", "a": "O I-Per I-Per"},
-            "Tag 2 of its answer is 'I-Per', where IOB2 has 'B-Per'",
+            "Tag 2 of its answer is 'I-Per', but IOB2 requires 'B-Per'",
         ),
         (
             {"output": '{ kind = "tags", scheme = "IOBES" }', "metric": '"tag_accuracy"'},
             {"c": "x y", "a": "U-X O"},
-            "Tag 1 of its answer is 'U-X', where IOBES has 'S-X'",
+            "Tag 1 of its answer is 'U-X', but IOBES requires 'S-X'",
         ),
         (
             {"output": '"tree"'},
@@ -420,7 +420,7 @@ def test_answers_that_are_themselves_when_they_are_written_again(
                 "output": '{ kind = "label", names = ["yes", "no"] }',
                 "variants": '[{ name = "b", question = "Ist es?", labels = { ja = "yess" } }]',
             },
-            "'ja' stands for 'yess', which is none of the labels yes, no",
+            "'ja' stands for 'yess', which is not one of the labels yes, no",
         ),
     ],
 )
@@ -441,7 +441,7 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     with (tmp_path / "task.toml").open("a") as file:
         file.write('title = "Other"\n')
     with pytest.raises(
-        DataError, match=r"task\.toml was changed since .* prepare capitals --include .*toml again"
+        DataError, match=r"task\.toml has changed since .* prepare capitals --include .*toml again"
     ):
         store.require_current(task, "validation")
     prepare_task(load_task(tmp_path / "task.toml"), request)
@@ -542,9 +542,7 @@ def test_gold_answers_with_their_working_are_told(
     store = Store(request_for().home)
     note = store.record(task.name, "validation").note
     steps = {step.name: step for step in prove_task(task, "validation", store)}
-    assert steps["gold scores 100"].passed and note in steps["gold scores 100"].detail
+    assert steps["gold answers score 100"].passed and note in steps["gold answers score 100"].detail
     assert bool(note) is bool(mark)
     if mark:
-        assert note.startswith(
-            f"2 of {len(answers)} gold answers are a text that ends in `{mark}` and a short answer"
-        )
+        assert note.startswith(f"2 of {len(answers)} gold answers end in `{mark}` and a short answer")

@@ -86,7 +86,10 @@ def test_what_is_refused(setting, words):
         ("train_examples=-1", "train_examples is -1: give 0 or more"),
         ("seed=-3", "seed is -3: give 0 or more"),
         ("seed=9223372036854775808", "seed is 9223372036854775808: give at most 9,223,372,036,854,775,807"),
-        ('tasks=["sst", "schema", "sst"]', "tasks has sst more than once: name it once, and set iterations"),
+        (
+            'tasks=["sst", "schema", "sst"]',
+            "tasks has sst more than once: name each task once, and set iterations",
+        ),
         ("epoch_steps=5", "epoch_steps is 5, but the run is counted in steps: set epochs, or leave it out"),
         ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
         ("clip=-0.1", "clip is -0.1: give 0 or more"),
@@ -205,7 +208,7 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     path.write_text('tasks = ["sst"]\n[model]\nname = "brought_along:FAMILY"\n')
     for read in (read_config, lambda path: plan_training(TrainingRequest(tmp_path / "run", config=path))):
         with pytest.raises(
-            DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, and a file may not"
+            DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, but a file may not"
         ):
             read(path)
     made, _ = combine_settings(TrainConfig(), path, (), "classifier")  # which is run in its place

@@ -54,7 +54,7 @@ def test_progress_without_a_terminal(clock):
     progress.close()
     # A line after 60 seconds: losses as running means, tokens and time by what this process has done.
     assert lines == [
-        "step 43 of 1,000: loss sst 1.900, squad 4.000; 0.1 steps and 30 target tokens a second; 5 h 19 min left"
+        "step 43 of 1,000: loss sst 1.900, squad 4.000; 0.1 steps and 30 target tokens per second; 5 h 19 min left"
     ]
 
 

@@ -209,7 +209,7 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
     ):
         run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
     with pytest.raises(
-        DecabenchError, match="init_parts is encoder, but there is no checkpoint to copy them from"
+        DecabenchError, match="init_parts is encoder, but there is no checkpoint to copy from"
     ):
         run_training(make_run("fourth", init_parts=("encoder",)))
 
@@ -226,7 +226,7 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
     for key, value in after.items():
         expected = before if key.startswith(("encoder.", "decoder.lstm.")) else drawn
         assert torch.equal(value, expected[key]), key
-    with pytest.raises(DecabenchError, match="no part 'encodr' to copy: name one of decoder"):
+    with pytest.raises(DecabenchError, match="no part 'encodr' to copy: choose one of decoder"):
         run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
 
 

@@ -143,7 +143,7 @@ def test_all_outputs_are_learned_and_resumed(run):
 def test_a_sum_of_scores_of_both_directions_is_refused():
     higher, lower = TASKS["sst"], replace(TASKS["squad"], metric="mse")
     config = TrainConfig(tasks=("sst", "squad"))
-    with pytest.raises(DecabenchError, match="A lower score is better for squad"):
+    with pytest.raises(DecabenchError, match="Lower scores are better for squad"):
         check_best_by(config, {"sst": higher, "squad": lower})
     assert check_best_by(replace(config, best_by="sst"), {"sst": higher, "squad": lower})
     assert check_best_by(replace(config, best_by="last"), {"sst": higher, "squad": lower})  # compares nothing

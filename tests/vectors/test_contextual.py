@@ -97,12 +97,12 @@ def change(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model_type": "llama"}, "its model_type is 'llama', and encoders are albert, bert"),
+        ({"model_type": "llama"}, "its model_type is 'llama', not one of albert, bert"),
         ({"model_type": "custom", "auto_map": {"AutoModel": "evil.Model"}}, "its model_type is 'custom'"),
         ({"quantization_config": {"quant_method": "gptq"}}, "its weights are quantized"),
         (
             {"attn_implementation": "somebody/kernels"},
-            "has attn_implementation, which may name code of the hub",
+            "has attn_implementation, which may refer to code on the hub",
         ),
         ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
         (
@@ -124,7 +124,7 @@ def test_names_of_vectors(encoder):
     joined = join_vectors(["none:4", f"contextual:{encoder}"])
     assert joined.dimension == 4
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
-    with pytest.raises(DataError, match=f"The vectors contextual:{encoder} follow others: name contextual"):
+    with pytest.raises(DataError, match=f"The contextual vectors contextual:{encoder} must come last"):
         join_vectors([f"contextual:{encoder}", "none:4"])
     with pytest.raises(DataError, match="has no vectors for the words of answers"):
         join_vectors([f"contextual:{encoder}"])

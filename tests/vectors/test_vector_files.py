@@ -90,7 +90,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
             DataError,
             "has 2 of the 3 words that its first line states: use a complete",
         ),
-        ("x.json", '{"dimensions":2}', DataError, "no vectors: it is not a file of wink"),
+        ("x.json", '{"dimensions":2}', DataError, "is not a file of wink"),
         ("x.json", WINK, DataError, "ends in the middle, after 2 words: use a complete copy"),
         ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has 4 of 5 words with numbers"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),

@@ -258,7 +258,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 def check_options(options: ModelOptions) -> None:
     """Raise DecabenchError for options that conflict or that the backend cannot honour."""
-    refuse_unused(options, USED, "hf:", "it is for other predictors.")
+    refuse_unused(options, USED, "hf:", "other predictors use it.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
@@ -464,7 +464,7 @@ def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
 def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str | None:
     """Return the sha256 of the chat template that is used; None for plain text."""
     if wanted and not tokenizer.chat_template:
-        raise DecabenchError(f"hf: {name} has no chat template: leave out --chat for plain text.")
+        raise DecabenchError(f"hf: {name} has no chat template: leave out --chat to use plain text.")
     if not tokenizer.chat_template or wanted is False:
         return None
     return hashlib.sha256(tokenizer.get_chat_template().encode()).hexdigest()

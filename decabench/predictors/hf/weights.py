@@ -74,7 +74,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: takes a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
+                f"hf: expects a folder, a .gguf file or a name on the hub, but {target} is another kind "
+                "of file."
             )
         # The hub's cache keeps a link with the file's name to a blob without one: only the folder is resolved.
         return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
@@ -132,7 +133,7 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
     else:
         folder = _snapshot(source.name, source.commit, (*SMALL, WEIGHTS) if weights else SMALL)
     if source.gguf is not None and not (folder / source.gguf).is_file():
-        raise DecabenchError(f"hf: {source.name} has no file {source.gguf}: look at its list of files.")
+        raise DecabenchError(f"hf: {source.name} has no file {source.gguf}: check its list of files.")
     if source.gguf is None and weights:
         _check_weights(source.name, folder)
     return folder
@@ -201,7 +202,7 @@ def _check_weights(name: str, folder: Path) -> None:
         return
     if next(folder.glob("*.bin"), None) or next(folder.glob("*.pt"), None):
         raise DecabenchError(
-            f"hf: {name} has only pickled weights, which can run code: save it again with "
+            f"hf: {name} has only pickled weights, which can run code: save the model again with "
             "save_pretrained(..., safe_serialization=True)."
         )
     raise DecabenchError(

@@ -304,9 +304,10 @@ class Client:
             if len(sizes) >= CUT_ALIKE and max(sizes) > CUT_SPREAD * min(sizes) and max(sizes) > LONG_PROMPT:
                 self.say_once(
                     "cut",
-                    f"{self.url} never counts more than {tokens:,} tokens in prompts of {min(sizes):,} to "
-                    f"{max(sizes):,} characters, so it probably reads only part of the longer ones: give the model a "
-                    "longer context (num_ctx), or cut contexts with --max-prompt-tokens, and run again.",
+                    f"{self.url} counts at most {tokens:,} tokens in prompts of {min(sizes):,} to "
+                    f"{max(sizes):,} characters, so it probably truncates the longer ones: give the "
+                    "model a longer context (num_ctx), or cut contexts with --max-prompt-tokens, and "
+                    "run again.",
                 )
 
     def _compare(self, served: ServedAnswer) -> None:
@@ -315,14 +316,15 @@ class Client:
             name = excerpt(self._key.redact(served.model), 80)
             self.say_once(
                 name,
-                f"{self.url} was asked for {self.model}, but {name} answers: check --model. The submission records it.",
+                f"{self.url} was asked for {self.model}, but {name} answers: check --model. The "
+                "submission records both.",
             )
         if served.unknown_end:
             reason = excerpt(self._key.redact(served.unknown_end), 60)
             self.say_once(
                 reason,
-                f"{self.url} ends answers with the finish_reason {reason!r}, which decabench does not know: these "
-                "answers are taken as complete.",
+                f"{self.url} ends answers with the finish_reason {reason!r}, which decabench does not "
+                "know: these answers are treated as complete.",
             )
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
@@ -352,10 +354,10 @@ class Client:
         if reply.is_filtered:
             raise FilteredError(said)
         if overflow := reply.overflow:
-            raise PromptOverflowError(overflow, f"The prompt is too long for the server, which says {said}.")
+            raise PromptOverflowError(overflow, f"The prompt is too long for the server: {said}.")
         if 200 <= reply.status < 300:
             if reply.content is None:
-                raise UnreadableReplyError(f"not a JSON object but {said}")
+                raise UnreadableReplyError(f"{said}, not a JSON object")
             if reply.error:
                 for_all = str(reply.error.get("code")) == "429"
                 raise _RetryableError(f"answered with an error: {said}", for_all=for_all)
@@ -384,7 +386,7 @@ class Client:
                 raise _RetryableError(f"sent no complete reply within {self._limits.timeout:g} s") from None
             except (OSError, h11.RemoteProtocolError) as error:
                 unreachable = isinstance(error, UnreachableError)
-                happened = "could not be reached" if unreachable else "broke the connection off"
+                happened = "could not be reached" if unreachable else "closed the connection"
                 said = excerpt(self._key.redact(str(error)) or type(error).__name__)
                 raise _RetryableError(f"{happened} ({said})", unreachable=unreachable) from None
             except OverflowError:
@@ -414,8 +416,8 @@ class Client:
             )
         if 300 <= status < 400:
             return (
-                f"{url} redirects with status {status}. This is not followed, because the key must not go to another "
-                "host: give the final URL."
+                f"{url} redirects with status {status}. Redirects are not followed, because the key "
+                "must not go to another host: give the final URL."
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
             return await self._explain_not_found(url, said)
@@ -428,7 +430,7 @@ class Client:
             if omitted in OMITTED
             else "Change --body."
         )
-        return f"{url} does not take {name} with {self.model}: {said}. {remedy}"
+        return f"{url} does not accept {name} with {self.model}: {said}. {remedy}"
 
     def _keeps_a_key(self) -> bool:
         """Whether the environment has an OpenAI key that was not sent, because this is not OpenAI's server."""

@@ -101,7 +101,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     url = _parse_base_url(target)
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
-    refuse_unused(options, USED, "openai:", "the server or --api decides it.")
+    refuse_unused(options, USED, "openai:", "the server or --api sets this.")
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -110,12 +110,12 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     for name, value in given.items():
         if value and name in options.omit:
             flag = _OWN[name].partition(" ")[0]
-            raise DecabenchError(f"--omit {name} and {flag} contradict each other: give only one of them.")
+            raise DecabenchError(f"--omit {name} and {flag} contradict each other: give only one.")
     if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
     body = parse_json(options.body or "{}")
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
-        raise DecabenchError(f"--body must not give {', '.join(taken)}: use the options in parentheses.")
+        raise DecabenchError(f"--body must not contain {', '.join(taken)}: use the options in parentheses.")
     return OpenAIBackend(url, options)
 
 
@@ -128,7 +128,8 @@ def _parse_base_url(target: str) -> str:
         parts, host = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not host:
         raise DecabenchError(
-            "openai: takes a URL that begins with http:// or https://, as in openai:http://localhost:8000/v1."
+            "openai: expects a URL that begins with http:// or https://, as in "
+            "openai:http://localhost:8000/v1."
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
@@ -308,8 +309,9 @@ class OpenAIPredictor:
         least, characters = SILENTLY_CUT
         if counted and size >= least and size > characters * counted:
             return Failure(
-                f"The server counted {counted} tokens in a prompt of {size:,} characters, so it silently read "
-                "only a part of it: give the model a longer context (num_ctx), or cut with --max-prompt-tokens."
+                f"The server counted {counted} tokens in a prompt of {size:,} characters, so it "
+                "silently truncated the prompt: give the model a longer context (num_ctx), or cut "
+                "contexts with --max-prompt-tokens."
             )
         if counted:
             self.client.note_length(size, counted)
@@ -337,7 +339,7 @@ class OpenAIPredictor:
 
     def _say_fallback(self, way: str, reason: str) -> None:
         """Report once that a protocol is replaced by the next."""
-        following = f"{self.ways[0]} is tried" if self.ways else "these questions ask for <answer>…</answer>"
+        following = f"trying {self.ways[0]}" if self.ways else "asking for <answer>…</answer> instead"
         self.client.say_once(
             way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
         )
@@ -406,8 +408,9 @@ class OpenAIPredictor:
             # This model's answer follows an empty line, which ends the answers of other models.
             self.client.say_once(
                 "blank",
-                f"{self.client.model} begins its answers with an empty line, which is a stop string of the template: "
-                "decabench asks these questions again without it, and cuts the answers itself.",
+                f"{self.client.model} begins its answers with an empty line, which is a stop string of "
+                "the template: decabench asks these questions again without the stop string, and cuts "
+                "the answers itself.",
             )
             stops = body.pop("stop")
             if words := [each for each in stops if each.strip()]:
@@ -425,8 +428,8 @@ class OpenAIPredictor:
             return answer
         self.client.say_once(
             "echo",
-            f"{self.client.model} repeats the prompt before its answers, so the prompt is removed: is echo "
-            "(or return_full_text) on at the server?",
+            f"{self.client.model} repeats the prompt before its answers, and decabench removes it. "
+            "Check whether the server has echo (or return_full_text) turned on.",
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
@@ -444,7 +447,9 @@ class OpenAIPredictor:
                 )
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
-            self.client.say_once("filter", f"A filter stopped a prompt, which counts as refused: {error}.")
+            self.client.say_once(
+                "filter", f"A filter stopped a prompt, and its answer counts as refused: {error}."
+            )
             return Answer("", "refused")
         return self._redacted(answer)
 

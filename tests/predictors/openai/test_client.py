@@ -238,7 +238,7 @@ def test_max_completion_tokens_where_max_tokens_is_refused(waits):
 )
 def test_decoding_that_the_server_will_not_do_stops_the_run(waits, parameter, message):
     with serving(lambda seen: fault(400, message, param=parameter)) as server:
-        with pytest.raises(DecabenchError, match=f"does not take {parameter} with m.*--omit {parameter}"):
+        with pytest.raises(DecabenchError, match=f"does not accept {parameter} with m.*--omit {parameter}"):
             outcomes(at(server.url, waits), questions(3))
     assert len(server.seen) == 1
 

@@ -164,7 +164,7 @@ def test_a_server_that_cuts_the_prompt_and_does_not_say_so(tokens, is_answer):
         found = asked(server, " ".join([LONG] * 4))
     assert isinstance(found, Answer) == is_answer
     if not is_answer:
-        assert "read only a part of it" in found.error and "num_ctx" in found.error
+        assert "silently truncated the prompt" in found.error and "num_ctx" in found.error
 
 
 def test_a_few_shots_stay_whole():
