@@ -49,8 +49,27 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         raise SubmissionError(f"{path.name} has {size:,} bytes; at most {most:,} are read: {advice}.")
     with reading(path), path.open("rb") as file:
         start = file.read(_FIRST_LINE)
+    _refuse_packed(path, format, start)
     _refuse_own_form(path, format, start)
     return reader(path, places)
+
+
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    **{b"BZh%d1AY" % level: "bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""The first bytes of compressed files."""
+
+
+def _refuse_packed(path: Path, format: str, start: bytes) -> None:
+    """Raise SubmissionError for a compressed file, unless the format supports compression."""
+    if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
+        return
+    if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
+        raise SubmissionError(f"{path.name} is compressed ({packing}): unpack it first.")
 
 
 def _refuse_own_form(path: Path, format: str, start: bytes) -> None:

@@ -219,6 +219,11 @@ class _Matching:
                 f"{self.name} is not in the order of the data: its ids are numbers, but start with "
                 f"{listed}. Sort its rows by their ids as numbers."
             )
+        if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a number and a separator at the beginning of every line: import it as csv, with a "
+                "heading and --delimiter, or remove the numbers from lines that are in the order of the data."
+            )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(
                 f"{self.name} has a JSON object on every line instead of an answer: write only the "
@@ -308,7 +313,7 @@ class _Matching:
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
         differ = bool(self.faults)
-        other = list(self._other_golds(rest)) if golds else []
+        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
         for number, gold in () if differ else other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"its right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
@@ -338,6 +343,21 @@ class _Matching:
                 f"The answers in {self.name} are all right, and there is another column "
                 f"{quoted(other)}: name the model's column with --answer, or remove the other column."
             )
+
+    def _golds_of_twins(
+        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield each row whose right answer belongs to another example with the same texts, such as the same
+        paragraph."""
+        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
+        unknown = {
+            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
+        }
+        for number, examples in self.examples.matcher.find(unknown).items():
+            if places[number] in examples and any(
+                golds[number] & self.examples.golds[example] for example in examples
+            ):
+                yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield each row whose right answer differs from its example's; labels may be words or numbers."""
@@ -378,3 +398,5 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
+_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
+"""The beginning of lines numbered by `cat -n`, fairseq (`H-0`) or Moses."""
