@@ -339,6 +339,8 @@ def _advice(error: click.ClickException) -> str:
         names = ", ".join(command.commands)
         show = f", and to see one, run {path} show NAME" if "show" in command.commands else ""
         return f" Choose from {names}{show}."
+    if isinstance(error, click.NoSuchOption) and context.parent is None and isinstance(command, click.Group):
+        return f" Put the options of a command after its name: {path} COMMAND {error.option_name} …"
     if isinstance(error, click.NoSuchOption) and path.endswith(" run"):
         from decabench.runs import find_setting
 

@@ -244,7 +244,8 @@ def validate(
 ) -> None:
     """Check a task: references score 100, empty answers score lowest, and shuffled answers score below the references.
 
-    Labels, numbers, tags, trees, dialogue states and queries must also stay the same when written and read again.
+    Labels, numbers, tags, trees, dialogue states and queries must also stay the same when written and read again, and
+    score low if each value comes from another example.
     """
     from decabench.commands._console import console
     from decabench.scoring import prove_task

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from decabench.errors import MetricError
-from decabench.metrics import Item, Metric, evaluate
+from decabench.metrics import METRICS, Item, Metric, evaluate, fold_label, read_change
 from decabench.prompts import extract, settle_form
 from decabench.scoring.task_results import find_metric
 from decabench.tasks import (
@@ -18,6 +18,7 @@ from decabench.tasks import (
     Tags,
     Task,
     Text,
+    default_form,
     find_alike,
     find_fault,
     unquoted,
@@ -43,9 +44,9 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
 
     Every example has text. Questions differ only in tasks that say so. Gold answers get the best score, empty
     answers the lowest, and shuffled gold answers score below gold. Labels, numbers, tags, trees, states and
-    queries stay the same when they are read and written again. Raises MissingDataError if the split is not
-    prepared, MetricError if the metric cannot score it. Hidden labels are quoted in details and errors only if
-    `hidden` is set.
+    queries stay the same when they are read and written again, and score low if each value comes from another
+    example. Raises MissingDataError if the split is not prepared, MetricError if the metric cannot score it.
+    Hidden labels are quoted in details and errors only if `hidden` is set.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -63,7 +64,8 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     examples = list(store.examples(task.name, split))
     metric, record = find_metric(task.metric), store.record(task.name, split)
     steps = [_renders(examples), _questions(task, examples), _row_count(task, split, len(examples))]
-    if not isinstance(task.output, Text) or metric.find_fault is not None:
+    is_structured = not isinstance(task.output, Text) or metric.find_fault is not None
+    if is_structured:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
             return steps  # scores of misread gold answers prove nothing
@@ -75,12 +77,16 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score([example.answers[0] for example in examples])
     empty = score([""] * len(examples))[metric.headline]
     shuffled = score(_shuffle([example.answers[0] for example in examples]))[metric.headline]
-    return [
-        *steps,
+    steps += [
         _gold(task, gold, metric, record.note if record.origin == "user" else ""),
         _empty(task, metric, empty, examples),
         _shuffled(examples, metric, gold[metric.headline], shuffled),
     ]
+    if is_structured and (wrong := _misplace(task, examples)):
+        steps.append(_wrong(task, metric, score(wrong)[metric.headline], shuffled, examples))
+    elif is_structured:
+        steps.append(ProofStep(_WRONG, False, "all values are the same"))
+    return steps
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
@@ -122,6 +128,115 @@ def _values(task: Task, examples: Sequence[Example]) -> list[str]:
             return sorted({tag for example in examples for tag in example.answers[0].split()})
         case _:
             return []
+
+
+# Wrong answers: each value comes from another example
+
+
+_WRONG = "wrong values score low"
+
+
+def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
+    """Check that answers score low if each value comes from another example.
+
+    Tags, trees, states and queries without a right value must score the same as empty answers. For labels,
+    numbers and metrics of other packages, low means chance: no better than shuffled gold answers.
+    """
+    if _kind(task) in ("label", "number") or metric.name not in METRICS:
+        low, word = max(chance, 0.0), "by chance"
+    else:
+        low, word = empty_answer_floor(task.metric, examples), "floor"
+    above = score - low if metric.higher_is_better else low - score
+    return ProofStep(_WRONG, above < _SMALLEST_DIFFERENCE, f"{score:.2f}, {word} {low:.2f}")
+
+
+def _kind(task: Task) -> str:
+    return default_form(task.output, task.metric).kind
+
+
+def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
+    """Return answers in which each value comes from another example; None if all values are the same."""
+    golds, kind = [example.answers[0] for example in examples], _kind(task)
+    match kind:
+        case "number":
+            return _misplace_numbers(golds)
+        case "state":
+            return _misplace_slots(golds)
+        case "tags" | "tree":
+            is_plain = isinstance(task.output, Tags) and task.output.scheme == "plain"
+            has_chunks = kind == "tags" and not (is_plain and task.metric != "sequence_f1")
+            plain = str.lower if kind == "tags" else _without_subtype
+            return _misplace_items(golds, _kind_of_chunk if has_chunks else plain)
+    others = _rotate(map(fold_label, golds))
+    return [_other_answer(example, others) for example in examples] if others else None
+
+
+def _other_answer(example: Example, others: Mapping[str, str]) -> str:
+    """Return an answer that the example does not accept, if there is one."""
+    right = set(map(fold_label, example.answers))
+    other = fold_label(example.answers[0])
+    for _ in others:
+        other = others[other]
+        if other not in right:
+            break
+    return other
+
+
+def _rotate(values: Iterable[str]) -> dict[str, str]:
+    """Map each distinct value to the one half the list further on; empty if there is only one value."""
+    ordered = sorted(set(values))
+    half = len(ordered) // 2
+    return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
+
+
+def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
+    """Return, for each number, the smallest or the largest number, whichever is farther away."""
+    low, high = min(golds, key=float), max(golds, key=float)
+    if float(low) == float(high):
+        return None
+    return [high if float(high) - float(gold) >= float(gold) - float(low) else low for gold in golds]
+
+
+def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
+    """Return sequences in which each item has another value.
+
+    For chunks, only the kind counts; outside is a kind.
+    """
+    others = _rotate(read(item) for gold in golds for item in gold.split())
+
+    def other(item: str) -> str:
+        value = others[read(item)]
+        if read is not _kind_of_chunk or value == _OUTSIDE:
+            return value
+        return f"{'B' if read(item) == _OUTSIDE else item.partition('-')[0]}-{value}"
+
+    return [" ".join(map(other, gold.split())) for gold in golds] if others else None
+
+
+_OUTSIDE = "O"
+
+
+def _kind_of_chunk(tag: str) -> str:
+    prefix, _, kind = tag.lower().partition("-")
+    return _OUTSIDE if prefix == "o" else kind
+
+
+def _without_subtype(item: str) -> str:
+    """Return a head with its relation, without the subtype, which metrics ignore."""
+    return ":".join(item.lower().split(":")[:2])
+
+
+def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
+    """Return states in which slots have values from other turns, and other slots are requested."""
+    changes = [read_change(gold) for gold in golds]
+    values = _rotate(value for change in changes for value in change.inform.values())
+    requests = _rotate(name for change in changes for name in change.requested)
+    moved = []
+    for gold, change in zip(golds, changes, strict=True):
+        goal = ", ".join(f"{slot}: {values.get(value, '')}" for slot, value in change.inform.items())
+        asked = ", ".join(requests.get(name, name) for name in change.requested)
+        moved.append(gold if change.request is None else f"{goal}; {asked}")
+    return moved if values else None
 
 
 def _renders(examples: Sequence[Example]) -> ProofStep:

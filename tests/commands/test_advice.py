@@ -288,6 +288,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
     ("arguments", "advice"),
     [
         (["suites", "sst"], "Choose from show, and to see one, run cli suites show NAME."),
+        (["--home", "data", "tasks"], "Put the options of a command after its name"),
         (["run", "--limit", "20"], "write --set predict.limit=…"),
         (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import sys
 import zipfile
 from pathlib import Path
@@ -10,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -325,3 +329,22 @@ def test_a_scorer_that_extracts_nothing_leaves_the_text_to_be_extracted(log):
     """Such as model_graded_qa, whose answer is the completion."""
     samples = [sample("a", "It is Yes.", scores={"graded": SimpleNamespace(answer="it is yes.")})]
     assert log(samples, choice="graded").is_raw
+
+
+PACK = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.compress,
+    "zip": lambda content: b"PK\x03\x04" + content,
+}
+
+
+@pytest.mark.parametrize("name", PACK)
+@pytest.mark.parametrize("format", ["csv", "squad", "text", "lm-eval"])
+def test_packed_files_are_to_be_unpacked(tmp_path, format, name):
+    """They were "not UTF-8"."""
+    path = tmp_path / "answers.csv"
+    path.write_bytes(PACK[name](b"id,answer\n"))
+    with pytest.raises(SubmissionError, match=rf"answers\.csv is compressed \({name}\): unpack it first"):
+        open_foreign(path, format, Places())

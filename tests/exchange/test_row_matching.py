@@ -147,6 +147,14 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
         bring(table, "sst", force=True, in_order=True)
 
 
+@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
+def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))
+    with pytest.raises(SubmissionError, match="a number and a separator at the beginning of every line"):
+        bring(path, "squad", "text")
+
+
 @pytest.mark.parametrize("column", ["prediction", "model_output", "Response"])
 def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
     """Files with the columns `answer` and `prediction` scored 100."""
