@@ -104,7 +104,7 @@ def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _mean_f1(totals: Totals) -> tuple[Any, Any]:
-    """Return (mean, frequency-weighted mean) of 2 both / (gold + predicted) over the classes that are gold."""
+    """Return (mean, frequency-weighted mean) of 2 both / (gold + predicted) over the gold classes."""
     summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
     for gold, predicted, right in _by_class(totals):
         found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)

@@ -97,7 +97,7 @@ class Examples:
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
-        """Return the number of the example with this id, or with this id upstream."""
+        """Return the number of the example with this id or upstream id."""
         if id_ is None or id_ in self.at:
             return self.at[id_] if id_ is not None else None
         return self.upstream.get(id_)

@@ -72,7 +72,7 @@ class ExportedTask:
         return _read(Path(path))
 
     def documents(self) -> dict[str, Any]:
-        """Return the examples as lm-eval wants them: a `datasets.Dataset` by the name of the split."""
+        """Return the examples in lm-eval's format: the split's name to a `datasets.Dataset`."""
         import datasets
 
         rows = [

@@ -44,7 +44,7 @@ Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 """A setting of 1 or more."""
 Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
-"""A number of layers or parts: building more of them takes minutes, even without memory."""
+"""A number of layers or parts, limited because building many takes minutes even if none needs memory."""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 """A setting of 0 or more, and finite."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

@@ -114,7 +114,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """A submission's cost until now, and its limit."""
+    """A submission's cost so far, and its limit."""
 
     prices: Prices
     """The prices."""

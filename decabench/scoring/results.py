@@ -646,7 +646,7 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
     total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
     if claim is None:
         if total.score is not None and (total.complete or partial):
-            raise ValueError(f"it states no {name}, although {total.tasks} of {of} tasks are scored")
+            raise ValueError(f"it has no {name}, although {total.tasks} of {of} tasks are scored")
     elif not (total.complete or partial):
         raise ValueError(f"it claims a {name} with {total.tasks} of {of} tasks scored")
     elif total.score is None or not abs(claim - total.score) <= _ROUNDING:

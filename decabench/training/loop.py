@@ -93,7 +93,7 @@ class FinishedRun:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised when Ctrl-C or SIGTERM ended a run; the text names the last checkpoint and how to continue."""
+    """Raised when Ctrl-C or SIGTERM ended a run; the message names the last checkpoint and how to continue."""
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(

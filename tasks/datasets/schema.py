@@ -77,7 +77,7 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     for index, row in enumerate(parquet_records(files, f"data/{split}-00000-of-00001.parquet", columns)):
         options = row.texts("options")
         if len(options) != 2:
-            raise row.fault(f"'options' must be two, not {len(options)}")
+            raise row.fault(f"'options' must have two entries, not {len(options)}")
         question = f"{row.text('question')} {options[0]} or {options[1]}?"
         units = (f"schema.{(start + index) // 2}",)
         yield Example(f"schema.{split}.{index}", question, row.text("sentence"), (row.text("answer"),), units)

@@ -543,7 +543,7 @@ def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
     [
         (ALL_OF_READING, 999.0, "its decaScore is 999.00, but its task scores give 500.00"),
         (ALL_OF_READING, True, "its decascore is invalid: Expected `float | null`, got `bool`"),
-        (ALL_OF_READING, None, "it states no decaScore, although 10 of 10 tasks are scored"),
+        (ALL_OF_READING, None, "it has no decaScore, although 10 of 10 tasks are scored"),
         (SEVEN_OF_READING, 450.0, "it claims a decaScore with 7 of 10 tasks scored"),
         (ALL_OF_READING, 10**400, "it is not JSON: it has a number of 401 digits"),
     ],
@@ -573,7 +573,7 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
     ("path", "value", "reason"),
     [
         (("total", "score"), 90.0, "its average is 90.00, but its task scores give 50.00"),
-        (("total", "score"), None, "it states no average, although 2 of 2 tasks are scored"),
+        (("total", "score"), None, "it has no average, although 2 of 2 tasks are scored"),
         (
             ("total", "complete"),
             False,

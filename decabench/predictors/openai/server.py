@@ -184,7 +184,7 @@ class OpenAIBackend:
     """A server, before the first request. It does not hold the key; `open` reads that from the environment."""
 
     url: str
-    """The base URL, without a slash at its end: `http://localhost:8000/v1`."""
+    """The base URL, without a trailing slash: `http://localhost:8000/v1`."""
     options: ModelOptions
     """The options that were given."""
     clock: RequestClock = field(default_factory=RequestClock)
@@ -247,7 +247,7 @@ class OpenAIPredictor:
     """Answers the questions of one task, many at once, and cuts contexts that are too long."""
 
     client: Client
-    """The connections, which live in the loop."""
+    """The connections, which belong to the event loop."""
     loop: LoopThread
     """Where requests run."""
     prompting: Prompting
