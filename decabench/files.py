@@ -186,8 +186,8 @@ def atomic_file(
 ) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError only for refusals that concern this file, not other files that the block reads or writes. A
-    compressed file can't be seeked; `level` is gzip's, and `option` is as in `storage_errors`.
+    Raises StorageError only if this file can't be written: errors of other files that the block uses stay as they are.
+    A compressed file is not seekable. `level` is gzip's level; for `option`, see `storage_errors`.
     """
     make_folder(path.parent, option)
     _sweep_once(path.parent.absolute())

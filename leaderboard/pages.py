@@ -123,7 +123,7 @@ class Pages:
         )
 
     def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
-        """Render the page of a row."""
+        """Render the page of the submission in a row."""
         excerpts = self.excerpts.get(row.entry.path, {})
         reasons: dict[str, list[str]] = {}
         for task, (_, why) in excerpts.items():

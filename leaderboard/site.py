@@ -197,8 +197,8 @@ def _explain_no_rows(
     names = ", ".join(suite.name for suite in keeper.suites)
     if not paths and not refused:
         raise NoResultsError(
-            f"There is no finished submission in {given}: give the folder that holds your submissions. decabench "
-            "predict makes one. No board was written."
+            f"There is no finished submission in {given}: give the folder that holds your submissions, or make a "
+            "submission with decabench predict. No board was written."
         )
     if refused:
         shown = "; ".join(f"{each.path}: {each.reason}" for each in refused[:3])

@@ -1,4 +1,4 @@
-"""Metrics: statistics that add up, and a score of their sums.
+"""Metrics: additive statistics for each example, and scores computed from their sums.
 
 A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and
 `score` turns the sums into named scores. So a mean, BLEU and corpus F1 all have the same structure, and a
@@ -149,7 +149,7 @@ class Metric:
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; accepts floats and arrays."""
     reads: Form = "span"
-    """The form of answers that it reads, which prompts request from language models."""
+    """The form of answer that the metric expects. Prompts ask language models for this form."""
     scope: Literal["example", "group", "corpus"] = "example"
     """The examples that one call of `statistics` needs: any slice, whole innermost units (`group`, such as
     dialogues), or all examples."""

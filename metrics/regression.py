@@ -72,10 +72,11 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def _centred(values: Sequence[float]) -> list[float]:
-    """Return the values relative to their median, in units of a power of 2 near their mean distance from it.
+    """Return the values minus their median, divided by a power of 2 near the mean distance from the median.
 
-    Correlations ignore shift and scale, but sums of squares far from 0 would cancel, and huge or tiny ones
-    would overflow. The median is also near the bulk of any subset, and dividing by a power of 2 is exact.
+    Correlations ignore shift and scale, but sums of squares lose digits if the values are far from 0, and
+    overflow or underflow if they are huge or tiny. The median is also near the bulk of any subset, and dividing by a
+    power of 2 is exact.
     """
     from statistics import median  # which loads fractions and decimals
 

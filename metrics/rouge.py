@@ -187,8 +187,8 @@ rouge_score = Metric(
     about="""ROUGE, 0-100, by the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, stemmed.
 
     It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
-    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It expects one sentence per line
-    and uses the best of several references; `details` has rougeLsum as `rougeL`.
+    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge_lines`, give 39.53 / 17.28 / 36.38. It expects one sentence
+    per line and uses the best of several references; `details` has rougeLsum as `rougeL`.
     Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
     """,
     source="google-research/rouge, PyPI rouge-score 0.1.2",

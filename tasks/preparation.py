@@ -155,10 +155,9 @@ def prepare(
     """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by
     task.
 
-    With `split`, only that split is prepared, and tasks in which it is not public are skipped. The data comes
-    from the internet, from `mirror` (a folder or URL), or from the bundled `sample`; `force` prepares even data
-    that is up to date. With `jobs` above 1, processes are started, so a script needs an `if __name__ ==
-    "__main__":` guard.
+    With `split`, prepare only that split, and skip tasks that don't publish it. The data comes from the internet,
+    from `mirror` (a folder or URL), or from the bundled `sample`. `force` prepares data again even if it is up to
+    date. With `jobs` above 1, worker processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
     others are still prepared.

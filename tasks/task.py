@@ -31,8 +31,8 @@ def is_task_name(name: str) -> bool:
 
 
 HIDDEN_ADVICE = (
-    "Its labels are hidden, and the reason may quote one: add --hidden to see it, if no one else can read the "
-    "output."
+    "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
+    "else can read the output."
 )
 """The end of an error that withholds the reason because a split is hidden."""
 

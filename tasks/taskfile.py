@@ -288,10 +288,10 @@ def _text(value: Any, column: str) -> str:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return str(value)
     kind = _KINDS.get(type(value), type(value).__name__)
-    raise DataError(f"Its {column!r} must be a text, a number or a date, not {kind}: {value!r:.60}.")
+    raise DataError(f"Its {column!r} must be text, a number or a date, not {kind}: {value!r:.60}.")
 
 
-_KINDS: Mapping[type, str] = {bool: "true or false", list: "a list", dict: "an object", float: "no number"}
+_KINDS: Mapping[type, str] = {bool: "a boolean", list: "a list", dict: "an object", float: "NaN or infinity"}
 
 
 def _fill(template: str, row: Mapping[str, Any]) -> str:
@@ -343,8 +343,8 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield the rows of a table whose first line names the columns, or the fault of a row that could be misread
-    or has no answer. Raises DataError for a duplicate column, and for text that is not UTF-8.
+    """Yield each row of a table whose first line names the columns, or an error in place of a row that could be
+    misread or has no answer. Raises DataError for a duplicate column, and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:
@@ -374,7 +374,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                     )
                 yield f"line {first:,}", DataError(fault) if fault else row
         except BrokenCsvError as error:
-            yield f"line {error.first:,}", DataError(f"From here on it is not CSV ({error}).")
+            yield f"line {error.first:,}", DataError(f"From here on, the file is not valid CSV ({error}).")
 
 
 _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)

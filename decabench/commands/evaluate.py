@@ -99,16 +99,17 @@ def evaluate(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission, print a table and write results.json, with a row for each example next to it.
+    """Score a submission, print a table, and write results.json and, next to it, files with a row for each example.
 
-    With --tasks, results.json has only these tasks. Without it, tasks that were scored before cost nothing.
+    With --tasks, results.json has only these tasks. Tasks that were scored before are not scored again.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
 
-    With --without, the tasks in the list are scored without its examples, marked partial, and never ranked.
+    With --without, tasks with examples in the given list are scored without these examples, marked partial, and
+    never ranked.
     """
     import json
 

@@ -94,7 +94,7 @@ def results(
     from decabench.files import atomic_file
 
     if push is not None and form != "model-index":
-        raise click.UsageError("--push changes a model's card: give --format model-index.")
+        raise click.UsageError("--push updates a model card, so it needs --format model-index.")
     text = export_results([find_results(path, split) for path in submissions], form)
     if output is not None:
         with atomic_file(output, option="--output") as file:
@@ -164,7 +164,7 @@ def tasks(
     if bool(names) == (suite is not None):
         raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
     if chat and harness != "lm-eval":
-        raise click.UsageError("--chat is for lm-eval: Inspect always uses chats. Leave it out.")
+        raise click.UsageError("Leave out --chat: Inspect always uses the chat format.")
     chosen = names
     if suite is not None:
         known = known_tasks(include)

@@ -27,8 +27,8 @@ _ONLY = {
 @click.command("import")
 @click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]), metavar="FORMAT")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--task", required=True, metavar="NAME", help="The task that was answered.")
-@split_option("validation", "The split that was answered.")
+@click.option("--task", required=True, metavar="NAME", help="Task of the answers.")
+@split_option("validation", "Split of the answers.")
 @output_option("Folder of the submission; imports of several tasks may share one.")
 @click.option(
     "--name", default="", metavar="TEXT", help="Name of the submission.  [default: that of the folder]"

@@ -137,7 +137,7 @@ def leaderboard(
         echo(f"Board: {site.index.resolve().as_uri()}")
         kinds = ("verified", "reported", "partial", "failed")
         counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
-        made = f"; {site.baselines} of baselines" if site.baselines else ""
+        made = f"; {site.baselines} from baselines" if site.baselines else ""
         echo(f"Results: {', '.join(counts)}{made}.")
         for refusal in site.refused:
             echo(f"Left out: {refusal.path}: {refusal.reason}.", err=True)

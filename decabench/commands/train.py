@@ -48,7 +48,7 @@ from decabench.models import MODELS
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Start from the weights, model and vectors of a checkpoint, or of a run's best checkpoint.",
+    help="Checkpoint to start from, or a run's folder for its best one: the weights, model settings and vectors.",
 )
 @click.option(
     "--freeze",

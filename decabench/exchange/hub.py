@@ -58,7 +58,9 @@ def push_card(model_index: str, repository: str) -> str:
             f"The hub answered HTTP {getattr(error.response, 'status_code', 'error')} to a change of {repository}."
         ) from None
     except errors.HFValidationError:
-        raise DecabenchError(f"{repository!r} is not the name of a model: write owner/name.") from None
+        raise DecabenchError(
+            f"{repository!r} is not a valid name of a model: write it as owner/name."
+        ) from None
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else type(error).__name__
         raise ModelError(f"The hub cannot be reached ({cause}): run the same command again.") from None

@@ -66,7 +66,7 @@ def greedy(
 
 
 def _collect(outputs: Tensor) -> GeneratedWords:
-    """Copy the words to the CPU, leaving out steps after the last answer had ended."""
+    """Copy the words to the CPU, dropping the steps after the last answer ended."""
     outputs = outputs.cpu()
     ends = outputs == EOS
     longest = int((~ends).sum(1).max()) + 1 if len(outputs) else 1

@@ -83,8 +83,7 @@ class MQANConfig:
     def __post_init__(self) -> None:
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
-                f"model.heads is {self.heads}, but with split_heads the heads share model.dimension "
-                f"({self.dimension}): give at most {self.dimension}."
+                f"model.heads is {self.heads}, but with split_heads the most is model.dimension, {self.dimension}."
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(

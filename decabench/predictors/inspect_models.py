@@ -81,7 +81,7 @@ class InspectBackend:
     """A model of a provider, before the first request."""
 
     target: str
-    """`anthropic/claude-sonnet-4-5`."""
+    """The provider and the model, such as `anthropic/claude-sonnet-4-5`."""
     options: ModelOptions
     """The options that were given."""
 

@@ -257,8 +257,8 @@ def _as_json(reference: str, said: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise DecabenchError(
-            f"describe() of {reference} returned {excerpt(repr(said), 100)}, which cannot be recorded as JSON "
-            f"({excerpt(str(error))}): it must be a dict of texts, numbers, lists and dicts."
+            f"describe() of {reference} must return a dict of strings, numbers, lists and dicts, but it returned "
+            f"{excerpt(repr(said), 100)}, which cannot be stored as JSON ({excerpt(str(error))})."
         ) from error
     return found
 

@@ -1,5 +1,4 @@
-"""Formats that answers may be in by mistake, and how to decode each: pieces of words, HTML, JSON, another
-encoding, …."""
+"""Formats that answers may be in by mistake (subwords, HTML, JSON, another encoding), and how to decode each."""
 
 from __future__ import annotations
 

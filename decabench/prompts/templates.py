@@ -187,7 +187,7 @@ def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:
 
 
 def built_in_text(name: str) -> str:
-    """Return a built-in set as a TOML file. Raises UnknownNameError."""
+    """Return the TOML text of a built-in set of templates. Raises UnknownNameError."""
     text = _shipped_text(require_name(name, BUILT_IN, "template"))
     if name == "default":
         default = load_template("default").default or PromptTemplate()

@@ -495,7 +495,7 @@ class ComparedPair:
     interval: tuple[float, float] | None
     """The 95 % interval of the difference, over examples; None without bounds."""
     p: float | None
-    """Its two-sided p-value; None if there is a single unit."""
+    """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
     """`p` corrected for all pairs and tasks by Holm's method; for a total, for all pairs."""
 

@@ -580,7 +580,7 @@ def parse_record(text: str, name: str) -> dict[str, Any]:
         raise InvalidResultsError(name, "it has no tasks")
     for task in record["tasks"]:
         if not is_task_name(task):
-            raise InvalidResultsError(name, f"it has {quoted(task)}, which cannot be the name of a task")
+            raise InvalidResultsError(name, f"{quoted(task)} is not a valid name of a task")
     if record.get("answers", "extracted") not in ("extracted", "raw"):
         given = excerpt(repr(record["answers"]), 60)
         raise InvalidResultsError(name, f"its answers are {given}, not extracted or raw")

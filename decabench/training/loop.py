@@ -218,7 +218,7 @@ class _Trainer:
         generates = "max_new_tokens" in self.family.abilities
         self._say(
             f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
-            f"{size:,} words {'to generate' if generates else 'in the vocabulary'}, "
+            f"{size:,} words in the {'output ' if generates else ''}vocabulary, "
             f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after {seconds:.0f} s; training on "
             f"{self.group.device} from step {self.state.step}."
         )

@@ -107,8 +107,8 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
     """Freeze the parameters within the named parts, and unfreeze all others except those in `fixed`.
 
-    The family froze `fixed` itself and may train them later, from a hook. Raises DecabenchError for unknown
-    parts, and if nothing is left to train.
+    The model's family froze the parameters in `fixed`, and may unfreeze them later from a hook. Raises
+    DecabenchError for unknown parts, and if nothing is left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")

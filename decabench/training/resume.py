@@ -309,9 +309,9 @@ def copy_weights(
     if unlike:
         other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
-            f"{origin.folder} does not fit: {'; '.join(other) or 'same model, different sizes'}. There "
-            f"is no place for {', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with "
-            "init_parts."
+            f"The checkpoint {origin.folder} does not fit this model: "
+            f"{'; '.join(other) or 'same model, different sizes'}. These weights are missing or differ in size: "
+            f"{', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with init_parts."
         )
     old = {word: row for row, word in enumerate(lexicon.words)}
     new = {word: row for row, word in enumerate(words.lexicon.words[: words.lexicon.size])}

@@ -80,7 +80,9 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         hashes = np.concatenate([hashes, np.array([_SYMBOLS[word] for word in symbols], dtype=np.uint64)])
         digest = _digest_of(*paths)
     except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{folder} cannot be read as a spaCy vocabulary ({error}): {_INSTALL}.") from error
+        raise DataError(
+            f"{folder} cannot be read as a spaCy vocabulary ({error}). Install it again: {_INSTALL} --force-reinstall."
+        ) from error
     by_key = np.argsort(keys)
     at = np.searchsorted(keys, hashes, sorter=by_key).clip(max=len(keys) - 1)
     places = by_key[at]

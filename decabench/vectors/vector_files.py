@@ -76,8 +76,8 @@ def open_vectors(name: str) -> Vectors:
     path = Path(name).expanduser()
     if not path.is_file():
         kinds = (
-            f"a file's path, none:DIMENSION with 1 to {_LARGEST_DIMENSION:,}, one of {', '.join(PACKAGES)}, or, last, "
-            "contextual:FOLDER"
+            f"the path of a file, one of {', '.join(PACKAGES)}, or none:DIMENSION (1 to {_LARGEST_DIMENSION:,}). The "
+            "last entry may be contextual:FOLDER"
         )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""

@@ -46,7 +46,7 @@ _ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL = 0, 1, 3, 4, 6, 7
 
 @dataclass(frozen=True)
 class Sentence:
-    """The syntactic words of a sentence, without ranges of multiword tokens (`5-6`) and empty nodes (`8.1`)."""
+    """The syntactic words of a sentence, without multiword tokens (`5-6`) or empty nodes (`8.1`)."""
 
     id: str
     """`sent_id`; empty if the file does not state it."""

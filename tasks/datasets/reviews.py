@@ -137,7 +137,7 @@ def _fdu_lines(files: Files, name: str) -> Iterator[_Labelled]:
     for line in text_lines(files.path(name)):
         label, tab, text = line.value.partition("\t")
         if not tab or label not in ("0", "1"):
-            raise line.fault("it must be 0 or 1, a tab and a review")
+            raise line.fault("a line must have 0 or 1, then a tab, then the review")
         yield SENTIMENT.names[int(label)], text
 
 

@@ -77,8 +77,8 @@ def _archive_errors(archive: Path, most: int) -> Iterator[None]:
         raise
     except LargeArchiveError as error:
         raise DataError(
-            f"The archive {archive.name} unpacks to more than {most >> 20:,} MiB, {_LARGEST_RATIO} times its size: it "
-            "is not a file that upstream publishes."
+            f"The archive {archive.name} unpacks to more than the {most >> 20:,} MiB that are allowed, so it can't be "
+            "the published file. Get it again."
         ) from error
     except DAMAGE as error:
         if is_refused_write(error):

@@ -4,7 +4,7 @@
 def test_the_choices_of_a_missing_option_are_one_sentence(command, tmp_path):
     """Tabs and line ends were printed as such (found by a reader)."""
     done = command("export", "tasks", "sst", "--output", tmp_path / "t")
-    assert "Error: Missing option '--for'. Choose from: lm-eval, inspect\n" in done.stderr
+    assert "Error: Missing option '--for'. Choose from: lm-eval, inspect.\n" in done.stderr
 
 
 def test_what_has_no_results_is_no_archive(command, tmp_path):
@@ -15,4 +15,4 @@ def test_what_has_no_results_is_no_archive(command, tmp_path):
 
 def test_only_a_model_index_can_be_pushed(command, tmp_path):
     done = command("export", "results", tmp_path, "--push", "me/mine")
-    assert "--push changes a model's card: give --format model-index." in done.stderr
+    assert "--push updates a model card, so it needs --format model-index." in done.stderr

@@ -109,7 +109,7 @@ def test_refusals_are_plain_and_do_not_show_the_token(hub: Hub, monkeypatch: pyt
     with pytest.raises(ModelError, match="no model me/other that this token may write") as refused:
         push_card(INDEX % 50.0, "me/other")
     assert "hf_secret" not in str(refused.value)
-    with pytest.raises(DecabenchError, match="'a/b/c' is not the name of a model"):
+    with pytest.raises(DecabenchError, match="'a/b/c' is not a valid name of a model"):
         push_card(INDEX % 50.0, "a/b/c")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(DecabenchError, match="set HF_TOKEN"):

@@ -165,13 +165,13 @@ def said(monkeypatch):
     [
         (OSError("no\nweights"), r"failed \(OSError: no weights\)"),
         (SystemExit(0), r"failed \(SystemExit: 0\)"),
-        ("a text", "returned 'a text', which cannot be recorded as JSON .*not a dict"),
+        ("a text", "returned 'a text', which cannot be stored as JSON .*not a dict"),
         (None, "returned None"),
-        ({"x": float("nan")}, "which cannot be recorded as JSON .*must be a dict of texts"),
-        ({"x": b"bytes"}, "which cannot be recorded as JSON"),
-        ({"x": {1, 2}}, "which cannot be recorded as JSON"),
-        ({"x": "\ud800"}, "which cannot be recorded as JSON"),
-        ({(1, 2): "x"}, "which cannot be recorded as JSON"),
+        ({"x": float("nan")}, "must return a dict of strings.*cannot be stored as JSON"),
+        ({"x": b"bytes"}, "which cannot be stored as JSON"),
+        ({"x": {1, 2}}, "which cannot be stored as JSON"),
+        ({"x": "\ud800"}, "which cannot be stored as JSON"),
+        ({(1, 2): "x"}, "which cannot be stored as JSON"),
     ],
 )
 def test_what_it_may_not_say_of_itself(said, value, sentence):

@@ -179,7 +179,7 @@ def test_names_of_tasks_lead_nowhere(few: Path, home: Path, tmp_path: Path, name
     results = json.loads(path.read_text())
     results["tasks"][name] = {**results["tasks"]["schema"], "status": "failed", "score": None, "scores": {}}
     path.write_text(json.dumps(results))
-    with pytest.raises(DataError, match="cannot be the name of a task"):
+    with pytest.raises(DataError, match="is not a valid name of a task"):
         read_results_file(path)
     score(few, home, tasks=["sst"])
     drop_results(few, {("sst", "validation")})

@@ -262,8 +262,8 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
         ),
         ("d.csv", "q,c,a\nq1,Paris, France,a1\n", "line 2: It has 4 cells, but the first line names 3"),
         ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' occurs more than once"),
-        ("d.csv", '"q"x,c,a\nq1,c1,a1\n', "line 1: From here on it is not CSV"),
-        ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on it is not CSV"),
+        ("d.csv", '"q"x,c,a\nq1,c1,a1\n', "line 1: From here on, the file is not valid CSV"),
+        ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on, the file is not valid CSV"),
         # pandas and datasets write lists so
         (
             "d.csv",
@@ -353,7 +353,7 @@ def test_tables_that_could_be_misread(
             {"c": "x", "a": ["N", "V"]},
             "has 2 answers, but tag_accuracy reads only the first",
         ),
-        ({}, {"a": True}, "'a' must be a text, a number or a date, not true or false: True"),
+        ({}, {"a": True}, "'a' must be text, a number or a date, not a boolean: True"),
     ],
 )
 def test_answers_have_the_type_that_the_task_declares(

@@ -205,7 +205,7 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
         if word in words:
             assert torch.equal(after["generate.weight"][row], before["generate.weight"][words[word]])
     with pytest.raises(
-        DecabenchError, match=r"does not fit: model\.dimension is 10 here, 8 there\. There is no"
+        DecabenchError, match=r"does not fit this model: model\.dimension is 10 here, 8 there\. These"
     ):
         run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
     with pytest.raises(

@@ -358,7 +358,7 @@ def _quantization(quantize: str, dtype: str) -> Any:
 
 
 def _adapted(model: Any, folder: Path, merges: bool) -> Any:
-    """Return a model with an adapter. Raises DecabenchError if it belongs to another one."""
+    """Return a model with the adapter applied. Raises DecabenchError if the adapter was made for another model."""
     from peft import PeftModel
 
     with _errors(folder.name, "adapter"), warnings.catch_warnings():

@@ -179,10 +179,10 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 
 
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
-    """Raise for a reply without text, unless it is certain that the model wrote none.
+    """Raise an error for a reply without text, unless the model evidently meant to write none.
 
-    It is certain if the server gives a finish_reason and counted at least one token (the end of an answer is a token),
-    or if the model wrote reasoning.
+    That is assumed if the model wrote reasoning, or if the server gives a finish_reason and did not report 0 tokens
+    (the end of an answer is a token).
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
