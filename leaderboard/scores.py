@@ -129,8 +129,8 @@ class Keeper:
             return "its data is not prepared here"
         if split in self.tasks[task].hidden and not record.salt:
             return "its data was prepared before its labels were hidden: prepare it again"
-        return "" if made_for in (None, record.stated) else "it answers other data than the data "
-        "prepared here"
+        same = made_for in (None, record.stated)
+        return "" if same else "it answers other data than the data prepared here"
 
 
 # Finding submissions

@@ -82,5 +82,5 @@ def test_the_last_screen_of_a_run(home: Path, tmp_path: Path, columns: int) -> N
     assert heading[:2] == ["task", "metric" if columns > 80 else "score"] and "difference" in heading
     assert [line.split()[0] for line in lines[2:4]] == ["sst", "schema"]
     assert (
-        "Wrong answers" in lines and sum(line.startswith(("Every score", "More of")) for line in lines) == 2
+        "Wrong answers" in lines and sum(line.startswith(("All scores", "More wrong")) for line in lines) == 2
     )

@@ -135,7 +135,7 @@ def test_the_classifier(command, home, glove, tmp_path):
         *("--device", "cpu", "--output", tmp_path / "none"),
     )
     assert done.exit_code == 2
-    assert "leave it out" in done.output
+    assert "leave this task out" in done.output
 
 
 @pytest.mark.slow

@@ -105,12 +105,17 @@ def cases(place: Path, name: str) -> dict[str, list[object]]:
     }
 
 
+REVIEWED = ("review", "review queue", "review request")
+"""Commands that need a repository or a queue."""
+
+
 def test_the_cases_are_all_commands(place):
     commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
-    assert commands - {"decabench", "export", "vectors", *TRAINED} <= cases(place, "x").keys()
+    assert commands - {"decabench", "export", "vectors", *REVIEWED, *TRAINED} <= cases(place, "x").keys()
 
 
 WITHOUT_TASKS = (
+    "verify",
     "leaderboard",
     "metrics",
     "metrics selftest",

@@ -616,7 +616,7 @@ def test_a_table_is_refused_without_a_quotation(
     rows = keeper.folder / "private" / f"{task}.jsonl"
     first, *rest = map(json.loads, rows.read_text().splitlines())
     rows.write_text("".join(f"{json.dumps(row)}\n" for row in ({**first, "gold": gold}, *rest)))
-    assert "add --hidden to see it" in keeper.run("prepare", task, *debug, code=3).stderr
+    assert "To see it, add --hidden" in keeper.run("prepare", task, *debug, code=3).stderr
     assert quoted in keeper.run("prepare", task, "--hidden", code=3).stderr
     del keeper.printed[-2:]
     said_unquoted(keeper)

@@ -219,7 +219,7 @@ def sha256(path):
     ],
 )
 def test_options_that_mean_nothing_are_refused(reference, option, flag):
-    with pytest.raises(DecabenchError, match=f"{reference} does not use {flag}: "):
+    with pytest.raises(DecabenchError, match=f"{reference} (is a baseline and )?does not use {flag}: "):
         make_backend(reference, ModelOptions(**{option: 1.5}))
 
 

@@ -187,6 +187,6 @@ def test_states_that_are_read_in_part() -> None:
         for text in ("; phone, phone", "food: a, Food : a;", "food: a,;"):  # nothing of which is lost
             forms.add("line 5", text)
         assert forms.describe_forms().startswith(
-            "2 of 8 answers are states read in part or not at all: a colon in a value (1), no semicolon (1); "
+            "2 of 8 answers are states readable only in part or not at all: a colon in a value (1), no semicolon (1); "
             "line 2 has 'time: 3:30, food: thai;', which is read as 'food: thai;': write"
         )
