@@ -110,7 +110,7 @@ def test_toml_that_is_refused(text: str, reason: str) -> None:
 
 
 def test_toml_of_a_string_without_an_end_is_refused_in_linear_time() -> None:
-    with pytest.raises(ValueError, match="string without an end"):
+    with pytest.raises(ValueError, match="unterminated string"):
         parse_toml('x = """' + r"\"" * 120_000)  # six minutes before
 
 
@@ -246,9 +246,9 @@ def test_batches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"answers": [["x"]]}, "it has no column 'id'; its columns: 'answers'"),
-        ({"id": [1], "answers": [["x"]]}, "its column 'id' holds int64, not string"),
-        ({"id": ["a"], "answers": ["x"]}, "its column 'answers' holds string, not list of strings"),
+        ({"answers": [["x"]]}, "it has no column 'id'; its columns are 'answers'"),
+        ({"id": [1], "answers": [["x"]]}, "its column 'id' has the type int64, not string"),
+        ({"id": ["a"], "answers": ["x"]}, "its column 'answers' has the type string, not list of strings"),
         ({"id": ["a", None], "answers": [["x"], ["x"]]}, "its column 'id' has a row without a value"),
         ({"id": ["a"], "answers": [["x", None]]}, "its column 'answers' has a row without a value"),
         (
