@@ -12,8 +12,9 @@ import pytest
 
 from decabench.tasks.preparation import SAMPLE_FOLDER
 from decabench.tasks.registry import TASKS
-from tests.tasks.commands import ROOT
 from tests.tasks.fixtures import SAMPLED
+
+ROOT = Path(__file__).parents[2]
 
 BY_HAND = {"LICENSES.md", "SOURCES.toml"}
 

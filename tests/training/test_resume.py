@@ -179,7 +179,7 @@ def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, in
     before = signal.getsignal(number)
     interrupt(2, number)
     with pytest.raises(
-        TrainingInterrupted, match=r"of step 3\. Continue with the same command and"
+        TrainingInterrupted, match=r"from step 3\. Continue with the same command and"
     ) as caught:
         run_training(run)
     assert caught.value.exit_code == code and signal.getsignal(number) == before
@@ -195,7 +195,7 @@ def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, inter
         run_training(make_run("early", **settings))
     assert not isinstance(caught.value, TrainingInterrupted)
     interrupt(6, signal.SIGINT, signal.SIGINT)
-    with pytest.raises(TrainingInterrupted, match="of step 4; later steps are lost"):
+    with pytest.raises(TrainingInterrupted, match="from step 4; later steps are lost"):
         run_training(make_run("early", **settings))
 
 
