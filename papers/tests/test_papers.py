@@ -192,7 +192,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     ]
     one, several = (f"{np.std(means[row], ddof=1):.3f}" for row in ("joint", "single"))
     assert (
-        f"mean of one model {one} (1; joint {one}); mean of several models {several} (1; single {several})"
+        f"mean with one model {one} (1; joint {one}); mean with several models {several} (1; single {several})"
         in pooled
     )
     assert (
