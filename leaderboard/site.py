@@ -152,7 +152,7 @@ def build_leaderboard(
 def _digest_inputs(
     entries: Sequence[Entry], refused: Sequence[Refusal], keeper: Keeper, options: BoardOptions
 ) -> str:
-    """Return a digest of everything that decides the site's files; empty if part of it has no digest of its own."""
+    """Return a digest of all inputs of the site; empty if one of them has no digest."""
     evidence = [
         (task, one.kind, one.why, one.key) for entry in entries for task, one in entry.evidence.items()
     ]

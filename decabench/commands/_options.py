@@ -313,7 +313,7 @@ def tasks_option(command: Command) -> Command:
 
 
 def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
-    """Make `--output`, the folder that a command fills."""
+    """Return the option `--output`, the folder that a command writes to."""
     path = click.Path(path_type=Path, file_okay=False)
     return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 

@@ -320,7 +320,7 @@ def overlap(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Find validation and test texts that are also in training data, of their own task or of another.
+    """Find validation and test texts that also occur in the training data of any task.
 
     Covers the named tasks, or else all prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces
     and punctuation (normalised: Unicode NFKC, case-folded, only letters, marks and digits). A model

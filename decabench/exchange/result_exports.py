@@ -22,8 +22,8 @@ from decabench.text import well_formed
 def find_results(path: str | Path, split: str = "validation") -> Results:
     """Read the results of a submission's split, or a `results.json`.
 
-    Scores are as stated in the file. Raises MissingDataError if there are none, DataError if several belong to
-    the split, DecabenchError for a file of another kind.
+    Scores are as stated in the file. Raises MissingDataError if the split has no results, DataError if it has
+    several, and DecabenchError for a file of another kind.
     """
     path = Path(path)
     if path.name.endswith(".json"):

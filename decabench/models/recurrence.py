@@ -100,9 +100,9 @@ def retreat(
 class Recurrence(torch.autograd.Function):
     """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    Arguments: given (B, n, 4d), the answer's part of the gates; the initial h and c (B, d), while c~ starts at 0;
+    Arguments: given (B, n, 4d), what the answer adds to the gates; the initial h and c (B, d), while c~ starts at 0;
     memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it (dropout); the
-    four StepWeights. All must have the same precision, without autocast.
+    four StepWeights. All tensors must have the same precision; autocast is off.
     """
 
     @staticmethod

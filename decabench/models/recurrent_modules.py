@@ -256,8 +256,8 @@ def _average(taken: Tensor, u: Tensor) -> Tensor:
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
     """The probabilities of a control's gates, (read, readers); None if gates are learned.
 
-    With `random`, each gate is open or closed. A reader whose gates were all drawn closed gets one open gate, because
-    it would be dead for the whole run otherwise.
+    With `random`, each gate is open or closed. A reader whose gates are all closed gets one open gate, because it
+    could never read anything otherwise.
     """
     if config.gates == "learned":
         return None

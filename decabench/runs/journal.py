@@ -136,7 +136,8 @@ class Journal:
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is the beginning of our header, with any date; other files are never overwritten."""
+        """Return whether a line is the beginning of our header, with any date. Files that begin otherwise are never
+        overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]

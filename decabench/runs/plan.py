@@ -656,7 +656,7 @@ def _extracts(run: Run, backend: Backend) -> bool:
 def _plan_task(
     run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int, sample: int
 ) -> PlannedTask:
-    """Plan a task in one wording. Each sample is a plan of its own, with a later seed."""
+    """Plan a task in one wording. Each sample has its own plan, with the next seed."""
     seed = run.options.seed + sample
     if sample:
         described = identity["backend"]

@@ -259,8 +259,7 @@ def _source(seed: int, name: str) -> SFC64:
 
 
 def sign_state(name: str, seed: int = 0) -> list[int]:
-    """Return the four words of SFC64's state from which a task's signs are drawn, for pages that draw the same
-    signs."""
+    """Return the state of SFC64, four words, from which a task's signs are drawn. Pages draw from the same state."""
     state: Any = _source(seed, name).state
     return [int(word) for word in state["state"]["state"]]
 

@@ -356,7 +356,7 @@ def write_submission(
     """Write answers and submission.toml; equal input gives equal bytes, and no file is left half-written.
 
     `info` may be the submission's name alone. `predictions` holds, by task and split, (id, answer) pairs or mappings
-    with these and other keys. Files of the same splits are replaced, those of other splits are kept.
+    with these and other keys. Files of these splits are replaced; files of other splits are kept.
     Raises SubmissionError for answers or information that could not be read back, StorageError if the folder cannot
     be written.
     """

@@ -198,7 +198,7 @@ class BatchStream:
 
     @property
     def begins_pass(self) -> int:
-        """The number, from 1, of the pass that starts with the next batch; 0 if no pass starts there."""
+        """Return the number of the pass that starts with the next batch, counted from 1; 0 if none does."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )

@@ -326,7 +326,7 @@ def copy_weights(
 
 
 def _copy_rows(own: Tensor, rows: Mapping[str, int], other: Tensor, other_rows: Mapping[str, int]) -> Tensor:
-    """Return a table that takes the rows of another one for the keys that both have."""
+    """Return a copy of a table, with the rows of another table for keys that both have."""
     shared = [key for key in rows if key in other_rows]
     made = own.clone()
     made[[rows[key] for key in shared]] = other[[other_rows[key] for key in shared]]

@@ -250,7 +250,7 @@ _SPLIT_FILES = listed_files(
 
 
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a direction between English and German, which has more published copies."""
+    """Return the sources of a direction between English and German. This pair has more published copies than others."""
     return (
         Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),
         Source(

@@ -12,7 +12,7 @@ from decabench.predictors.hf.weights import Loaded
 
 __all__ = ["Constraint", "Enforcer"]
 
-_SPACES = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+_SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """The spaces of `json.dumps`, which the worked examples have. Some models never leave optional ones."""
 
 

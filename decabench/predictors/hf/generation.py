@@ -387,7 +387,7 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Return which rows are done, (batch,). Called for every token; decodes only if a text may end there."""
+        """Return whether each row is done, (batch,). Called for every token; decodes those that may end a text."""
         import torch
 
         if self._begin is None:
