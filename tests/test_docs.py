@@ -29,6 +29,8 @@ DOCS = ROOT / "docs"
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
+LONG = ("how-to/own-model", "how-to/own-task", "how-to/run-file", "how-to/days-work", "exchange")
+"""The pages among them that take several seconds each."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
 
@@ -84,13 +86,16 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", FOLLOWED)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.heavy] if page in LONG else []) for page in FOLLOWED]
+)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     if page == "how-to/python":
         pytest.importorskip("datasets", reason="datasets is not installed: pip install 'decabench[datasets]'")
     follow(DOCS / f"{page}.md", tmp_path, {})
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_the_public_board_ranks_by_its_suite(tmp_path: Path) -> None:
     follow(DOCS / "how-to" / "public-board.md", tmp_path, {})

@@ -15,6 +15,7 @@ from papers.__main__ import main
 SETTINGS = ["steps=4", "validate_every=4", "validation_examples=4", "model.dimension=8", "model.hidden=8"]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_a_bundle_trains_alone(home, tmp_path, capsys):
     words = ["the", "a", "film", "is", "good", "of"]

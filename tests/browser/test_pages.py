@@ -24,6 +24,9 @@ PAGES = (
     "submissions/system-07-validation.html",
 )
 
+FIRST = ("index.html", "submissions/system-01-validation.html")
+"""The pages whose accessibility every run checks; the others are heavy tests."""
+
 
 def opened(context: BrowserContext, address: str, path: str) -> Page:
     page = context.new_page()
@@ -177,7 +180,9 @@ def test_a_partial_submission_has_no_total_to_compare(context: BrowserContext, a
 
 
 @SERVED
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=[] if path in FIRST else [pytest.mark.heavy]) for path in PAGES]
+)
 def test_accessibility(context: BrowserContext, address: str, path: str) -> None:
     for scheme in ("light", "dark"):
         page = opened(context, address, path)

@@ -140,7 +140,7 @@ def test_the_classifier(command, home, glove, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "own", [("model.train_embeddings=true",), pytest.param(("model.crf=false",), marks=HEAVY)]
+    "own", [pytest.param((one,), marks=HEAVY) for one in ("model.train_embeddings=true", "model.crf=false")]
 )
 def test_the_tagger(command, tagging, tmp_path, own):
     words = ('vectors=["none:12"]',)
@@ -182,7 +182,7 @@ def paper_settings(*values):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model", ["meta-lstm", *(pytest.param(name, marks=HEAVY) for name in ("asp-mtl", "hyper-lstm"))]
+    "model", [pytest.param(name, marks=HEAVY) for name in ("meta-lstm", "asp-mtl", "hyper-lstm")]
 )
 def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     arguments = [
@@ -461,6 +461,7 @@ def levels(command, tmp_path):
     return includes, tmp_path / "home"
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("sparse", ["true", pytest.param("false", marks=HEAVY)])
 def test_the_joint_many_task_model(command, levels, tmp_path, sparse):

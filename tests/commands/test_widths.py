@@ -34,7 +34,11 @@ validation = "rows.jsonl"
 """
 
 
-@pytest.fixture(scope="module", params=[LONG.replace("fdu", "own"), LONGEST], ids=["long", "longest"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(LONG.replace("fdu", "own"), marks=pytest.mark.heavy), LONGEST],
+    ids=["long", "longest"],
+)
 def place(request, tmp_path_factory):
     """A folder with data of a task with a long name and of sst, submissions of two baselines, and the task's file."""
     from decabench.runs import predict

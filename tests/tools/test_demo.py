@@ -49,6 +49,7 @@ def require_the_tour(text: str, folder: Path) -> None:
     assert (folder / ".demo" / "site" / "index.html").exists()
 
 
+@pytest.mark.heavy
 def test_with_torch(demo: Callable[[str], str], tmp_path: Path) -> None:
     for name in ("torch", "safetensors"):
         pytest.importorskip(name, reason=f"{name} is not installed: pip install 'decabench[train]'")
