@@ -88,7 +88,7 @@ def serving(site: Path, kind: str) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture(scope="session", params=["file", "http"])
+@pytest.fixture(scope="session", params=["file", pytest.param("http", marks=pytest.mark.heavy)])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
     """The site from the disk, and from a server."""
     with serving(site, request.param) as found:

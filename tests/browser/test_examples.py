@@ -50,7 +50,7 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page"
 
 
-@pytest.fixture(scope="session", params=["file", "http"])
+@pytest.fixture(scope="session", params=["file", pytest.param("http", marks=pytest.mark.heavy)])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
     with serving(site, request.param) as found:
         yield found
