@@ -279,7 +279,7 @@ def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unw
     else:
         said = "" if marks else said
         is_call = bool(marks) and bool(_CALL_IN_CHANNEL.search(turn))
-    if (header := _HEADER.match(said)) and lines_of(rest := _without_tokens(said[header.end() :])):
+    while (header := _HEADER.match(said)) and lines_of(rest := _without_tokens(said[header.end() :])):
         said, is_cleaned = rest, True
     for wrapper in (_RESPONSE, _BOXED) if marks and unwraps else (_BOXED,):
         if wrapped := wrapper.match(said):
