@@ -397,6 +397,11 @@ HEAVY = {
         (["evaluate", "--help"], set(), {"commands"}),
         (["metrics"], set(), None),
         (["tasks"], {"rich"}, None),
+        (
+            ["tasks", "--json"],
+            set(),
+            {"commands", "errors", "files", "metrics", "plugins", "tables", "tasks", "untrusted"},
+        ),
         (["tasks", "show", "squad"], {"rich"}, None),
     ],
 )

@@ -12,6 +12,8 @@ from typing import Any, get_args
 
 import msgspec
 
+from decabench import leaderboard, runs, scoring, submission, tasks
+from decabench.commands import _documents
 from decabench.commands._documents import DOCUMENTS, SubmittedAnswer
 from decabench.scoring import ExamplesHead, ScoredExample
 from decabench.submission import SubmissionInfo
@@ -29,6 +31,9 @@ OPEN = ("SubmittedAnswer", "SubmissionInfo")
 
 def schema() -> dict[str, Any]:
     """A schema (draft 2020-12) that accepts every document and file with a `format`; other forms are in `$defs`."""
+    for room in (leaderboard, runs, scoring, submission, tasks):  # types that _documents does not load
+        for name in set(room.__all__) - vars(_documents).keys():
+            setattr(_documents, name, getattr(room, name))
     kinds = [*DOCUMENTS.values(), SubmittedAnswer, ExamplesHead, ScoredExample, SubmissionInfo]
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for name, format in FORMATS.items():

@@ -7,24 +7,24 @@ a field with a default may be missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
-from decabench.leaderboard import Problem, Review
-from decabench.runs import Estimate, Tally
-from decabench.scoring import (
-    Compared,
-    ComparedPair,
-    Discrepancy,
-    LineupRow,
-    ProofStep,
-    SuiteTotal,
-    TaskResult,
-)
-from decabench.submission import Fault, FileCount
-from decabench.tasks import PublishedRow
+if TYPE_CHECKING:  # a command that prints one document needs none of the others' types
+    from decabench.leaderboard import Problem, Review
+    from decabench.runs import Estimate, Tally
+    from decabench.scoring import (
+        Compared,
+        ComparedPair,
+        Discrepancy,
+        LineupRow,
+        ProofStep,
+        SuiteTotal,
+        TaskResult,
+    )
+    from decabench.submission import Fault, FileCount
+    from decabench.tasks import PublishedRow
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
@@ -232,37 +232,21 @@ class SelftestDocument(Document, tag="decabench.selftest/1", frozen=True):
     failed: int  #: The number of cases that differ.
 
 
-@dataclass
-class AskedTask(Tally):
-    """The answers of a run to one task in one wording."""
-
-    cost: float | None = None
-    """The price of the tokens, if prices were given."""
-
-
 class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
     """The answers that `predict` wrote."""
 
     submission: str  #: The submission's folder.
     name: str
     split: str
-    tasks: Sequence[AskedTask]
+    tasks: Sequence[Tally]
     failed: int  #: Examples without an answer.
     remarks: Sequence[str]  #: One sentence for each part that is missing from the submission.
-
-
-@dataclass(frozen=True)
-class EstimatedTask(Estimate):
-    """A task's questions in a run."""
-
-    cost: float | None = None
-    """The maximum cost, if prices were given."""
 
 
 class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
     """The estimate of `predict --dry-run`."""
 
-    tasks: Sequence[EstimatedTask]
+    tasks: Sequence[Estimate]
 
 
 class ShownPrompt(Part, frozen=True):
@@ -330,7 +314,7 @@ class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
     """The plan of `run --dry-run`."""
 
     to_prepare: Mapping[str, Sequence[str]]  #: The splits that would be prepared, by task.
-    tasks: Sequence[EstimatedTask]  #: Empty as long as data is missing.
+    tasks: Sequence[Estimate]  #: Empty as long as data is missing.
 
 
 class AnswerFields(Part, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,6 @@ from decabench.commands._progress import clock_time, show_progress
 
 if TYPE_CHECKING:
     from decabench.commands._console import Clock
-    from decabench.commands._documents import EstimatedTask
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
 
 
@@ -132,10 +131,10 @@ def predict(context: click.Context, /, **given: Any) -> None:
 
 
 def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
-    from decabench.commands._documents import AskedTask, PredictionDocument
+    from decabench.commands._documents import PredictionDocument
 
     asked = [
-        AskedTask(**asdict(tally), cost=prices.cost(tally.prompt_tokens, tally.completion_tokens))
+        replace(tally, cost=prices.cost(tally.prompt_tokens, tally.completion_tokens))
         for tally in report.tallies
     ]
     print_json(
@@ -150,14 +149,9 @@ def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
     )
 
 
-def estimated(rows: Sequence[Estimate], prices: Prices) -> list[EstimatedTask]:
-    """Return the rows of an estimate as `--json` prints them."""
-    from decabench.commands._documents import EstimatedTask
-
-    return [
-        EstimatedTask(**asdict(row), cost=prices.cost(row.prompt_tokens, row.completion_tokens))
-        for row in rows
-    ]
+def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
+    """Return the rows of an estimate with their costs."""
+    return [replace(row, cost=prices.cost(row.prompt_tokens, row.completion_tokens)) for row in rows]
 
 
 def _run(given: dict[str, Any]) -> Run:

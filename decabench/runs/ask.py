@@ -82,6 +82,8 @@ class Tally:
     """Wall time, including loading."""
     commonest_error: str = ""
     """The most common error."""
+    cost: float | None = None
+    """The price of the tokens, if prices were given."""
 
     @property
     def done(self) -> int:

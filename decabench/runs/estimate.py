@@ -38,6 +38,8 @@ class Estimate:
     """Whether the model's tokenizer counted; otherwise a token counts as four characters."""
     seconds: float | None
     """Time at the speed of the last run in this folder; None without an earlier run."""
+    cost: float | None = None
+    """The maximum cost, if prices were given."""
 
 
 def estimate_run(plan: Plan) -> list[Estimate]:
