@@ -101,7 +101,6 @@ class CommandBackend:
 
 
 def _find_program(name: str) -> Path:
-    """Look up a program as a shell does. Raises DecabenchError."""
     found = shutil.which(name)
     if found:
         return Path(found)
@@ -134,7 +133,6 @@ def _is_readable(argument: str) -> bool:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """List the files below a folder, up to one more than MOST_FILES."""
     return sorted(islice((path for path in folder.rglob("*") if path.is_file()), MOST_FILES + 1))
 
 
@@ -224,15 +222,12 @@ _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 
 def _secret_names() -> list[str]:
-    """Return the environment variables that a program gets only through --env."""
     return sorted(
         name for name, value in os.environ.items() if _SECRET.search(name) or _ADDRESS.search(value)
     )
 
 
 class _Replies:
-    """Reads a program's answers, and tracks which questions are waiting for one."""
-
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
         """Ids of the questions not answered yet, each with the length of its context."""
@@ -287,7 +282,6 @@ def _stray(number: int, text: str, fault: str) -> ModelError:
 
 
 def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
-    """Make an outcome from a line about a context of `length` characters. Raises ValueError."""
     if row.get("error") is not None:
         return Failure(f"The program says: {excerpt(str(row['error']))}")
     if "answer" not in row:
@@ -303,7 +297,6 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
 
 
 def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
-    """Explain why the remaining questions have no answer. Raises DecabenchError if no question was answered."""
     status = process.status()
     how = "closed its output" if status is None else f"ended with status {status}"
     if status is not None and status < 0:
@@ -325,7 +318,6 @@ def _signal_name(number: int) -> str:
 
 
 def _last_words(process: Process) -> str:
-    """Return the end of the program's messages, phrased as the end of a sentence."""
     lines = [line for line in process.messages.splitlines() if line.strip()]
     return f" Its last messages: {excerpt(' / '.join(lines[-3:]), 400)}" if lines else ""
 
@@ -349,40 +341,23 @@ class StalledError(Exception):
 
 
 class Process:
-    """A program that ends, with its children, when the block or this process ends, for whatever reason.
-
-    It is the child of a supervisor, in its own process group.
-    """
+    """A program in a process group of its own, which ends with the block."""
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        life, self._life = os.pipe()  # the pipe closes with this process or at the end of the block
-        report, reported = os.pipe()
-        supervisor = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
         try:
             self._process = subprocess.Popen(
-                (*supervisor, str(life), str(reported), str(GRACE), *arguments),
+                arguments,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=environment,
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
-                pass_fds=(life, reported),
             )
         except OSError as error:
-            os.close(self._life)
-            raise ModelError(f"{arguments[0]} cannot be started ({error.strerror or error}).") from error
-        finally:
-            os.close(life)
-            os.close(reported)
-        with open(report, "rb") as reports:
-            refused = reports.read()
-        if refused:
-            self._process.communicate()
-            os.close(self._life)
             raise ModelError(
-                f"{arguments[0]} cannot be started ({os.strerror(int(refused))}): check it and its interpreter."
-            )
+                f"{arguments[0]} cannot be started ({error.strerror or error}): check it and its interpreter."
+            ) from error
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""
         self._unsent = b""
@@ -449,7 +424,6 @@ class Process:
         return [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe and not pipe.closed]
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
-        """Whether to stop waiting after `idle` seconds without progress. Raises StalledError."""
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
         if had_ended:  # before the last check, so that all its output is read
             return True
@@ -492,16 +466,22 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """End the program and its children, gently at first: closing the pipe tells the supervisor to do so."""
+        """End the program and its children: with SIGTERM, and after some seconds with SIGKILL."""
         try:
-            os.close(self._life)
-            self._process.wait()
+            if self._process.poll() is None:
+                self._signal(signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE)
         finally:  # also after a second Ctrl-C
-            self._process.kill()  # this ends the program too, and does nothing if it has ended
+            self._signal(signal.SIGKILL)
             self._process.wait()
             self._selector.close()
             for pipe in self._pipes:
                 pipe.close()
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -19,7 +17,6 @@ from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.asking import outcomes, questions, setting
 from tests.processes import is_running, wait_until
-from tests.sources import ROOT
 
 START = """
 import json, os, signal, subprocess, sys, time
@@ -291,43 +288,6 @@ def test_it_ends_with_its_children(program, monkeypatch, how, deaf):
         else:
             stream.close()
     wait_until(lambda: not any(map(is_running, pids)))
-
-
-WHOLE_FAMILY = """
-import json, os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-SLEEP = [sys.executable, "-S", "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(120)"]
-LEAVE = "import os, sys; os.fork() and os._exit(0); os.setsid(); print(os.getpid(), flush=True); "
-LEAVE += "os.dup2(os.open(os.devnull, 1), 1); os.execv(sys.argv[1], sys.argv[1:])"
-child = subprocess.Popen(SLEEP)
-daemon = int(subprocess.run([sys.executable, "-S", "-c", LEAVE, *SLEEP], stdout=subprocess.PIPE).stdout)
-with open("pids.new", "w") as file:
-    json.dump([os.getpid(), child.pid, daemon], file)
-os.rename("pids.new", "pids")
-time.sleep(120)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere some may be left")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_it_ends_with_decabench_however_that_ends(home, tmp_path, number):
-    """The program, its child and its daemon went on, each perhaps with a GPU."""
-    (tmp_path / "model.py").write_text(WHOLE_FAMILY)
-    line = ["--predictor", f"command:{sys.executable} -S model.py", "--tasks", "sst", "--output", "out"]
-    decabench = subprocess.Popen(
-        [sys.executable, "-m", "decabench", "predict", *line, "--home", str(home)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    pids = tmp_path / "pids"
-    wait_until(pids.exists)
-    family = json.loads(pids.read_text())
-    assert len(family) == 3 and all(map(is_running, family))
-    decabench.send_signal(number)
-    decabench.wait(60)
-    wait_until(lambda: not any(map(is_running, family)))
 
 
 def source(how, fails):
