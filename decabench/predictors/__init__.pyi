@@ -18,6 +18,7 @@ from .protocol import StreamingPredictor as StreamingPredictor
 from .protocol import answer_from as answer_from
 from .protocol import best_choice as best_choice
 from .protocol import check_ranges as check_ranges
+from .protocol import in_batches as in_batches
 from .protocol import option as option
 from .protocol import storable_outcome as storable_outcome
 from .protocol import validate_outcome as validate_outcome

@@ -30,8 +30,6 @@ _BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 @dataclass(frozen=True)
 class _EachAlone:
-    """A predictor made from a function that answers one question, so batches don't affect it."""
-
     answer: Callable[[Question], str]
 
     def predict(self, questions: Sequence[Question]) -> list[str]:
@@ -106,7 +104,6 @@ class _Chain:
     """The most common relation of other words."""
 
     def parse(self, context: str, relations: Mapping[str, str]) -> str:
-        """Return `head:relation` for each word; `relations` has those of lower-cased words."""
         words = context.lower().split()
         last = len(words) if self.step > 0 else 1
         return " ".join(

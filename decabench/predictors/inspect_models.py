@@ -22,6 +22,7 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    add_tokens,
     is_cut_in_reasoning,
     refuse_unused,
     require_sampling,
@@ -72,7 +73,6 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
 
 
 def _window(options: ModelOptions) -> int:
-    """Return the number of requests in flight: a batch holds as many as it can."""
     return options.concurrency or (1_000 if options.batch_api else 8)
 
 
@@ -144,7 +144,8 @@ class InspectPredictor:
         limit, more = self.options.new_tokens(self.prompting.max_new_tokens), self.options.reasoning_room
         answer = await self._ask(question, limit)
         if more and isinstance(answer, Answer) and is_cut_in_reasoning(answer):
-            return await self._ask(question, limit + more)
+            longer = await self._ask(question, limit + more)
+            return add_tokens(longer, [answer]) if isinstance(longer, Answer) else longer
         return answer
 
     async def _ask(self, question: Question, max_tokens: int) -> Outcome:

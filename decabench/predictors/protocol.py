@@ -11,7 +11,8 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from decabench.errors import DecabenchError
@@ -40,12 +41,14 @@ __all__ = [
     "PredictorFactory",
     "Setting",
     "StreamingPredictor",
+    "add_tokens",
     "answer_from",
     "before_stops",
     "best_choice",
     "check_ranges",
     "chosen_device",
     "gpus_for",
+    "in_batches",
     "is_cut_in_reasoning",
     "option",
     "refuse_unused",
@@ -104,9 +107,9 @@ class Answer:
     context_kept: tuple[int, int] | None = None
     """The characters of the context that the model was shown, [start, end); None for all of them."""
     prompt_tokens: int | None = None
-    """Tokens in the prompt; None if they were not counted."""
+    """Tokens in the prompts of all requests for this answer; None if they were not counted."""
     completion_tokens: int | None = None
-    """Tokens generated; None if they were not counted."""
+    """Tokens generated in all requests for this answer; None if they were not counted."""
     reasoning: str | None = None
     """The model's reasoning, if it arrived separately from the text; shortened for storage."""
     served_by: str | None = None
@@ -281,7 +284,6 @@ def _read_choices(value: Any) -> tuple[Choice, ...]:
 
 
 def _middle_cut(text: str) -> str:
-    """Return a text of at most LONGEST_REASONING characters, with the middle left out if it is longer."""
     if len(text) <= LONGEST_REASONING:
         return text
     half = LONGEST_REASONING // 2 - 2
@@ -290,6 +292,23 @@ def _middle_cut(text: str) -> str:
 
 def _shown(value: object) -> str:
     return excerpt(repr(value), 60)
+
+
+def add_tokens(answer: Answer, earlier: Iterable[Answer]) -> Answer:
+    """Return an answer with the tokens of earlier requests for it, whose texts were discarded, added to its own."""
+    found = [answer, *earlier]
+    sums: dict[str, Any] = {}
+    for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens"):
+        counts = [count for each in found if (count := getattr(each, name)) is not None]
+        sums[name] = sum(counts) if counts else None
+    return replace(answer, **sums)
+
+
+def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterator[list[Question]]:
+    """Yield the questions in lists of at most `size()` questions, which may change from one list to the next."""
+    remaining = iter(questions)
+    while batch := list(islice(remaining, size())):
+        yield batch
 
 
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:

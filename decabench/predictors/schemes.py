@@ -116,25 +116,16 @@ _ADDRESS = re.compile("https?://")
 
 
 def _likely_form(name: str) -> str:
-    """Suggest the correct form of an invalid name: a module, a folder, a model on a hub."""
     path = Path(name)
+    file = path if path.suffix == ".py" else path.with_name(f"{path.name}.py") if path.name else path
+    module, _, attribute = name.rpartition(".")
     if path.suffix == ".py" and not path.exists():
         return f" There is no file {name}."
-    module, _, attribute = name.rpartition(".")
-    if (
-        path.suffix != ".py"
-        and module.isidentifier()
-        and attribute.isidentifier()
-        and Path(f"{module}.py").is_file()
-    ):
+    if path.suffix != ".py" and Path(f"{module}.py").is_file():
         return f" For {attribute} in {module}.py, write {module}:{attribute}."
-    file = path if path.suffix == ".py" else path.with_name(f"{path.name}.py") if path.name else path
     if file.is_file():
         found = re.search(r"^(?:class|def) (\w+)", file.read_text(encoding="utf-8", errors="replace"), re.M)
-        where = "" if file.parent == Path() else f" in the folder {file.parent}"
-        return (
-            f" For the class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}{where}."
-        )
+        return f" For the class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}."
     if path.is_dir():
         return (
             f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
@@ -222,10 +213,6 @@ class PythonBackend:
         yield make
 
     def _takes_setting(self, factory: Callable[..., Any]) -> bool:
-        """Return whether a class or function accepts a Setting.
-
-        Raises DecabenchError if it needs more arguments.
-        """
         try:
             signature = inspect.signature(factory)
         except (TypeError, ValueError):  # C code, or a wrong signature: the call will show it
@@ -281,6 +268,5 @@ def _source_of(reference: str, found: Any) -> dict[str, Any]:
 
 
 def _file_of(module: ModuleType | None) -> Path | None:
-    """The file of a module; None for a module in a console or in C."""
     name = getattr(module, "__file__", None)
     return Path(name) if isinstance(name, str) and Path(name).is_file() else None

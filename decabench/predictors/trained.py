@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from decabench.predictors.protocol import (
     Setting,
     chosen_device,
     gpus_for,
+    in_batches,
 )
 from decabench.tasks import Question, Task
 
@@ -165,15 +165,12 @@ class TrainedBackend:
 
 @dataclass(frozen=True)
 class _Predictor:
-    """Answers a task's questions in windows, each sorted by length."""
-
     model: TrainedModel
     task: Task
     options: ModelOptions
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        waiting = iter(questions)
-        while window := list(islice(waiting, self.options.batch_size or _WINDOW)):
+        for window in in_batches(questions, lambda: self.options.batch_size or _WINDOW):
             yield from zip((question.id for question in window), self._answer(window), strict=True)
 
     def _answer(self, window: list[Question]) -> Iterator[Outcome]:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any
 
 from decabench.errors import DecabenchError, ModelError, install_hint
@@ -22,6 +21,7 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    in_batches,
     refuse_unused,
     require_sampling,
 )
@@ -127,8 +127,7 @@ class VllmPredictor:
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) after every window of questions."""
-        remaining = iter(questions)
-        while window := list(islice(remaining, WINDOW)):
+        for window in in_batches(questions, lambda: WINDOW):
             made = self.prompter.prompts(window)
             prompts = [prompt for prompt in made if isinstance(prompt, Prompt)]
             answers = iter(self._answers(prompts))
@@ -156,7 +155,6 @@ class VllmPredictor:
         )
 
     def _settings(self, prompt: Prompt) -> Any:
-        """Return the sampling parameters of one prompt, with a seed of its own."""
         from vllm import SamplingParams
 
         decoding = self.decoding

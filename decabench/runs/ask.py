@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from decabench.errors import DecabenchError, ModelError, UnknownNameError
 from decabench.predictors import (
@@ -24,6 +25,7 @@ from decabench.predictors import (
     PredictorFactory,
     Setting,
     StreamingPredictor,
+    in_batches,
     storable_outcome,
 )
 from decabench.runs.journal import Journal
@@ -276,6 +278,7 @@ class LocalEngine:
         self._factory: PredictorFactory | None = None
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(_without_silent_exit())
         return self
 
     def __exit__(
@@ -290,6 +293,28 @@ class LocalEngine:
         return ask_predictor(self._factory, setting, questions, self._options.batch_size)
 
 
+@contextmanager
+def _without_silent_exit() -> Iterator[None]:
+    """Make os._exit() in a predictor's code end this process with an error; forked processes may use it."""
+    usual, own = os._exit, os.getpid()
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() == own:
+            sys.stderr.write(
+                f"Error: The predictor called os._exit({status}), so no submission was written: fix it and run the "
+                "same command again to continue.\n"
+            )
+            sys.stderr.flush()
+            status = ModelError.exit_code
+        usual(status)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = usual
+
+
 _THEIRS = (Exception, GeneratorExit)
 """Errors of a predictor's code that concern one question.
 
@@ -299,8 +324,6 @@ SystemExit concerns all questions; KeyboardInterrupt comes from the user.
 
 @dataclass
 class _Guard:
-    """Turns errors in a predictor's code into messages that name the predictor."""
-
     task: str
     answers: int = 0
 
@@ -318,7 +341,6 @@ class _Guard:
             ) from error
 
     def outcome(self, answer: object) -> Outcome:
-        """Return a predictor's outcome for a question. Raises ModelError for anything that isn't an answer."""
         self.answers += 1
         if isinstance(answer, str):
             return Answer(answer)
@@ -340,8 +362,7 @@ def ask_predictor(
     if isinstance(predictor, StreamingPredictor):
         yield from _stream(predictor, guard, questions)
     elif isinstance(predictor, Predictor):
-        remaining = iter(questions)
-        while batch := tuple(islice(remaining, batch_size)):
+        for batch in in_batches(questions, lambda: batch_size):
             yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(

@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,6 +35,7 @@ from decabench.predictors import (
     Predictor,
     Setting,
     StreamingPredictor,
+    in_batches,
     storable_outcome,
 )
 from decabench.runs.ask import EngineOptions, ask_predictor
@@ -142,7 +142,6 @@ class Worker:
         self._stack.close()
 
     def _make_once(self, setting: Setting) -> Any:
-        """Make one predictor for each task, not for each batch."""
         if self._predictor is None:
             assert self._make is not None  # the dispatcher gives work only to workers that are ready
             self._predictor = self._make(setting)
@@ -174,8 +173,6 @@ def unpickle_error(data: bytes) -> DecabenchError:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of questions for one worker."""
-
     questions: Sequence[Question]
     deaths: int = 0
     """How many workers died while they had this batch."""
@@ -227,9 +224,8 @@ class RayEngine:
             self._start()
         reference = ray.put(packed)
         size = self._options.batch_size
-        source = iter(questions)
         whole = max(size, _GPU_BATCH) if self._gpus else size
-        batches = (_Batch(batch) for batch in iter(lambda: list(islice(source, whole)), []))
+        batches = map(_Batch, in_batches(questions, lambda: whole))
         again: deque[_Batch] = deque()
         asked: dict[Any, tuple[Any, _Batch]] = {}
 
@@ -270,7 +266,6 @@ class RayEngine:
                 raise unpickle_error(reply.error)
 
     def _start(self) -> None:
-        """Start the workers, which begin to load the model."""
         ray = require_ray()
         self._stack.enter_context(connected(self._options.address, self._options.workers))
         count, share = lay_out(self._options.workers, self._gpus)
@@ -309,7 +304,6 @@ class RayEngine:
                 self._error = error
 
     def _stop(self, seconds: float) -> None:
-        """Close the model on the idle workers, within `seconds`, and end all of them."""
         ray = require_ray()
         with suppress(ray.exceptions.RayError):  # unresponsive workers are killed anyway
             closing = [worker.close.remote() for worker in self._idle]
@@ -327,7 +321,6 @@ _CANNOT_START = (
 
 
 def _pickle_setting(setting: Setting) -> bytes:
-    """Pickle a setting, with the code of tasks that only the driver has. Raises DecabenchError."""
     ray = require_ray()
     included = [module for name, module in sys.modules.items() if name.startswith(_BY_VALUE)]
     for module in included:
@@ -451,7 +444,6 @@ def _store_bytes() -> int:
 
 
 def _summarize(error: BaseException) -> str:
-    """Summarize an error without Ray's traceback from another process."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
         return _summarize(cause)

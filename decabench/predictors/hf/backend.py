@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,7 @@ from decabench.predictors.protocol import (
     Setting,
     chosen_device,
     gpus_for,
+    in_batches,
     refuse_unused,
     require_sampling,
 )
@@ -150,8 +150,7 @@ class HfPredictor:
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) after every batch, longest prompts first, so that prompts that cannot fit fail early."""
         self.size.begin()
-        remaining = iter(questions)
-        while window := list(islice(remaining, self.size.window)):
+        for window in in_batches(questions, lambda: self.size.window):
             prompts = []
             for question, prompt in zip(window, self.prompter.prompts(window), strict=True):
                 if isinstance(prompt, Failure):
@@ -462,7 +461,6 @@ def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
 
 
 def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str | None:
-    """Return the sha256 of the chat template that is used; None for plain text."""
     if wanted and not tokenizer.chat_template:
         raise DecabenchError(f"hf: {name} has no chat template: leave out --chat to use plain text.")
     if not tokenizer.chat_template or wanted is False:

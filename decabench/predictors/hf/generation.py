@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.predictors.hf.constraint import Constraint, Enforcer
 from decabench.predictors.hf.weights import Loaded
-from decabench.predictors.protocol import Answer, Failure, Finish, before_stops, is_cut_in_reasoning
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    Finish,
+    add_tokens,
+    before_stops,
+    is_cut_in_reasoning,
+)
 from decabench.tasks import Question
 
 if TYPE_CHECKING:
@@ -265,7 +272,9 @@ class Decoding:
             return answers
         longer = replace(self, max_new_tokens=self.max_new_tokens + room, reasoning_room=0)
         again = dict(zip(cut, ask(longer, [prompts[row] for row in cut]), strict=True))
-        return [again.get(row, answer) for row, answer in enumerate(answers)]
+        return [
+            add_tokens(again[row], [answer]) if row in again else answer for row, answer in enumerate(answers)
+        ]
 
     def _is_cut(self, prompt: Prompt, answer: Answer, prompter: Prompter) -> bool:
         if not self.reasoning_room or answer.finish != "length":
@@ -350,7 +359,6 @@ class Generator:
         return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
     def _draws(self, prompts: Sequence[Prompt], constraints: list[Constraint]) -> list[Any]:
-        """Return the processors that sample a token from the allowed ones; greedy decoding needs none to sample."""
         decoding = self.decoding
         if not decoding.temperature:
             return constraints
@@ -434,7 +442,6 @@ class _Watch:
         return scores
 
     def sure(self, lengths: Sequence[int]) -> list[bool]:
-        """Return, for answers of these lengths, whether every token was clearly the best."""
         import torch
 
         rows = torch.stack(self._clear, dim=1).tolist()

@@ -23,8 +23,6 @@ __all__ = ["ChoiceScorer"]
 
 @dataclass(frozen=True)
 class _Rows:
-    """The labels of one question as tokens."""
-
     shared: Sequence[int]
     """The tokens that all rows begin with, at most those of the prompt."""
     begin: int
@@ -75,7 +73,6 @@ class ChoiceScorer:
         return _Rows([ids[0] for ids in alike], len(begin), wholes)
 
     def _score_alone(self, labels: Sequence[str]) -> None:
-        """Score labels without a prompt, once each."""
         tokenizer = self.loaded.tokenizer
         first = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         new = [label for label in dict.fromkeys(labels) if label not in self._alone]

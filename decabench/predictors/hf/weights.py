@@ -166,7 +166,6 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    """Reject models that transformers would misread, or whose code it would run. Raises DecabenchError."""
     if (folder / _ADAPTER).exists():  # with a config.json, transformers would load it unrecorded
         raise DecabenchError(
             f"hf: {name} is an adapter: name the model that it belongs to, as in hf:MODEL --adapter {name}."
@@ -183,7 +182,6 @@ def _check(name: str, folder: Path) -> None:
 
 
 def _kernels(config: Any) -> Iterator[str]:
-    """Yield every layer implementation that a config names, at any depth."""
     if isinstance(config, list):
         for value in config:
             yield from _kernels(value)
@@ -211,7 +209,6 @@ def _check_weights(name: str, folder: Path) -> None:
 
 
 def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
-    """Fetch files into the hub's cache; return the folder, which is named after the commit."""
     import huggingface_hub
 
     ignored = None if any("/" in pattern for pattern in patterns) else list(NOT_FETCHED)
@@ -358,7 +355,6 @@ def _quantization(quantize: str, dtype: str) -> Any:
 
 
 def _adapted(model: Any, folder: Path, merges: bool) -> Any:
-    """Return a model with the adapter applied. Raises DecabenchError if the adapter was made for another model."""
     from peft import PeftModel
 
     with _errors(folder.name, "adapter"), warnings.catch_warnings():
@@ -375,7 +371,6 @@ def positions(config: Any) -> int | None:
 
 
 def _common(source: ModelSource) -> dict[str, Any]:
-    """Arguments for loading any part of a model without network access or custom code."""
     return {
         "local_files_only": True,
         "trust_remote_code": False,
@@ -418,7 +413,6 @@ def _ids(value: int | list[int] | None) -> frozenset[int]:
 
 @contextmanager
 def _errors(name: str, part: str) -> Iterator[None]:
-    """Turn transformers' errors for a damaged or unknown model into one sentence."""
     try:
         yield
     except (DecabenchError, MemoryError):

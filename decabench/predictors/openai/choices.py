@@ -65,8 +65,6 @@ class ServedAnswer:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The contents of a message, sorted by kind."""
-
     text: str
     reasoning: str
     refusal: str
@@ -167,7 +165,6 @@ def _label_values(logprobs: object, label: str) -> list[float]:
 
 
 def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
-    """Return how an answer ended, or None if unknown, together with any unrecognized reason."""
     reason = choice.get("finish_reason") or choice.get("stop_reason")
     if not reason:
         return None, ""
@@ -205,9 +202,6 @@ match counts."""
 
 
 def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
-    """Sort the parts of the message by kind. Raises UnreadableReplyError, unless `optional`, if there is neither
-    message nor text.
-    """
     message = choice.get("message")
     said: Mapping[str, Any] = message if isinstance(message, dict) else {"content": choice.get("text", 0)}
     content = said.get("content")
@@ -260,8 +254,6 @@ def _read_part(part: object) -> tuple[str, str]:
 
 
 def _joined(value: object) -> str:
-    """Join the texts of reasoning or of a refusal, which may be a string, a list of parts, or an object with
-    either."""
     if isinstance(value, str):
         return value
     texts = []
@@ -278,7 +270,6 @@ _TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
 
 
 def _tool_name(call: object) -> str:
-    """Return the name of the tool in a call."""
     function = call.get("function", call) if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else "without a name"

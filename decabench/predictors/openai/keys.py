@@ -68,7 +68,6 @@ class ApiKey:
 
 
 def _replace(text: str, secret: str, shown: str) -> str:
-    """Replace a secret in a text, including its JSON spelling."""
     for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
         text = text.replace(form, shown) if form else text
     return text

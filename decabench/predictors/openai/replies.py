@@ -106,7 +106,6 @@ _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "
 
 
 def _leaves(value: object) -> Iterator[str]:
-    """Yield every text and number in an error, in order, except repeated parts of the request."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -141,7 +140,6 @@ class ServerReply:
 
     @cached_property
     def _json(self) -> Any:
-        """The body as JSON; None for anything else."""
         try:
             return json.loads(self.text, parse_int=_parse_int)
         except (ValueError, RecursionError):
@@ -172,7 +170,6 @@ class ServerReply:
 
     @cached_property
     def _said(self) -> str:
-        """All words of the error; empty for a proxy's error page."""
         return " ".join(_leaves(self.error))[:LONGEST_ERROR]
 
     @cached_property

@@ -32,6 +32,7 @@ from decabench.predictors.protocol import (
     Outcome,
     PredictorFactory,
     Setting,
+    add_tokens,
     before_stops,
     is_cut_in_reasoning,
     refuse_unused,
@@ -165,7 +166,6 @@ from 0.12; guided_json: earlier vLLM. All programs that run llama.cpp turn the s
 
 
 def _enforcing(way: str, schema: Mapping[str, Any], is_strict: bool) -> dict[str, Any]:
-    """Return the parameters that make a server enforce a JSON schema."""
     if way == "response_format":
         named = {"name": "answer", "schema": schema, "strict": is_strict}
         return {way: {"type": "json_schema", "json_schema": named}}
@@ -175,7 +175,6 @@ def _enforcing(way: str, schema: Mapping[str, Any], is_strict: bool) -> dict[str
 
 
 def _asks_chat(options: ModelOptions) -> bool:
-    """Return whether to use the chat API: always, unless completions are chosen."""
     return options.api != "completions"
 
 
@@ -262,16 +261,20 @@ class OpenAIPredictor:
     """The ways that the server has followed."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label after the template's `Answer:` alone."""
+    discarded: list[Answer] = field(default_factory=list)
+    """The answers to earlier requests for one question, whose tokens count too."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
         return self.loop.stream(self._outcome, questions, self.window)
 
     async def _outcome(self, question: Question) -> Outcome:
+        own = replace(self, discarded=[])
         try:
-            return await self._answer(question)
+            outcome = await own._answer(question)
         except (GaveUpError, RefusedError, PromptOverflowError, PromptTooLongError) as error:
             return Failure(str(error))
+        return add_tokens(outcome, own.discarded) if isinstance(outcome, Answer) else outcome
 
     async def _answer(self, question: Question) -> Outcome:
         """Ask with the longest context that fits; `kept` is the number of its characters, None for all."""
@@ -293,13 +296,13 @@ class OpenAIPredictor:
                 continue
             counted = answer.prompt_tokens
             if limit and counted and counted > limit and may_cut:
+                self.discarded.append(answer)
                 kept = self._shorten(question, kept, Overflow(limit, counted), cut)
                 continue
             return self._check(question, kept, answer)
         raise AssertionError("the last round returns or raises")
 
     def _check(self, question: Question, kept: int | None, answer: Answer) -> Outcome:
-        """Note how much of the context was kept; fail if the server did not read the whole prompt."""
         limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
         if limit and counted and counted > limit:
             return Failure(
@@ -318,7 +321,6 @@ class OpenAIPredictor:
         return answer if kept is None else replace(answer, context_kept=(0, kept))
 
     async def _ask(self, question: Question, kept: int | None) -> Answer:
-        """Ask in the first way that the server follows, or without enforcement if it follows none."""
         while self.ways:
             way = self.ways[0]
             try:
@@ -338,14 +340,12 @@ class OpenAIPredictor:
         return await self._ask_text(question, kept)
 
     def _say_fallback(self, way: str, reason: str) -> None:
-        """Report once that a protocol is replaced by the next."""
         following = f"trying {self.ways[0]}" if self.ways else "asking for <answer>…</answer> instead"
         self.client.say_once(
             way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
         )
 
     async def _ask_choices(self, question: Question, kept: int | None, way: str) -> Answer:
-        """Have the server score each label as a continuation of the prompt."""
         labels = self.prompting.labels(question)
         if not labels:
             raise RefusedError("The question names no labels to choose from.")
@@ -354,6 +354,7 @@ class OpenAIPredictor:
         if new := [label for label in labels if label not in self.alone]:
             before = self.prompting.template.answer or "Answer:"
             scored = await self._score(before, gap, new, {})
+            self.discarded.append(scored)
             self.alone.update({choice.label: choice.total for choice in scored.choices})
         return self._redacted(await self._score(prompt, gap, labels, self.alone))
 
@@ -412,6 +413,7 @@ class OpenAIPredictor:
                 "the template: decabench asks these questions again without the stop string, and cuts "
                 "the answers itself.",
             )
+            self.discarded.append(answer)
             stops = body.pop("stop")
             if words := [each for each in stops if each.strip()]:
                 body["stop"] = words
@@ -434,7 +436,6 @@ class OpenAIPredictor:
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
     async def _send(self, path: str, body: dict[str, Any], is_optional: bool = False) -> Answer:
-        """Send a request with this body. The key, which the server may echo, is removed from the reply."""
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
         more = self.options.reasoning_room
         try:
@@ -445,6 +446,7 @@ class OpenAIPredictor:
                     f"{self.client.model} used up {limit:,} tokens while it reasoned: decabench asks these questions "
                     f"again with {more:,} more. Set another limit with --max-new-tokens.",
                 )
+                self.discarded.append(answer)
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once(
@@ -470,7 +472,6 @@ class OpenAIPredictor:
         return question.context if kept is None else question.context[:kept]
 
     def _size(self, question: Question, context: str) -> int:
-        """Count the characters of the whole prompt."""
         if _asks_chat(self.options):
             return sum(len(message.content) for message in self.prompting.messages(question, context))
         return len(self.prompting.text(question, context))

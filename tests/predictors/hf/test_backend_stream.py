@@ -157,7 +157,7 @@ def test_an_answer_that_is_cut_while_the_model_reasons_gets_more_room(says, monk
     monkeypatch.setattr("decabench.predictors.protocol.REASONING_TOKENS", 20)
     folder = says(*("abc" if chat else "<think>"), chat=chat)
     (answer,) = answers(folder, asked(1)).values()
-    assert (answer.finish, answer.completion_tokens) == ("length", 12 + 20)
+    assert (answer.finish, answer.completion_tokens) == ("length", 12 + (12 + 20))  # of both requests
     (answer,) = answers(folder, asked(1), max_new_tokens=12).values()
     assert answer.completion_tokens == 12
 

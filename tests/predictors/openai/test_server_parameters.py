@@ -54,6 +54,8 @@ def test_a_model_that_is_cut_while_it_reasons_gets_more_room(
         named = outcomes(backend(server.url, options(max_new_tokens=9)), questions(1), setting(PROMPTING))
     assert [answer.text for answer in found.values()] == ["fine", "fine"]
     assert sorted(limits) == [16, 16, 16 + 4_096, 16 + 4_096]
+    # The server counted 7 and 3 tokens for each request, and both requests cost.
+    assert {(each.prompt_tokens, each.completion_tokens) for each in found.values()} == {(14, 6)}
     assert sum("--max-new-tokens" in line for line in caplog.messages) == 1
     assert [answer.finish for answer in named.values()] == ["length"]
 
