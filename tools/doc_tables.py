@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import partial
@@ -14,12 +16,12 @@ from sphinx.pycode import ModuleAnalyzer
 
 from decabench.metrics import METRICS
 from decabench.models import FAMILIES, find_family
-from decabench.prompts import built_in_text
+from decabench.prompts.templates import built_in_tasks, load_template, shipped_text
 from decabench.submission.faults import CODES, WARNINGS
-from decabench.tasks import TASKS, RemoteFile, Source
+from decabench.tasks import TASKS, AnswerForm, PromptTemplate, RemoteFile, Source
 from decabench.training.config import TrainConfig
 
-__all__ = ["filled"]
+__all__ = ["built_in_text", "filled"]
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
@@ -97,6 +99,46 @@ def setting_table(kind: Any, prefix: str = "") -> list[str]:
             text = " ".join(texts[kind.__name__, field.name]).strip()
             rows.append((f"`{prefix}{field.name}`", f"`{default!r}`", text))
     return table("setting | default | meaning", rows)
+
+
+def built_in_text(name: str) -> str:
+    """The TOML text of a built-in set of prompt templates, with a table for each task of `default`."""
+    default = load_template(name).default or PromptTemplate()
+    tasks = built_in_tasks() if name == "default" else {}
+    return shipped_text(name) + "".join(_toml(task, template, default) for task, template in tasks.items())
+
+
+def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
+    form, shared = template.form or AnswerForm(), default.form or AnswerForm()
+    lines = [
+        f'instruction = """\n{_wrapped(_escaped(template.instruction))}"""',
+        f'input = """\n{_escaped(template.input)}"""',
+        *_line("answer", template.answer, default.answer),
+        *_line("max_new_tokens", template.max_new_tokens),
+        *_line("stop", template.stop, default.stop),
+        *_line("form", form.kind),
+        *_line("labels", form.labels, shared.labels),
+        *_line("labels_from_question", form.labels_from_question, shared.labels_from_question),
+        *_line("unquote", form.unquote, shared.unquote),
+    ]
+    key = json.dumps(task) if "." in task else task
+    return f"\n[tasks.{key}]\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _line(key: str, value: Any, shared: Any = None) -> Iterator[str]:
+    if value != shared:
+        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values look the same in JSON and TOML
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', '""\\"')
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(
+        " \\\n".join(textwrap.wrap(line, 117, break_long_words=False, break_on_hyphens=False))
+        for line in text.split("\n")
+    )
 
 
 def template(name: str) -> Iterator[str]:

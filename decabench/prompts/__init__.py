@@ -24,7 +24,7 @@ from decabench.prompts.messages import (
 )
 from decabench.prompts.shots import Shot, select_shots
 from decabench.prompts.tagged import is_in_context
-from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, load_template
 from decabench.prompts.turns import ReasoningTags, check_reasoning_tags, read_turn
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "Shot",
     "TemplateError",
     "TemplateSet",
-    "built_in_text",
     "check_reasoning_tags",
     "describe_format",
     "extract",

@@ -1,4 +1,4 @@
-"""Text around an answer in a model's output: markers, lead-ins, wrappers and invented examples."""
+"""Markers, introductions, wrappers and invented examples around an answer in a model's text."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ def without_tags(text: str) -> str:
     return text
 
 
-_DECODER = json.JSONDecoder()
-_BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
+_BEFORE_JSON = re.compile(r"(?:```(?:json)?\s*|^)(?=[{\[])", re.IGNORECASE | re.MULTILINE)
+_SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 
 
 def find_json(text: str) -> Any:
@@ -211,29 +211,17 @@ def find_json(text: str) -> Any:
 
     It may be JSON or a Python literal with single quotes.
     """
-    doubled = ""
-    for count, match in enumerate(_BEFORE_JSON.finditer(text)):
-        if count == 20 * _TRIES:
-            break
-        start = match.end()
-        if text[start : start + 1] not in ("{", "["):
-            continue
-        spellings = [text]
-        if _SINGLE.match(text, start):
-            doubled = doubled or _SINGLE_QUOTE.sub('"', text)
-            spellings.append(doubled)
-        for spelling in spellings:
+    places = [match.end() for match, _ in zip(_BEFORE_JSON.finditer(text), range(20 * _TRIES), strict=False)]
+    for spelling in (text, _SINGLE_QUOTE.sub('"', text)) if places else ():
+        for start in places:
             try:
-                value, end = _DECODER.raw_decode(spelling, start)
+                value, end = json.JSONDecoder().raw_decode(spelling, start)
             except (ValueError, RecursionError):
                 continue
-            if not text[end:].partition("\n")[0].strip("`;. "):
+            if not spelling[end:].partition("\n")[0].strip("`;. "):
                 return value
     return None
 
-
-_SINGLE = re.compile(r"[{\[]\s*[{\[]?\s*'")
-_SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 
 # Refusals
 

@@ -6,15 +6,12 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from decabench.prompts.clutter import find_json
 
-__all__ = ["BEYOND_ASCII", "FORMATS", "Format"]
-
-BEYOND_ASCII = "\x80"
-"""Represents any character beyond ASCII in `Format.marks`."""
+__all__ = ["FORMATS", "Format"]
 
 
 class Format(NamedTuple):
@@ -26,9 +23,8 @@ class Format(NamedTuple):
     """How to avoid the format."""
     decode: Callable[[str], str]
     """Decodes a text, or removes the format's marks; other texts stay unchanged."""
-    marks: str = ""
-    """Characters that occur in every such text; empty for a style that may be intended, so that only the score
-    decides."""
+    is_style: bool = False
+    """Whether the format may be intended, so that only a higher score without it shows that it is a mistake."""
     looks: Callable[[str], bool] | None = None
     """Whether a text is in the format; None if that is the case exactly when `decode` changes it."""
 
@@ -53,7 +49,6 @@ def _in_fence(text: str) -> str:
 
 
 def _from_json(text: str) -> str:
-    """Return the text in a JSON or Python value; empty if there is none."""
     line = text.strip()
     if re.fullmatch(r"b(['\"]).+\1", line):
         return _unescaped(line[2:-1])
@@ -98,7 +93,6 @@ def _first_line(text: str) -> str:
 
 
 def _as_wikisql(text: str) -> str:
-    """Rewrite a query in WikiSQL's form, without quotation marks, parentheses, semicolon and table name."""
     if not re.match(r"\s*select\b", text, re.IGNORECASE):
         return text
     text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
@@ -112,38 +106,12 @@ def _as_wikisql(text: str) -> str:
 
 
 def _without_tokens(text: str) -> str:
-    """Remove `</s>`, `[CLS]`, `<|im_end|>` and similar tokens, and tags of HTML and XML."""
     pattern = (
         r"(?i)</?[A-Za-z][\w:-]*\s*/?>|<(?:\||\uff5c)[^<>\n]{1,40}?(?:\||\uff5c)>|<</?SYS>>|\b__eo[ust]__\b"
         r"|\[/?(?:CLS|SEP|PAD|MASK|UNK|BOS|EOS|INST|SYS|END|START|STOP)\]"
     )
     removed = re.sub(pattern, " ", text)
     return text if removed == text else " ".join(removed.split())
-
-
-@cache
-def _byte_characters() -> dict[str, int]:
-    """Map the characters of GPT-2's vocabulary to the bytes that they represent."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(others)}
-
-
-def _from_byte_pieces(text: str) -> str:
-    if "\u0120" in text or "\u010a" in text:
-        return " ".join(_decode_bytes("".join(text.split())).split())
-    return _by_word(_decode_bytes, text)
-
-
-def _decode_bytes(word: str) -> str:
-    known = _byte_characters()
-    if not re.search("[\u0100-\u0143]", word) or not all(char in known for char in word):
-        return word
-    try:
-        decoded = bytes(known[char] for char in word).decode()
-    except UnicodeDecodeError:
-        return word
-    return decoded if all(char.isprintable() or char.isspace() for char in decoded) else word
 
 
 def _by_word(decode: Callable[[str], str], text: str) -> str:
@@ -200,11 +168,9 @@ def _visible(text: str) -> str:
 
 
 def _from_pieces(text: str) -> str:
-    """Join SentencePiece's, WordPiece's and subword-nmt's pieces, and those that end in `</w>`."""
-    if "\u2581" in text:
-        return "".join(text.split()).replace("\u2581", " ").strip()
-    if "</w>" in text:
-        return "".join(text.split()).replace("</w>", " ").strip()
+    for space in ("\u2581", " \u0120", "</w>"):
+        if space in text:
+            return "".join(text.split()).replace(space.strip(), " ").strip()
     return re.sub(r"@@(?:\s+|$)|\s+(?:@@|##)(?=\S)", "", text)
 
 
@@ -214,7 +180,6 @@ _TOKENIZED = re.compile(
 
 
 def _detokenized(text: str) -> str:
-    """Remove the spaces that tokenizers put around marks."""
     return _TOKENIZED.sub(lambda found: found[1] or found[2] or found[3] or "", text)
 
 
@@ -223,22 +188,23 @@ _ALONE = "write only the text"
 _AS_IS = "write plain characters"
 
 FORMATS: tuple[Format, ...] = (
-    Format("are in code fences", _ALONE, _in_fence, "`~"),
-    Format("are JSON or Python values", "write only the text inside", _from_json, "{[('\""),
-    Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql, "\"'`;([<>=tT"),
-    Format("have Markdown", "write plain text", _without_markdown, "*_`#>-+•.)"),
-    Format("are in quotation marks", _ALONE, _without_quotes, "".join(_QUOTES)),
-    Format("are pieces of words", _DECODE, _from_pieces, "<@#\u2581"),
-    Format("have special tokens or tags", "leave them out when you decode", _without_tokens, "<[_"),
-    Format("are byte-level BPE (\u0120)", _DECODE, _from_byte_pieces, BEYOND_ASCII),
-    Format("have backslash escapes", _AS_IS, _unescaped, "\\"),
-    Format("have HTML entities", _AS_IS, _without_entities, "&"),
-    Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread, BEYOND_ASCII),
-    Format("have invisible characters or odd spaces", "remove them", _visible, BEYOND_ASCII + "\x1b\x0b\x0c\x00"),
-    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC"), BEYOND_ASCII),
-    Format("have several lines", "write only the answer", _first_line),
-    Format("are lower-cased", "keep their case", str.casefold, looks=lambda text: text[1:].islower()),
-    Format("are in capital letters", "keep their case", str.casefold, looks=str.isupper),
-    Format("are tokenized", "join the tokens", _detokenized, looks=lambda text: bool(_TOKENIZED.search(text))),
-)  # fmt: skip
-"""All formats, in decoding order. Styles are last: only a higher score without them shows that they are a mistake."""
+    Format("are in code fences", _ALONE, _in_fence),
+    Format("are JSON or Python values", "write only the text inside", _from_json),
+    Format("are SQL for a database", "write queries as the gold answers are written", _as_wikisql),
+    Format("have Markdown", "write plain text", _without_markdown),
+    Format("are in quotation marks", _ALONE, _without_quotes),
+    Format("are pieces of words", _DECODE, _from_pieces),
+    Format("have special tokens or tags", "leave them out when you decode", _without_tokens),
+    Format("have backslash escapes", _AS_IS, _unescaped),
+    Format("have HTML entities", _AS_IS, _without_entities),
+    Format("are UTF-8 read in another encoding", "read the file as UTF-8", _reread),
+    Format("have invisible characters or odd spaces", "remove them", _visible),
+    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC")),
+    Format("have several lines", "write only the answer", _first_line, True),
+    Format("are lower-cased", "keep their case", str.casefold, True, lambda text: text[1:].islower()),
+    Format("are in capital letters", "keep their case", str.casefold, True, str.isupper),
+    Format(
+        "are tokenized", "join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
+    ),
+)
+"""All formats, in decoding order. Styles are last."""

@@ -21,7 +21,6 @@ from decabench.prompts.clutter import (
 )
 from decabench.prompts.labels import find_label, labels_for
 from decabench.prompts.sequences import find_items, find_number
-from decabench.prompts.sql import find_sql
 from decabench.prompts.tagged import find_state, read_tagged
 from decabench.prompts.turns import read_turn
 from decabench.tasks import AnswerForm, Kind, Label, Number, Output
@@ -29,23 +28,8 @@ from decabench.text import bare, well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 7
-"""Incremented whenever the same raw text would give a different answer.
-
-2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; a state that can't
-be read completely is rejected; a label that a sentence asserts next to a denial of something else is
-unparseable. 3: labels that differ only by marks or signs are distinguished, and a task's declared labels are
-not looked for in its questions; `1,500` is 1500 unless the scale ends before it; half of a surrogate pair in
-JSON is replaced. 4: reasoning, role headers, tokens of templates and calls of tools are left out in today's
-forms, the first three from raw texts too. `1e-05` and `.5` are numbers; `5:nummod` is the head and relation of
-the word 5, too. 5: an invented example begins like those of the template; articles, repeated options and `-1`
-are not labels; numbers keep their sign, and those on another scale (`3/10`, `1.5 million`) are unparseable. 7:
-fewer rules for prose: states only in their canonical form or as JSON; sentences that deny another label,
-headings such as `Deutsche \u00dcbersetzung:` and role headers without their tokens are not read. 6: tags
-between the words of one line, objects about other words, heads in words (`head: 3`), numbers next to a reason
-that has numbers, and labels after `but` or `thus` are unparseable.
-"""
-
+EXTRACTION_VERSION = 8
+"""Incremented whenever the same raw text would give a different answer."""
 
 Protocol = Literal["tag", "choices", "json", "prose"]
 """How a language model is asked for an answer, and how its reply is read. tag: the prompt asks for
@@ -139,15 +123,12 @@ _Found = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class _Reading:
-    """Reads the texts of one question."""
-
     form: AnswerForm
     question: str
     finished: bool
     context: str
 
     def before_stop(self, text: str) -> str:
-        """Return the text before any example that the model invented after its answer."""
         return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
 
     def _says(self, part: str) -> bool:
@@ -157,7 +138,6 @@ class _Reading:
         return self.find(part)[1][-1:] not in (["unparseable"], ["refused"])
 
     def find(self, text: str) -> _Found:
-        """Find the answer in a text without reasoning."""
         inner = without_tags(text)
         rules = ["unwrapped"] if inner != text else []
         if self.form.kind not in _OWN_JSON and (value := _from_json(inner, self.form)) is not None:
@@ -178,7 +158,6 @@ class _Reading:
         return found[0], [*rules, *own, *found[1], *refused]
 
     def _read(self, text: str) -> _Found | None:
-        """Read the answer by the rule for its kind; None if the text has another form."""
         if self.form.kind in _BY_KIND:
             return _BY_KIND[self.form.kind](text, self.form)
         if self.form.kind in ("tags", "tree"):
@@ -210,7 +189,6 @@ _VALUE_KEYS = (
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
-    """Return the answer inside a JSON object or list; None if the text is not JSON."""
     value = find_json(text)
     if "None" in form.labels and (value == [] or (isinstance(value, dict) and list(value.values()) == [[]])):
         return "None"
@@ -234,14 +212,12 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 
 
 def _tidied(lines: list[str], form: AnswerForm) -> str:
-    """Return a line's answer, without list marks, bold and quotation marks."""
     if len(lines) == 1:
         return unwrapped(lines[0], form.unquote)  # a span may begin with a dash or a number
     return unwrapped(BULLET.sub("", lines[0]), form.unquote)
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of an answer, without its lead-in and remarks after it."""
     lines = lines_of(text) or [text]
     while len(lines) > 1 and is_remark(lines[-1]):
         lines.pop()
@@ -277,32 +253,23 @@ def _span(text: str, form: AnswerForm) -> _Found:
 
 
 _SAYS_NOTHING = re.compile(
-    r"(?:the (?:given |provided )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) "
-    r"(?:\w+ )?(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
-    r"|(?:it is )?not (?:(?:mentioned|specified|stated|provided|given|answerable)"
-    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here|at|within|anywhere)\b)|enough information)"
-    r"|(?:there is )?no (?:answer|information)\b|there is no mention of\b|no mention of [^,;]*\.?$"
-    r"|(?:the |an? |his |her |its |their )?(?:[\w'\u2019-]+ ){1,6}(?:is|are|was|were)(?:n['\u2019]t| not) (?:\w+ly )?"
-    r"(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
-    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
-    r"|(?:this|it|the question) cannot be (?:answered|determined)"
-    r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
+    r"(?:the (?:\w+ )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) (?:\w+ )?"
+    r"(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
+    r"|(?:(?:[\w'\u2019-]+ ){1,7}?(?:is|are|was|were)(?:n['\u2019]t| not) |not )(?:\w+ly )?"
+    r"(?:mentioned|specified|stated|provided|given|answerable|enough information)"
+    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here)\b)"
+    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b"
+    r"|(?:there is )?no (?:answer|information)\b|(?:there is )?no mention of\b"
+    r"|(?:(?:this|it|the question) )?(?:cannot|can['\u2019]t) be (?:answered|determined)"
+    r"|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
     re.IGNORECASE,
 )
 """Sentences that mean `unanswerable`."""
-_ENTITIES = (
-    "(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities|products|events|artworks|languages|dates"
-    "|times|percentages)"
-)
 _NAMES_NONE = re.compile(
-    r"(?:there (?:are|were|is) |(?:the|this) (?:sentence|text) (?:contains?|mentions?|names?|has) )?"
-    rf"(?:no|none of the|not any) (?:[\w-]+ ){{0,3}}{_ENTITIES}\b(?: of th(?:is|at) (?:kind|type))?"
-    r"(?: (?:(?:is|are|were) )?(?:mentioned|found|named|present|listed|given)\b)?"
-    r"(?: in (?:the|this|it)\b[^,;:]{0,40})?\.?$"
-    r"|(?:the|this) (?:sentence|text) (?:does(?:n['\u2019]t| not)) (?:contain|mention|name|have|include) any\b"
-    r"[^,;:]{0,60}$"
-    r"|(?:there (?:are|is) )?none\b(?: (?:are|is|were) (?:mentioned|found|named))?(?: in the (?:sentence|text))?\.?$"
-    r"|n/a\.?$",
+    r"(?:there (?:are|is) )?none\b(?: in the (?:sentence|text))?\.?$|n/a\.?$"
+    r"|(?:the (?:sentence|text) \w+ not \w+ any|(?:there (?:are|is) )?no) (?:[\w-]+ ){0,3}"
+    r"(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities|products|events|artworks|languages|dates"
+    r"|times|percentages)\b[^,;:]{0,60}$",
     re.IGNORECASE,
 )
 """Sentences that mean `None` in answers about entities."""
@@ -323,3 +290,48 @@ _BY_KIND: Mapping[Kind, Callable[[str, AnswerForm], _Found]] = {
     "line": _first_line,
     "text": _all_lines,
 }
+
+
+# Queries
+
+_BLOCK = re.compile(r"```(?:\w*[ \t]*\n|sql\b[ \t]*)?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_SELECT = re.compile(
+    r"^[ \t>*`\"'(-]*(?P<line>select\b)|(?<=[:`\"'*\uff1a])\s*(?P<quoted>select\b)(?=[^\n]*\bfrom\b)"
+    r"|\b(?P<capitals>(?-i:SELECT)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""In the middle of a sentence, `select` begins a query only in capitals, or after a colon or a quotation mark."""
+_GOES_ON = re.compile(
+    r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]", re.IGNORECASE
+)
+_IS_OPEN = re.compile(r"(?:\b(?:select|distinct|from|where|and|or|by|on|having)|[=<>,(])\s*$", re.IGNORECASE)
+
+
+def find_sql(text: str) -> str | None:
+    """Return a SELECT statement on one line, from the last code block that has one, else from the text itself."""
+    blocks = [block for block in _BLOCK.findall(text) if re.search(r"\bselect\b", block, re.IGNORECASE)]
+    part = blocks[-1] if blocks else text
+    part = re.sub(r"^[ \t]*(?:--|#).*\n?", "", part, flags=re.MULTILINE) if blocks else part
+    found = next(
+        (match for kind in _SELECT.groupindex for match in _SELECT.finditer(part) if match[kind]), None
+    )
+    if found is None:
+        return None
+    begin = found.start(found.lastgroup or 0)
+    before = part[:begin].rpartition("\n")[2].strip()
+    if re.search(r"\bas\s*\(", part[:begin], re.IGNORECASE):  # a named subquery, which is not the statement
+        return None
+    kept, *others = part[begin:].splitlines()
+    for line in map(str.strip, others):
+        if not line or kept.endswith(";") or not (blocks or _GOES_ON.match(line) or _IS_OPEN.search(kept[-40:])):
+            break
+        kept = f"{kept.rstrip()} {line}"
+    kept = kept.rstrip(" ;")
+    for opening, closing in {"(": ")", "**": "**", "`": "`", '"': '"', "'": "'"}.items():
+        if before.endswith(opening) and closing in kept:  # the statement may contain pairs of its own
+            ends = [match.start() for match in re.finditer(re.escape(closing), kept)]
+            inner = [kept[:end] for end in ends if kept.count(closing, 0, end) % 2 == 0 or closing == ")"]
+            whole = next((each for each in inner if re.search(r"\bfrom\s+\S", each, re.IGNORECASE)), kept)
+            rest = kept[len(whole) + 1 :]
+            return None if closing == ")" and rest.strip(" .;`*") else whole.rstrip(" ;")
+    return kept

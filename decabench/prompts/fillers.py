@@ -96,12 +96,10 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 
 def _may_be_unanswerable(given: GivenAnswers) -> bool:
-    """Return whether `unanswerable` is the right answer to some of the task's questions."""
     return given.metric.name in ("squad2", "corpus_f1")
 
 
 def _own_words(given: GivenAnswers, longest: int) -> set[str]:
-    """Return the task's labels and short gold answers, as far as they are known."""
     form = given.read_form()
     own = {*getattr(given.output, "names", ()), *form.labels}
     if form.kind == "state":
@@ -115,7 +113,6 @@ def _plain(text: str) -> str:
 
 
 def _broken(given: GivenAnswers) -> Iterator[str]:
-    """Find replacement characters, a sign of undecodable bytes."""
     seen = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if not seen or any("\ufffd" in text for item in given.references or () for text in item.answers):
         return

@@ -13,20 +13,20 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from itertools import compress
 from statistics import fmean, pstdev
 from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
-from decabench.prompts.encodings import BEYOND_ASCII, FORMATS, Format
+from decabench.prompts.encodings import FORMATS, Format
 from decabench.prompts.fillers import GivenAnswers, describe_fillers
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
 __all__ = ["describe_format"]
 
-_SAMPLE = 100
+_SAMPLE = 200
 """The sample size; all answers are read only to count those in a format."""
 _FEWEST = 5
 """The minimum number of answers needed to judge."""
@@ -51,14 +51,13 @@ def describe_format(given: GivenAnswers) -> str:
 
 
 def _describe_most(given: GivenAnswers) -> str:
-    """Describe the format of most answers."""
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""
     sample = _Sample.of(given, written)
     if said := _echoes(sample):
         return said
-    if not _are_labels(sample) and (found := _find_formats(sample, written)):
+    if not _are_labels(sample) and (found := _find_formats(sample)):
         return _describe_formats(given, found)
     if sample.items is None:
         return _cut(sample)
@@ -69,8 +68,6 @@ def _describe_most(given: GivenAnswers) -> str:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A fixed sample of the file's answers, decoded from formats."""
-
     given: GivenAnswers
     """All answers of the file."""
     places: Sequence[int]
@@ -80,24 +77,20 @@ class _Sample:
 
     @classmethod
     def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        """Draw a sample from the answers at these positions."""
         if len(places) > _SAMPLE:  # not at regular intervals, because neighbours may be pairs
             steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
             places = sorted({places[int(len(places) * step)] for step in steps})
         return cls(given, places, found)
 
     def decode(self, text: str) -> str:
-        """Decode a text from the sample's formats."""
         return reduce(lambda text, format: format.decode(text), self.found, text[:_LONGEST])
 
     @cached_property
     def texts(self) -> list[str]:
-        """The answers."""
         return [self.decode(self.given.texts[at]) for at in self.places]
 
     @cached_property
     def items(self) -> list[Item] | None:
-        """The examples of the answers, if known."""
         if self.given.references is None:
             return None
         items = [self.given.references[at] for at in self.places]
@@ -105,18 +98,15 @@ class _Sample:
 
     @cached_property
     def golds(self) -> Sequence[str]:
-        """The first gold answer of each example, or else the task's labels; empty if both are unknown."""
         if self.items is None:
             return self.given.output.names if isinstance(self.given.output, Label) else ()
         return [item.answers[0] for item in self.items]
 
     @cached_property
     def score(self) -> float:
-        """The score of these answers, higher is better; 0 if their examples are unknown."""
         return _score(self.given.metric, self.texts, self.items) if self.items is not None else 0.0
 
     def without(self, format: Format) -> _Sample:
-        """Return the sample decoded from one more format."""
         return replace(self, found=(*self.found, format))
 
     def ignores(self, decoded: _Sample) -> bool:
@@ -131,21 +121,17 @@ class _Sample:
 
     @property
     def is_worded(self) -> bool:
-        """Whether answers are free text."""
         return isinstance(self.given.output, Text)
 
     def read(self, text: str) -> frozenset[Any]:
-        """Return the words of a text, or its items with their places."""
         is_listed = isinstance(self.given.output, Tags | Tree)
         return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
 
     def resemble(self, golds: Sequence[str]) -> list[float]:
-        """Return how closely each answer resembles a text, 0-1."""
         pairs = zip(map(self.read, self.texts), map(self.read, golds), strict=True)
         return [2 * len(words & others) / ((len(words) + len(others)) or 1) for words, others in pairs]
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
-        """Return a sentence about some of the answers, with an example."""
         whole = len(self.texts) == len(self.given.texts)
         of, at = f"{len(self.texts):,} answers{'' if whole else ' from all over the file'}", seen.index(True)
         shown = f"{self.given.places[self.places[at]]} has {excerpt(self.texts[at], 60)!r}"
@@ -165,56 +151,35 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 def _are_labels(sample: _Sample) -> bool:
-    """Return whether all answers are labels of the task, and therefore in no other format."""
     names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
     return set(map(fold_label, sample.texts)) <= set(names)
 
 
-def _find_formats(sample: _Sample, written: Sequence[int]) -> tuple[Format, ...]:
-    """Return the formats of the answers; each is recognised after decoding the earlier ones."""
-    find, fewest = _finder(sample.given.texts, written), max(_FEWEST, 0.005 * len(written))
-    texts = sample.given.texts
+def _find_formats(sample: _Sample) -> tuple[Format, ...]:
     for format in FORMATS:
-        marked = sample
-        if format.marks:
-            places = sorted(set[int]().union(*map(find, format.marks)))
-            if len(places) < fewest:
-                continue
-            marked = _Sample.of(sample.given, places, sample.found)
-        if _is_found(format, sample, marked):
+        if _is_found(format, sample):
             sample = sample.without(format)
-            texts = list(map(format.decode, texts))
-            find = _finder(texts, written)
     affixes = _affixes(sample)
-    return (*sample.found, affixes) if affixes and _is_found(affixes, sample, sample) else sample.found
+    return (*sample.found, affixes) if affixes and _is_found(affixes, sample) else sample.found
 
 
-def _finder(texts: Sequence[str], written: Sequence[int]) -> Callable[[str], list[int]]:
-    """Return a function that finds the texts with a mark, and returns their positions."""
-    joined = "".join(texts)
-
-    @cache
-    def find(mark: str) -> list[int]:
-        if mark == BEYOND_ASCII:
-            return [] if joined.isascii() else [at for at in written if not texts[at].isascii()]
-        return [at for at in written if mark in texts[at]] if mark in joined else []
-
-    return find
-
-
-def _is_found(format: Format, sample: _Sample, marked: _Sample) -> bool:
-    """Return whether answers are in a format; `marked` are the candidates."""
-    share = fmean(map(format.is_seen, marked.texts))
-    if format.marks and share * len(marked.texts) < _FEWEST:
+def _is_found(format: Format, sample: _Sample) -> bool:
+    """Return whether many answers are in a format that the gold answers are not in, or the other way round, and
+    whether the score proves it."""
+    seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
+    share, gold_share = fmean(seen), fmean(of_gold or (False,))
+    larger = max(share, gold_share)
+    if larger * len(seen) < _FEWEST or 2 * min(share, gold_share) > larger:
         return False
-    of_gold = fmean(map(format.is_seen, marked.golds)) if marked.golds else 0.0
-    if max(share, of_gold) * len(marked.texts) < _FEWEST or 2 * min(share, of_gold) > max(share, of_gold):
-        return False
+    marked = sample
+    if not format.is_style:
+        either = map(any, zip(seen, of_gold, strict=True)) if sample.items else seen
+        marked = replace(sample, places=list(compress(sample.places, either)))
     decoded = marked.without(format)
     gain = decoded.score - marked.score
-    if gain >= _GAIN or gain <= -_GAIN or not format.marks:
+    if abs(gain) >= _GAIN or format.is_style:
         return gain >= _GAIN
-    return fmean(map(format.is_seen, sample.texts)) > _MOST and not marked.ignores(decoded)
+    return share > _MOST and not marked.ignores(decoded)
 
 
 def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
@@ -231,7 +196,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
         begin = next((at for at, pair in enumerate(zip(text, plain, strict=False)) if pair[0] != pair[1]), 0)
         cut = slice(max(begin - 20, 0), None)
         written, read = (("…" if cut.start else "") + excerpt(each[cut], 50) for each in (text, plain))
-        reads = f", which reads {read!r}" if main.looks is None and main.marks and plain else ""
+        reads = f", which reads {read!r}" if main.looks is None and not main.is_style and plain else ""
         advice = "; ".join(dict.fromkeys(format.advice for format in found))
         shown = f"{given.places[sample.places[0]]} has {written!r}{reads}"
         said = f"{len(seen):,} of {total:,} answers {phrase}: {advice}; {shown}"
@@ -251,7 +216,6 @@ _LEAD_IN = (
 
 
 def _affixes(sample: _Sample) -> Format | None:
-    """Return the format of answers with a shared beginning or end; None if they have neither."""
     start = _affix(sample.texts, sample.golds)
     end = _affix([text[::-1] for text in sample.texts], [gold[::-1] for gold in sample.golds])[::-1]
     ends = ((verb, affix) for verb, affix in (("begin", start), ("end", end)) if affix)
@@ -265,11 +229,10 @@ def _affixes(sample: _Sample) -> Format | None:
         return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
 
     is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
-    return Format(phrase, "leave it out", decode, start[:1] if is_lead_in else "", looks)
+    return Format(phrase, "leave it out", decode, not is_lead_in, looks)
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
-    """Return the whole words with which answers, but not gold answers, begin."""
     start, of_gold = _shared_start(texts), _shared_start(golds)
     start = next((start[:end] for end in range(len(start)) if of_gold.startswith(start[end:])), start)
     start = re.sub(r"[^\W_]+$", "", start)
@@ -296,7 +259,6 @@ def _shared_start(texts: Sequence[str]) -> str:
 
 
 def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
-    """Return whether most answers have a property that gold answers lack."""
     return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from decabench.metrics import Item, Metric, find_loss, write_change
@@ -32,26 +31,24 @@ from decabench.text import excerpt, quoted
 __all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "forms_of", "takes_for"]
 
 
-@dataclass
 class FormCounts:
     """Counts answers in forms that the metric does not read."""
 
-    kind: str
-    """The kind of the answers: `number`, `list`."""
-    advice: str
-    """Advice on how to write the answers."""
-    fault: str = "in another form, which scores as wrong"
-    """The fault that is counted."""
-    between: str = " for "
-    """The words that connect an example with its meaning."""
-    answers: int = 0
-    """The number of answers read."""
-    forms: Counter[str] = field(default_factory=Counter)
-    """How often each form occurs."""
-    example: tuple[str, str, str] = ("", "", "")
-    """The first such answer: its position, its text, and its meaning."""
-    _others: Counter[str] = field(default_factory=Counter)
-    _first: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        kind: str,
+        advice: str,
+        fault: str = "in another form, which scores as wrong",
+        between: str = " for ",
+    ) -> None:
+        self._kind, self._advice, self._fault, self._between = kind, advice, fault, between
+        self.answers = 0
+        """The number of answers read."""
+        self.forms = Counter[str]()
+        """How often each form occurs."""
+        self._example = ""
+        self._others = Counter[str]()
+        self._first: dict[str, str] = {}
 
     @property
     def are_most(self) -> bool:
@@ -60,31 +57,26 @@ class FormCounts:
 
     def describe_forms(self) -> str:
         """Describe answers in other forms: their number, the forms and an example; empty if there are none."""
-        return ". ".join(filter(None, (self._describe_counted(), self._describe_others())))
+        return ". ".join([*self._describe_counted(), *self._describe_others()])
 
-    def _describe_counted(self) -> str:
-        if not (count := self.forms.total()):
-            return ""
-        kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
-        place, text, meant = self.example
-        verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
-        return (
-            f"{count:,} of {self.answers:,} answers {verb} {self.fault}: {kinds}; "
-            f"{place} has {quoted(text)}{self.between}{quoted(meant)}: {self.advice}"
-        )
+    def _describe_counted(self) -> Iterator[str]:
+        if count := self.forms.total():
+            kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
+            verb = f"is a {self._kind}" if count == 1 else f"are {self._kind}s"
+            found = f"{count:,} of {self.answers:,} answers {verb} {self._fault}"
+            yield f"{found}: {kinds}; {self._example}: {self._advice}"
 
-    def _describe_others(self) -> str:
-        """Describe other oddities of the answers; empty if there are none."""
-        return ""
+    def _describe_others(self) -> Iterator[str]:
+        for what, count in self._others.items():
+            yield f"{count:,} of {self.answers:,} answers give {what}; {self._first[what]}"
 
     def _note(self, what: str, place: str, text: str) -> None:
-        """Count an answer that is odd in another way."""
         self._others[what] += 1
         self._first.setdefault(what, f"{place} has {quoted(text)}")
 
     def _count(self, place: str, text: str, meant: str, form: str) -> None:
         self.forms[form] += 1
-        self.example = self.example if self.example[0] else (place, text, meant)
+        self._example = self._example or f"{place} has {quoted(text)}{self._between}{quoted(meant)}"
 
 
 class AnswerForms(FormCounts):
@@ -116,7 +108,6 @@ def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
 
 
 def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
-    """Return the schemes in which the tags may spell chunks; empty if they aren't chunks."""
     if scheme != "plain":
         return (scheme,)
     return SCHEMES[1:] if metric.name == "sequence_f1" else ()
@@ -124,19 +115,12 @@ def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
 
 # Numbers
 
-_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()
-    )
-}
-_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 _CORRELATIONS = ("pearson", "spearman")
 _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 class NumberForms(AnswerForms):
-    """Counts answers whose number is unreadable for the metric (`three`), missing, or off the scale."""
+    """Counts answers whose number is unreadable for the metric (`3 points`), missing, or off the scale."""
 
     def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
         super().__init__("number", "write only the number")
@@ -163,23 +147,13 @@ class NumberForms(AnswerForms):
         if not self._reads(text, meant):
             self._count(place, text, meant, form)
 
-    def _describe_others(self) -> str:
-        said = [
-            f"{count:,} of {self.answers:,} answers give {what}; {self._first[what]}"
-            for what, count in self._others.items()
-        ]
-        return ". ".join([*said, *self._describe_constant()])
-
-    def _describe_constant(self) -> Iterator[str]:
-        """Explain that a correlation is meaningless because all numbers are equal."""
-        constants = [number for number in self._numbers if number is not None]
-        if (
-            self.answers > 1
-            and len(self._numbers) == len(constants) == 1
-            and self._metric.name in _CORRELATIONS
-        ):
+    def _describe_others(self) -> Iterator[str]:
+        yield from super()._describe_others()
+        numbers = [*self._numbers]
+        is_constant = self.answers > 1 and len(numbers) == 1 and numbers[0] is not None
+        if is_constant and self._metric.name in _CORRELATIONS:
             yield (
-                f"All {self.answers:,} answers are {constants[0]:g}, so their correlation is undefined "
+                f"All {self.answers:,} answers are {numbers[0]:g}, so their correlation is undefined "
                 "and counts as 0: write a separate prediction for each example"
             )
 
@@ -202,23 +176,20 @@ class NumberForms(AnswerForms):
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
     """Return a text's number and how its form differs; None if it has no number or several."""
-    rest = text.strip()
-    if re.search(r"\d", rest):
-        number = find_number(rest, scale)
-        if number is None:
-            return None
-        if re.fullmatch(r"[-+]?\d[\d,]*,\d+(?:\.\d+)?", rest):
-            is_decimal = "." in number and "." not in rest
-            return number, "a decimal comma" if is_decimal else "commas between thousands"
-        return number, "another spelling" if _PLAIN.fullmatch(rest) else "text around the number"
-    words = {found.lower() for found in _WORD.findall(rest)}
-    if len(words) != 1:
+    text = text.strip()
+    number = find_number(text, scale)
+    if number is None:
         return None
-    (word,) = words
-    return _WORDS[word], "a word" if rest.lower().rstrip(".!") == word else "a word in a sentence"
+    if re.fullmatch(r"[-+]?\d[\d,]*,\d+(?:\.\d+)?", text):
+        is_decimal = "." in number and "." not in text
+        return number, "a decimal comma" if is_decimal else "commas between thousands"
+    return number, "another spelling" if _PLAIN.fullmatch(text) else "text around the number"
 
 
 # Lists
+
+_NO_ROOT = "heads that count from 0 or form circles: no word leads to the root, which is 0"
+_HEAD = re.compile("-?[0-9]{1,9}")
 
 
 class ListForms(AnswerForms):
@@ -229,7 +200,7 @@ class ListForms(AnswerForms):
 
     def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
         super().__init__("list", "write only the items, separated by spaces")
-        self._kind = kind
+        self._output = kind
         self._names = names
         self._schemes = schemes
         self._looked = 0
@@ -242,84 +213,55 @@ class ListForms(AnswerForms):
             self._look(place, plain)
         if not plain or all(map(self._is_item, plain)):
             return
-        meant = find_items(text, self._kind, self._names)
+        meant = find_items(text, self._output, self._names)
         if meant is not None and meant.split() != plain and all(map(self._is_item, meant.split())):
-            self._count(place, text, meant, _list_form(text))
+            form = "commas" if "," in text or ";" in text else "other marks"
+            form = "one a line" if len(text.strip().splitlines()) > 1 else form
+            self._count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
 
     def _look(self, place: str, items: Sequence[str]) -> None:
-        """Count an answer whose chunks are in another scheme, or whose heads lead to no root."""
-        if self._kind == "tree":
-            self._looked += 1
-            name = _OTHER_TREES if _has_no_root(items) else ""
-        else:
-            tags = ["O" if tag == MISSING else tag for tag in items]
-            if not self._schemes or all(tag.lower() == "o" for tag in tags):
-                return
-            self._looked += 1
-            name = find_spelling(tags, self._schemes)
+        tags = ["O" if tag == MISSING else tag for tag in items]
+        if self._output != "tree" and (not self._schemes or all(tag.lower() == "o" for tag in tags)):
+            return
+        self._looked += 1
+        name = find_spelling(tags, self._schemes)
+        if self._output == "tree":
+            heads = [item.partition(":")[0] for item in items]
+            are_read = all(map(_HEAD.fullmatch, heads))  # others are counted as lists in another form
+            has_root = not are_read or (
+                min(map(int, heads)) >= 0 and not find_lost_word(list(map(int, heads)))
+            )
+            name = "" if has_root else _NO_ROOT
         if name:
             self._note(name, place, " ".join(items))
 
-    def _describe_others(self) -> str:
+    def _describe_others(self) -> Iterator[str]:
         for name, count in self._others.most_common(1):
             if 2 * count > self._looked:
                 wanted = f", but the task's tags are {' or '.join(self._schemes)}" if self._schemes else ""
-                return (
+                yield (
                     f"{count:,} of {self._looked:,} answers look like {name}{wanted}; "
                     f"{self._first[name]}: write them in the task's form"
                 )
-        return ""
 
     def _is_item(self, item: str) -> bool:
-        name = item.partition(":")[2] if self._kind == "tree" else item
+        name = item.partition(":")[2] if self._output == "tree" else item
         return name in self._names if self._names else bool(re.fullmatch(r"[\w:-]+", item))
 
 
-def _list_form(text: str) -> str:
-    if text.lstrip().startswith(("[", "{")):
-        return "JSON"
-    if len(text.strip().splitlines()) > 1:
-        return "one a line"
-    return "commas" if "," in text or ";" in text else "other marks"
-
-
-_OTHER_TREES = "heads that count from 0 or form circles: no word leads to the root, which is 0"
-
-
-def _has_no_root(items: Sequence[str]) -> bool:
-    """Return whether the heads of a parse form circles or leave the sentence; unreadable heads are counted
-    elsewhere."""
-    heads = [item.partition(":")[0] for item in items]
-    if not all(_HEAD.fullmatch(head) for head in heads):
-        return False
-    return min(map(int, heads)) < 0 or find_lost_word(list(map(int, heads))) > 0
-
-
-_HEAD = re.compile("-?[0-9]{1,9}")
-_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
-_SPELLINGS: Mapping[str, Callable[[str], str]] = {
-    "BILOU": lambda tag: {"L": "E", "U": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
-    "BMEWO or BMES": lambda tag: {"M": "I", "W": "S"}.get(tag[:1].upper(), tag[:1]) + tag[1:],
-    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
-    "tags with another separator after the letter (B_PER)": lambda tag: re.sub(
-        r"^([A-Za-z])\W?_?(?=.)", r"\1-", tag
-    ),
-    "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
-}
-"""How to convert other tags to the tags of `SCHEMES`."""
+_OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
+"""The letters of BILOU and BMEWO that other schemes lack, and those of IOBES."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of a chunk tag scheme that is not in `SCHEMES`, such as `BILOU`; empty if it is unclear."""
+    """Return the name of a chunk tag scheme other than `schemes`, such as `BILOU`; empty if it is unclear."""
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
     if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
         return other
-    for name, convert in _SPELLINGS.items():
-        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
-        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
-            return name
-    return ""
+    converted = [_OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:] for tag in tags]
+    is_other = converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:])
+    return "BILOU or BMEWO" if is_other else ""
 
 
 def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
@@ -349,7 +291,6 @@ class StateForms(AnswerForms):
 
 
 def _parts_of_state(text: str) -> set[str]:
-    """Return the constraints and requests of a state, with repetitions."""
     return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
 
 
@@ -372,8 +313,7 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
     return None if found is None else (found, "a sentence around the label")
 
 
-_find_form = lru_cache(1 << 15)(find_label_form)
-"""The cache size: answers repeat, and both the rows and the report need their forms."""
+_find_form = lru_cache(1 << 15)(find_label_form)  # answers repeat, and rows and reports both need their forms
 
 
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
@@ -401,9 +341,8 @@ class LabelForms(FormCounts):
     def __init__(self, takes: Callable[[str, str], bool]) -> None:
         super().__init__("label", "write only the label")
         self._takes = takes
-        self.others = 0
-        """Answers that match none of the labels."""
-        self._other_example = ""
+        self._strays = 0
+        self._stray = ""
 
     def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
         """Count an answer, and return `label_form`, `other_label`, or an empty text if it is a label."""
@@ -411,8 +350,8 @@ class LabelForms(FormCounts):
         found = _find_form(text, labels, question if text.startswith(question) else "")
         if found is None:
             if text.strip():
-                self.others += 1
-                self._other_example = self._other_example or f"{place} has {quoted(text)}"
+                self._strays += 1
+                self._stray = self._stray or f"{place} has {quoted(text)}"
             return "other_label"
         label, form = found
         if not form or self._takes(text, label):
@@ -422,11 +361,10 @@ class LabelForms(FormCounts):
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
         """Describe answers without a label, with an example; empty if all have labels."""
-        if not self.others:
+        if not self._strays:
             return ""
-        verb = "gives" if self.others == 1 else "give"
+        verb = "gives" if self._strays == 1 else "give"
         listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
         return (
-            f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; "
-            f"{self._other_example}"
+            f"{self._strays:,} of {self.answers:,} answers {verb} none of the labels{listed}; {self._stray}"
         )

@@ -1,11 +1,10 @@
-"""Labels: the options of a question, the label in a text, and the forms that labels take in texts."""
+"""Labels: the options of a question, and the label in a text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 
 from decabench.metrics import fold_label
@@ -32,7 +31,7 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
     """Return the labels that a question offers."""
     if not form.labels_from_question:
         return form.labels
-    if form.labels and all(_pattern((_key(label),)).search(question) for label in form.labels):
+    if form.labels and all(_pattern((label,))[0].search(question) for label in form.labels):
         return form.labels
     return options(question) or form.labels
 
@@ -67,11 +66,47 @@ def options(question: str) -> tuple[str, ...]:
     return found_all if all(found_all) else ()
 
 
+_Mentions = list[tuple[int, int, str]]
+"""The labels in a text: their start, their end and their name."""
+
+_NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
+"""What follows a number that is a label: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
+
+
+@lru_cache(256)
+def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """Match any label, and return the label of each group. Labels that differ only in case are left out."""
+    counts = Counter(label.casefold() for label in labels)
+    names = sorted((label for label in labels if counts[label.casefold()] == 1), key=len, reverse=True)
+    words = (r"[\s_-]+".join(map(re.escape, label.split())) for label in names)
+    groups = "|".join(f"({word})" for word in words) or "(?!)"
+    pattern = rf"(?<![\w\u2212-])(?!(?<=\d[.,:/])\d)(?:{groups})(?:\.0+(?!\d))?(?![\w+#-]|['\u2019]\w){_NO_DECIMALS}"
+    return re.compile(pattern, re.IGNORECASE), tuple(names)
+
+
+def _mentions(text: str, labels: Sequence[str]) -> _Mentions:
+    pattern, names = _pattern(tuple(dict.fromkeys(label for label in labels if label.strip())))
+    if any(name.startswith("-") for name in names):
+        text = text.replace("\u2212", "-")
+    return [(*match.span(), names[(match.lastindex or 1) - 1]) for match in pattern.finditer(text)]
+
+
 def match_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label that makes up a text, ignoring case, punctuation and an article; None for any other
     text."""
-    keys = _Keys.of(tuple(labels))
-    return keys.find(keys.read(text)) if text.strip() else None
+    plain = text.strip()
+    if plain in labels:
+        return plain if plain else None
+    plain = plain.strip("_ ")
+    found = _mentions(plain, labels)
+    if len(found) != 1:
+        return None
+    start, end, label = found[0]
+    before = _ARTICLE.sub("", plain[:start])
+    return None if re.search(r"[^\W_]", before + plain[end:]) else label
+
+
+_ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the)\s+$", re.IGNORECASE)
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
@@ -81,144 +116,58 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
     counts only if the first or the last line names no other label and denies nothing, and the text is `finished`,
     because a text that was cut off may have continued with the opposite.
     """
-    keys = _Keys.of(tuple(labels))
-    text = keys.read(text)
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
     lines = [line for line in lines_of(text) if not _UNCHECKED.match(line)]
-    if not lines or not keys.labels:
+    if not lines or not labels:
         return None
-    if whole := keys.find(text):
+    if whole := match_label(text, labels):
         return whole
     while len(lines) > 1 and is_remark(lines[-1]):
         lines.pop()
-    stated = {label for line in lines if (label := keys.stated(line))}
-    if not stated and (opening := keys.opening(lines[0])):
-        stated = {opening, *filter(None, map(keys.opening, lines[1:]))}  # several if the options are listed
+    stated = {label for line in lines if (label := _stated(line, labels))}
+    if not stated and (first := _opening(lines[0], labels)):
+        # several if the options are listed
+        stated = {first, *(label for line in lines[1:] if (label := _opening(line, labels)))}
     for line in lines[1:] if stated else ():
-        stated |= keys.corrections(line)
+        if len(line) <= _LONGEST and _CORRECTS.search(line):
+            stated.update(label for _, _, label in _mentions(line, labels))
     if not stated and finished:
-        stated = {label for line in {lines[0], lines[-1]} if (label := keys.named(line))}
+        stated = {label for line in {lines[0], lines[-1]} if (label := _named(line, labels))}
     return stated.pop() if len(stated) == 1 else None
 
 
-_ARTICLE = re.compile(r"^(?:(?:an?|the)\s+)+")
+def _stated(line: str, labels: Sequence[str]) -> str | None:
+    """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
+    if found := match_label(line, labels):
+        return found
+    start = _HEAD.match(line) or _OPTION.match(line)
+    return (
+        None
+        if start is None or _mentions(start.group(), labels)
+        else match_label(line[start.end() :], labels)
+    )
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """Labels by their normalized spelling, which keeps the signs and marks that distinguish labels: `-1` and
-    `1`, `C++`."""
-
-    labels: Mapping[str, str]
-    """The labels by their keys; the words of a label may be joined, as in `very-positive` and `VERY_POSITIVE`."""
-    exact: frozenset[str]
-    """All labels, exactly as written."""
-    marks: str
-    """Marks at the ends of labels that distinguish some of them."""
-
-    @classmethod
-    @lru_cache(256)
-    def of(cls, labels: tuple[str, ...]) -> _Keys:
-        given = [label for label in dict.fromkeys(labels) if label.strip()]
-        counts = Counter(map(_key, given))
-        alike = [label for label in given if counts[_key(label)] > 1]
-        ends = (end for label in alike for end in _ENDS_OF_LABEL.findall(label))
-        marks = "".join(sorted({mark for end in ends for mark in end if not mark.isspace()}))
-        counts = Counter(_key(label, marks) for label in given)
-        # Labels that are still alike, such as `an A` and `the A`, count only letter by letter.
-        keys = {key: label for label in given if counts[key := _key(label, marks)] == 1}
-        joined = {key.replace(" ", mark): label for key, label in keys.items() if " " in key for mark in "-_"}
-        return cls({**joined, **keys}, frozenset(given), marks)
-
-    @property
-    def _known(self) -> list[str]:
-        return [_key(label, self.marks) for label in dict.fromkeys(self.labels.values())]
-
-    def _mentions(self, text: str, ending: str = r"(?![\w-]|['\u2019]\w)") -> list[re.Match[str]]:
-        return list(_pattern(tuple(self._known), ending).finditer(text))
-
-    def stated(self, line: str) -> str | None:
-        """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
-        rest = line
-        if head := _HEAD.match(line):
-            rest = line[head.end() :] if not self._mentions(head.group()) else line
-        elif option := _OPTION.match(line):
-            rest = line[option.end() :]
-        return self.find(line) or (self.find(rest) if rest.strip() else None)
-
-    def opening(self, line: str) -> str | None:
-        """Return the label at the start of a line, followed by punctuation; other labels may follow only in an
-        explanation."""
-        first = line.lstrip(_AROUND)
-        mentions = self._mentions(first[:_LONGEST])
-        if not mentions or mentions[0].start():
-            return None
-        rest = first[mentions[0].end() :].lstrip("*_`\"'\u201d")
-        keys = [_key(each.group(), self.marks) for each in mentions]
-        is_alone = len(set(keys)) == 1 or (_EXPLAINS.match(rest) and not _CORRECTS.search(rest))
-        return self.labels[keys[0]] if is_alone and _ENDS.match(rest) and not _SCORED.match(rest) else None
-
-    def corrections(self, line: str) -> set[str]:
-        """Return the labels in a line in which a model changes its mind."""
-        if len(line) > _LONGEST or not _CORRECTS.search(line):
-            return set()
-        return {self.labels[_key(each.group(), self.marks)] for each in self._mentions(line)}
-
-    def named(self, line: str) -> str | None:
-        """Return the only label that a sentence names, provided that nothing in it is denied or hypothetical."""
-        if len(line) > _LONGEST or _DENIES.search(line):
-            return None
-        keys = {_key(each.group(), self.marks) for each in self._mentions(line, r"(?![\w-])")}
-        if len(keys) != 1 or not self._mentions(line):  # `Bob's friend` is not Bob
-            return None
-        (key,) = keys
-        return None if key in _WEAK else self.labels[key]
-
-    def read(self, text: str) -> str:
-        """Return a text with an ASCII minus sign, if labels are distinguished by the sign."""
-        return text.replace("\u2212", "-") if "-" in self.marks else text
-
-    def find(self, text: str) -> str | None:
-        """Return the label that a text consists of; None if it is not a label."""
-        stripped = text.strip()
-        if _NEGATIVE.match(stripped) and stripped not in self.exact:
-            return None
-        return stripped if stripped in self.exact else self.labels.get(_key(text, self.marks))
+def _opening(line: str, labels: Sequence[str]) -> str | None:
+    """Return the label at the start of a line, before punctuation; others may follow only in an explanation."""
+    line = line.lstrip(_AROUND)[:_LONGEST]
+    found = _mentions(line, labels)
+    if not found or found[0][0]:
+        return None
+    rest = line[found[0][1] :].lstrip("*_`\"'\u201d")
+    is_alone = len({label for _, _, label in found}) == 1
+    is_explained = _EXPLAINS.match(rest) and not _CORRECTS.search(rest)
+    return (
+        found[0][2] if (is_alone or is_explained) and _ENDS.match(rest) and not _SCORED.match(rest) else None
+    )
 
 
-_NEGATIVE = re.compile(r"[*_`\"'(]*[-\u2212]\d")
-"""`-1`, as opposed to the label 1."""
-_ENDS_OF_LABEL = re.compile(r"^[\W_]+|[\W_]+$")
-
-
-@lru_cache(256)
-def _words(marks: str) -> re.Pattern[str]:
-    """Return the pattern of a text within surrounding marks; `marks` are part of the text itself."""
-    word = rf"(?:[^\W_]|[{re.escape(marks)}])" if marks else r"[^\W_]"
-    return re.compile(rf"{word}(?:.*{word})?", re.DOTALL)
-
-
-def _key(text: str, marks: str = "") -> str:
-    """Normalize a label: ignore case, articles and surrounding marks other than the given ones."""
-    if marks:
-        text = _BULLET.sub("", text)
-    words = _words(marks).search(text)
-    return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
-
-
-_BULLET = re.compile(r"^\s*[-*+•]\s+")
-
-
-_NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""What follows a number that is a label: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
-
-
-@lru_cache(256)
-def _pattern(keys: tuple[str, ...], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
-    longest_first = sorted(keys, key=len, reverse=True)
-    words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
-    return re.compile(rf"(?<![\w\u2212-])(?!(?<=\d[.,:/])\d)({words}){ending}{_NO_DECIMALS}", re.IGNORECASE)
+def _named(line: str, labels: Sequence[str]) -> str | None:
+    if len(line) > _LONGEST or _DENIES.search(line):
+        return None
+    found = {label for _, _, label in _mentions(line, labels)}
+    return found.pop() if len(found) == 1 and not {label.casefold() for label in found} & _WEAK else None
 
 
 _LONGEST = 10_000
@@ -231,7 +180,7 @@ _DENIES = re.compile(
     re.IGNORECASE,
 )
 """Words after which a sentence may mean the opposite of the label that it names."""
-_ENDS = re.compile(r"\s*(?:[!;)\]\n]|[.:](?!\d)|\.0+(?![.,]?\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
+_ENDS = re.compile(r"\s*(?:[!;)\]\n]|[.:](?!\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
 _EXPLAINS = re.compile(
     r"\s*(?:[.!;:)\n]|[–—-]\s|,\s(?:because|since|as|given|so|not|rather)\b)", re.IGNORECASE
 )

@@ -88,7 +88,6 @@ class Prompting:
 
     @property
     def _instruction(self) -> str:
-        """The text before the first example, including the request for the tag."""
         request = TAG_REQUEST if self._is_tagged else json_request(self.form.kind) if self._is_json else ""
         return " ".join(filter(None, (self.template.instruction, request)))
 
@@ -102,7 +101,6 @@ class Prompting:
         return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:
-        """Return a worked example's answer as the model should write it."""
         if self._is_json:
             return write_json(shot.answer, self.form.kind)
         shown = self.template.shown(shot.context, shot.answer)

@@ -56,8 +56,6 @@ _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", 
 
 
 class _Reading:
-    """Reads texts about the words of one question."""
-
     def __init__(self, kind: str, names: Sequence[str], words: Sequence[str]) -> None:
         self.is_tree = kind == "tree"
         self.words = words
@@ -116,7 +114,6 @@ class _Reading:
         return None
 
     def json(self, value: Any) -> _Items | None:
-        """Return the items of a JSON list of items, or of an object with numbers as keys."""
         while isinstance(value, dict) and len(value) == 1:
             (value,) = value.values()
         pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
@@ -125,7 +122,6 @@ class _Reading:
         return {int(key): item for key, held in pairs if (item := self.item(held, int(key)))} or None
 
     def item(self, rest: str, number: int) -> str | None:
-        """Return the item that a line gives to a word; the word may be repeated before it."""
         word = self._word(number)
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
@@ -235,7 +231,6 @@ def _signed(number: str) -> str:
 
 
 def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
-    """Return a number written with a decimal point and no other marks."""
     decimal = number.replace(",", ".")
     if not _THOUSANDS.fullmatch(number):
         return decimal

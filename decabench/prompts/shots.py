@@ -77,8 +77,6 @@ class _Evaluated:
 
 
 class _Best:
-    """Keeps the n shots with the smallest keys."""
-
     def __init__(self, n: int) -> None:
         self._n = n
         self._heap: list[tuple[int, int, Shot]] = []  # negative keys: the worst is on top
@@ -141,7 +139,6 @@ def _drawn(seed: int, task: str, id: str) -> int:
 
 
 def _in_turn(labels: list[list[tuple[_Key, Shot]]], n: int) -> list[tuple[_Key, Shot]]:
-    """Take the best example of each label, then the second best, until there are n."""
     rounds: list[tuple[int, _Key, Shot]] = [
         (place, key, shot) for drawn in labels for place, (key, shot) in enumerate(drawn)
     ]

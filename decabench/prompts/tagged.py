@@ -64,7 +64,6 @@ def read_tagged(
 
 
 def _introduced(text: str, markers: Sequence[str]) -> str:
-    """Return a text without a repeated `Answer:`, with which the prompt already ended."""
     names = "|".join(re.escape(name.strip(" :")) for name in ("answer", *markers) if name.strip(" :"))
     return bare(re.sub(rf"\A[*_#\s]*(?:{names})[*_]*:[*_]*", "", text, flags=re.IGNORECASE))
 
@@ -110,7 +109,6 @@ def is_in_context(answer: str, context: str) -> bool:
 
 
 def _has(words: str, part: str) -> bool:
-    """Return whether a part occurs in a text as a whole word."""
     start = words.find(part) if part else -1
     while start >= 0:
         end = start + len(part)
@@ -125,7 +123,6 @@ _NUMBER = re.compile(r"[-+\u2212]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 def _number(text: str, scale: tuple[float, float] | None) -> str | None:
-    """Return a text as a number, if it is one on the scale."""
     number = text.rstrip(".").replace("\u2212", "-").lstrip("+")
     if not _NUMBER.fullmatch(number) or (scale and not scale[0] <= float(number) <= scale[1]):
         return None

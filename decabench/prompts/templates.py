@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -34,10 +33,11 @@ __all__ = [
     "FORMAT",
     "TemplateError",
     "TemplateSet",
-    "built_in_text",
+    "built_in_tasks",
     "describe_template",
     "load_template",
     "sha256_of",
+    "shipped_text",
 ]
 
 FORMAT = "decabench.template/1"
@@ -105,7 +105,6 @@ class TemplateSet:
         return replace(self, tasks={**self.tasks, **own})
 
     def _general(self, task: Task) -> PromptTemplate:
-        """Return [default] for a task of which only the metric is known."""
         default = self.default or PromptTemplate()
         if not self.auto_form:
             return default
@@ -135,15 +134,16 @@ def sha256_of(value: Any) -> str:
 def load_template(name_or_path: str | Path) -> TemplateSet:
     """Load a built-in set, or a TOML file. Raises TemplateError with every fault, or UnknownNameError."""
     if (name := str(name_or_path)) in BUILT_IN:
-        read = _read(parse_toml(_shipped_text(name)), name, name)
-        return replace(read, tasks=_built_in_tasks(), prefers_own=True) if name == "default" else read
+        read = _read(parse_toml(shipped_text(name)), name, name)
+        return replace(read, tasks=built_in_tasks(), prefers_own=True) if name == "default" else read
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
         require_name(name, BUILT_IN, "template (nor a .toml file of that name)")
     return _read(read_toml(path, TemplateError), path.stem, str(path))
 
 
-def _built_in_tasks() -> dict[str, PromptTemplate]:
+def built_in_tasks() -> dict[str, PromptTemplate]:
+    """Return the templates of the decathlon's tasks in the set `default`."""
     return {
         name: task.prompt.completed(task.output, task.metric)
         for name in DECATHLON.tasks  # the set's digest must not change when tasks are added
@@ -183,52 +183,6 @@ def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:
             table.fault(f"{key!r} is missing{where}.")
 
 
-# The text of a set
-
-
-def built_in_text(name: str) -> str:
-    """Return the TOML text of a built-in set of templates. Raises UnknownNameError."""
-    text = _shipped_text(require_name(name, BUILT_IN, "template"))
-    if name == "default":
-        default = load_template("default").default or PromptTemplate()
-        return text + "".join(_toml(task, template, default) for task, template in _built_in_tasks().items())
-    return text
-
-
-def _shipped_text(name: str) -> str:
+def shipped_text(name: str) -> str:
+    """Return the TOML file of a built-in set, which for `default` lacks the tables of tasks."""
     return (resources.files(__package__) / "templates" / f"{name}.toml").read_text(encoding="utf-8")
-
-
-def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
-    """Write the table of a task, without the entries of [default]."""
-    form, shared = template.form or AnswerForm(), default.form or AnswerForm()
-    lines = [
-        f'instruction = """\n{_wrapped(_escaped(template.instruction))}"""',
-        f'input = """\n{_escaped(template.input)}"""',
-        *_line("answer", template.answer, default.answer),
-        *_line("max_new_tokens", template.max_new_tokens),
-        *_line("stop", template.stop, default.stop),
-        *_line("form", form.kind),
-        *_line("labels", form.labels, shared.labels),
-        *_line("labels_from_question", form.labels_from_question, shared.labels_from_question),
-        *_line("unquote", form.unquote, shared.unquote),
-    ]
-    key = json.dumps(task) if "." in task else task
-    return f"\n[tasks.{key}]\n" + "".join(f"{line}\n" for line in lines)
-
-
-def _line(key: str, value: Any, shared: Any = None) -> Iterator[str]:
-    if value != shared:
-        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values look the same in JSON and TOML
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', '""\\"')
-
-
-def _wrapped(text: str) -> str:
-    """Break long lines of a multi-line TOML string with a backslash, which removes the line break."""
-    return "\n".join(
-        " \\\n".join(textwrap.wrap(line, 117, break_long_words=False, break_on_hyphens=False))
-        for line in text.split("\n")
-    )

@@ -81,7 +81,6 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
 
 @lru_cache(16)
 def _marks(tags: ReasoningTags) -> re.Pattern[str]:
-    """Match any reasoning tag."""
     openings = "|".join(dict.fromkeys(_literal(start, is_opening=True) for start, _ in tags))
     closings = "|".join(dict.fromkeys(_literal(end) for _, end in tags))
     return re.compile(
@@ -106,8 +105,6 @@ def _literal(tag: str, is_opening: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A tag of reasoning in a text."""
-
     start: int
     end: int
     opens: bool
@@ -232,7 +229,6 @@ _HEADER = re.compile(r"\A(?:assistant[ \t]*\n\s*|ASSISTANT: \s*)+(?=\S)")
 
 
 def _without_tokens(text: str) -> str:
-    """Return a text's first message that is not empty, without the tokens around it."""
     message = next((part for piece in _MESSAGE.split(text) if (part := bare(piece))), "")
     start, end = 0, len(message)
     tokens = [match.span() for match in _TOKEN.finditer(message) if not _BOX.match(match.group())]
@@ -300,7 +296,6 @@ _CALL_KEYS = ("tool_calls", "tool_call", "function_call")
 
 
 def _is_call(text: str) -> bool:
-    """Return whether a text is a tool call in JSON, without tags around it."""
     value = find_json(text) if any(key in text for key in (*_CALL_KEYS, "arguments", "parameters")) else None
     value = value[0] if isinstance(value, list) and value else value
     value = value.get("function", value) if isinstance(value, dict) else value

