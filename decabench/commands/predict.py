@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 def _options() -> list[Any]:
-    """Return the options; most come from the fields of the dataclasses that they fill."""
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
 
@@ -178,7 +177,6 @@ def _run(given: dict[str, Any]) -> Run:
 
 
 def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
-    """Warn about unknown tasks in a set of templates, which may be misspelled."""
     from decabench.prompts import load_template
     from decabench.tasks import known_tasks
 
@@ -303,7 +301,6 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
 
 
 def _remarks(plan: Plan, report: Report) -> Iterator[str]:
-    """Yield remarks about gaps in the answers and about outdated results."""
     run = plan.run
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
     totals = {  # a tally has the name of its wording
@@ -372,7 +369,6 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
 
 
 def _gpu_memory() -> str:
-    """Return the peak memory of the GPU, if torch has used one."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return ""

@@ -97,7 +97,6 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
 
 
 def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
-    """Print all models and the comparisons of all pairs, and the reasons why any scores are incomplete."""
     from decabench.commands.compare import print_lineup
     from decabench.scoring import compare_all
 
@@ -146,7 +145,6 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
 
 
 def _write_board(experiment: Experiment) -> str:
-    """Write the submission's page and the board around it; return its address, or an empty text without a page."""
     if experiment.board is None:
         return ""
     from decabench.leaderboard import BoardOptions, build_leaderboard
@@ -175,7 +173,6 @@ def _to_json(experiment: Experiment, done: Outcome) -> str:
 
 
 def _print(experiment: Experiment, done: Outcome, board: str) -> None:
-    """Print scores next to the baselines', problems, some wrong answers, and commands that show more."""
     results, out = done.results, console()
     for name, found in done.comparisons.items() or [("", None)]:
         against = f" against {name}" if name else ""
@@ -204,7 +201,6 @@ def _print(experiment: Experiment, done: Outcome, board: str) -> None:
 
 
 def _print_scores(done: Outcome, found: Comparison | None) -> None:
-    """Print a row for each task, and the total if the suite is complete: scores, and differences from a baseline."""
     from decabench.scoring import score_digits, show_difference, show_interval, show_p
 
     results = done.results
@@ -267,7 +263,6 @@ def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
 
 
 def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
-    """Yield the reasons why scores are incomplete."""
     from decabench.commands.predict import describe_answers
     from decabench.scoring import SAMPLE_NOTE
 
@@ -287,7 +282,6 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
 
 
 def _next(experiment: Experiment, done: Outcome, board: str) -> Iterator[str]:
-    """Yield what to do next with the submission."""
     from shlex import quote
 
     folder, above = quote(str(done.folder)), quote(str(done.folder.parent))

@@ -65,7 +65,6 @@ _PACKED = {
 
 
 def _refuse_packed(path: Path, format: str, start: bytes) -> None:
-    """Raise SubmissionError for a compressed file, unless the format supports compression."""
     if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
         return
     if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
@@ -73,7 +72,6 @@ def _refuse_packed(path: Path, format: str, start: bytes) -> None:
 
 
 def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
-    """Raise SubmissionError for lines such as `{"id": …, "answer": …}`, which need no import."""
     if format not in ("squad", "csv", "lm-eval") or path.suffix in (".gz", ".zst"):
         return
     line, _, rest = start.partition(b"\n")
@@ -179,8 +177,6 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 class _Table:
-    """The columns of a table, and how to read its rows."""
-
     def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
         """Find the columns. Raises SubmissionError if one is missing or duplicated.
 
@@ -217,7 +213,6 @@ class _Table:
         )
 
     def row(self, line: int, cells: Sequence[Any]) -> ForeignAnswer:
-        """Read a row whose id and answer are texts."""
         texts = [cells[at] for at, column in self._others if not _OUTPUT.search(column)]
         golds = [cells[at] for at, column in self._others if column in _GOLD_COLUMNS]
         id_ = None if self.at_id is None else cells[self.at_id]
@@ -233,7 +228,6 @@ class _Table:
         )
 
     def finish(self, cells: Sequence[Any]) -> str:
-        """Return how the answer ended, if there is a column for it."""
         reason = "" if self._at_finish is None else str(cells[self._at_finish])
         return FINISHES.get(reason.strip().casefold(), "stop")
 
@@ -254,7 +248,6 @@ _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
 
 
 def _advise(heading: Sequence[str]) -> str:
-    """Advise what to do if the required columns are missing."""
     if len(heading) == 1:
         for delimiter in ";\t|":
             if delimiter in heading[0]:

@@ -213,8 +213,6 @@ def import_answers(
 
 @dataclass(frozen=True)
 class _Source:
-    """A file or table to import."""
-
     file: ForeignFile
     """Its rows."""
     title: str
@@ -238,7 +236,6 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
 
 
 def _describe(given: _Source, matched: MatchedRows, words: str, settings: ImportSettings) -> dict[str, Any]:
-    """Return the submission's record of an import."""
     optional = {
         "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
         "labels": dict(settings.labels),
@@ -272,7 +269,6 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
 
 
 def _occupant(folder: Path, name: str) -> SubmissionInfo:
-    """Return the metadata of a folder's submission, or of a new one. Raises SubmissionError."""
     if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
         raise SubmissionError(f"{folder} has other files and is not a submission: choose another folder.")
     if folder.exists() and not folder.is_dir():
@@ -401,7 +397,6 @@ def _lines(
 def _unwritable(
     lines: Iterable[Mapping[str, Any]], name: str, rows: Mapping[str, ForeignAnswer]
 ) -> Iterator[Fault]:
-    """Yield a fault for each line that can't be stored in a submission."""
     most = Limits().line_bytes
     for line in lines:
         row = rows[line["id"]].line

@@ -76,7 +76,6 @@ _LETTER = re.compile(r"(?i)answer\s*:\s*([a-z]|\d+)\b")
 
 
 def _repeats_completion(sample: Any, scorer: str) -> bool:
-    """Return whether a scorer's answer is the whole completion, or there is none."""
     answer = getattr((sample.scores or {}).get(scorer), "answer", None)
     if scorer == _CHOICE or not isinstance(answer, str):
         return scorer != _CHOICE and sample.error is not None
@@ -84,7 +83,6 @@ def _repeats_completion(sample: Any, scorer: str) -> bool:
 
 
 def _bound_archive(path: Path) -> None:
-    """Raise SubmissionError for an archive that would unpack to more than the limit."""
     if not zipfile.is_zipfile(path):
         return
     try:
@@ -130,7 +128,6 @@ def _inspect_rows(
 
 
 def _inspect_texts(sample: Any) -> ForeignAnswer:
-    """Return a row with the texts and the right answer of a sample."""
     given = getattr(sample, "input", None) or ""
     messages = [given] if isinstance(given, str) else [getattr(each, "text", "") for each in given]
     target, options = getattr(sample, "target", None) or (), sample.choices or ()

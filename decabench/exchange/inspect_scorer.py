@@ -41,7 +41,6 @@ def make_inspect_task(path: str | Path) -> Any:
 
 def _make_metric() -> Any:
     def compute(scores: list[Any]) -> Any:
-        """Score all answers together; each names its task's file."""
         if not scores:
             return {}
         exported = ExportedTask.read(scores[0].score.metadata["file"])

@@ -215,6 +215,5 @@ def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
 
 
 def _nth(choices: Sequence[str], target: Any) -> tuple[str, ...]:
-    """Return the choice whose number, from 0, the target states."""
     number = str(target)
     return (choices[int(number)],) if number.isdecimal() and int(number[:9]) < len(choices) else ()

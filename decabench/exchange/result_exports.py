@@ -59,7 +59,6 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 
 def _require_comparable(results: Sequence[Results]) -> None:
-    """Raise DataError with all reasons why these results can't share a table."""
     first, faults = results[0], []
     scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which others must match
     for other in results:
@@ -171,7 +170,6 @@ _CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacreb
 
 
 def _card_task(task: Task | None) -> str:
-    """Return the hub's name for a kind of task."""
     if task is None:
         return "text-generation"
     if isinstance(task.output, Label):
@@ -245,20 +243,14 @@ _LATEX = {
 
 
 def _latex(text: str) -> str:
-    """Escape all characters that are special in LaTeX.
-
-    Other characters need an engine or an encoding that supports them.
-    """
     return "".join(_LATEX.get(char, char) for char in _line(text))
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, without unprintable characters."""
     return " ".join("".join(char if char.isprintable() else " " for char in well_formed(text)).split())
 
 
 def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return the heading, the rows and the notes of a table, unescaped."""
     first = results[0]
     names = [str(each.submission["name"]) for each in results]
     tasks = list(dict.fromkeys(task for each in results for task in each.tasks))
@@ -308,7 +300,6 @@ def _pair(score: str, interval: str) -> str:
 
 
 def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
-    """Yield the sentences below a table."""
     raw = ", the models' whole output" if first.answers == "raw" else ""
     name = f" of {first.submission['name']}" if len(results) == 1 else ""
     yield f"Results{name}, {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."

@@ -123,8 +123,6 @@ def match_rows(
 
 
 class _Matching:
-    """The rows of one file while they are matched with examples."""
-
     def __init__(
         self, opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
     ) -> None:
@@ -137,7 +135,6 @@ class _Matching:
         self.is_by_id = 2 * known > len(self.rows)
 
     def _answers(self) -> Iterator[ForeignAnswer]:
-        """Yield the rows that have an answer, and record the problems of the others as faults."""
         most = 1_000_000 + 10 * len(self.examples.ids)
         for number, row in enumerate(self.opened.rows):
             if number == most:
@@ -151,7 +148,6 @@ class _Matching:
 
     @cached_property
     def words(self) -> Mapping[int, RowTexts]:
-        """The words of each row that has texts."""
         texts = {number: row.texts for number, row in enumerate(self.rows) if row.texts}
         return self.examples.matcher.read(texts) if texts else {}
 
@@ -162,7 +158,6 @@ class _Matching:
         raise RefusedImportError(self.name, self.faults, reason, advice)
 
     def match(self) -> MatchedRows:
-        """Return the row for each example."""
         for row in self.rows:
             others = row.ids_in_quotes
             if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
@@ -335,8 +330,6 @@ class _Matching:
         return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
-        """Raise SubmissionError for a column of right answers next to a column that looks like a model's
-        answers."""
         other = self.rows[0].other_output if self.rows else ""
         if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
             raise SubmissionError(

@@ -221,7 +221,6 @@ def export_tasks(
 
 
 def _require_own(folder: Path, names: set[str]) -> None:
-    """Raise DecabenchError if a folder holds anything but an earlier export of the same tasks."""
     if folder.exists() and not folder.is_dir():
         raise DecabenchError(f"{folder} is a file: give a folder.")
     sweep_temporary(folder, recursive=True)
@@ -282,7 +281,6 @@ def _data_name(task: Task, split: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return a task's name as a Python identifier: `iwslt_en_de`."""
     made = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{made}_" if keyword.iskeyword(made) or not made.isidentifier() else made
 
@@ -307,7 +305,6 @@ def dump_yaml(value: Mapping[str, Any]) -> str:
 
 
 def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
-    """Return the files of an lm-eval folder: a YAML file for each task, and the functions that it names."""
     lines = [
         '"""The functions of the YAML files. Written by decabench."""\n',
         "from pathlib import Path\n",
@@ -362,7 +359,6 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
 
 
 def _write_inspect(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
-    """Return the file that defines the Inspect tasks."""
     lines = [
         '"""Tasks for Inspect. Written by decabench."""\n',
         "from pathlib import Path\n",
@@ -394,7 +390,6 @@ _COMMANDS = {
 
 
 def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int, chat: bool) -> str:
-    """Return the page that describes the folder and how to run it."""
     names = ",".join(f"decabench_{task.name}" for task in tasks)
     own, advice = "", ""
     if harness == "inspect":

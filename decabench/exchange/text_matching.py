@@ -114,7 +114,6 @@ class TextMatcher:
         }
 
     def _equal(self, row: RowTexts) -> list[int]:
-        """Return the examples that share most of their texts with the row."""
         counts = Counter(example for text in set(row.letters) for example in self._spelt.get(text, ()))
         most = max(counts.values(), default=0)
         return [example for example, count in counts.items() if count == most]
@@ -166,13 +165,11 @@ class TextMatcher:
 
     @cached_property
     def _own(self) -> list[tuple[str, ...]]:
-        """The letters of each example's question and context, leaving out any that all examples share."""
         numbers = range(len(self._examples))
         return [tuple(filter(None, map(letters_of, self._texts(number)))) for number in numbers]
 
     @cached_property
     def _spelt(self) -> Mapping[str, list[int]]:
-        """The examples with each text."""
         spelt = defaultdict(list)
         for number, texts in enumerate(self._own):
             for text in set(texts):
@@ -181,7 +178,6 @@ class TextMatcher:
 
     @cached_property
     def _begins(self) -> Mapping[str, list[int]]:
-        """The examples whose longest text begins with each key."""
         begins = defaultdict(list)
         for number, texts in enumerate(self._own):
             if len(longest := max(texts, key=len, default="")) >= _KEY:
@@ -196,7 +192,6 @@ class TextMatcher:
         return same
 
     def _twins(self, example: int) -> list[int]:
-        """Return the examples with the same texts, including this one."""
         return self._same[self._own[example]]
 
 

@@ -243,8 +243,6 @@ class _Mlflow:
 
 
 class _TensorBoard:
-    """Event files in the folder `tensorboard`."""
-
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 

@@ -83,7 +83,6 @@ def _estimate_task(
 
 
 def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
-    """Return the time for `todo` examples, from the last run of the same predictor and task."""
     try:
         record = read_json(plan.run.output / RUN_FILE)
         if record["fingerprint"] != plan.predictor["fingerprint"]:

@@ -127,8 +127,6 @@ class Experiment:
 
 
 class _Setting(NamedTuple):
-    """A setting of an experiment."""
-
     field: str
     """The field that it sets."""
     hint: Any
@@ -137,7 +135,6 @@ class _Setting(NamedTuple):
     """Parses its text, for options with a parser of their own."""
 
     def read(self, value: Any, name: str) -> Any:
-        """Check and convert a value. Raises DecabenchError."""
         try:
             if self.parse is None or value is None:
                 return msgspec.convert(value, self.hint)
@@ -147,8 +144,7 @@ class _Setting(NamedTuple):
                 )
             return self.parse(str(value))
         except msgspec.ValidationError as error:
-            reason = _EXPECTED.sub(_in_words, str(error)).replace("`", "")
-            raise DecabenchError(f"{name} is {value!r}: {reason}") from error
+            raise DecabenchError(f"{name} is {value!r}: {_in_words(str(error))}") from error
         except ValueError as error:
             raise DecabenchError(f"{name}: {error}") from error
 
@@ -202,10 +198,6 @@ def find_setting(name: str) -> str:
 
 
 def _find(name: str) -> _Setting:
-    """Return a setting by its full name.
-
-    Raises DecabenchError with the right place for it, or with the known names.
-    """
     if name in _known():
         return _known()[name]
     table, _, last = name.rpartition(".")
@@ -312,7 +304,6 @@ def read_experiments(
 
 
 def _flat(content: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each setting's full name, the name as given, and its value."""
     for key, value in content.items():
         name = _field_name(key)
         if name not in (*_TABLES, "predict"):
@@ -330,10 +321,6 @@ def _field_name(key: str) -> str:
 
 
 def _change(content: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path such as `predict.limit`.
-
-    Raises DecabenchError if there is a value in place of a table.
-    """
     *above, name = path.split(".")
     table = content
     for at, each in enumerate(above, start=1):
@@ -346,7 +333,6 @@ def _change(content: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that TOML can hold: text for a path, a list for a set or a tuple."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, set | frozenset):
@@ -386,30 +372,30 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
 
 @contextmanager
 def _collected(faults: list[str]) -> Iterator[None]:
-    """Collect an error as a line of a list."""
     try:
         yield
     except DecabenchError as error:
         faults.append(str(error))
 
 
-_EXPECTED = re.compile("Expected `([^`]+)`(?:, got `([^`]+)`)?")
-"""How msgspec describes a value of the wrong type."""
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
-    "str": "a text in quotes",
+    "str": "a text",
     "bool": "true or false",
     "array": "a list",
     "object": "a table",
 }
-"""msgspec's types, in words that the author of a file understands."""
 
 
-def _in_words(found: re.Match[str]) -> str:
-    kinds = [_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]  # TOML has no null
-    got = f", not {_KINDS.get(found[2], found[2]).removesuffix(' in quotes')}" if found[2] else ""
-    return f"give {' or '.join(kinds)}{got}"
+def _in_words(error: str) -> str:
+    """Return an error of msgspec, such as "Expected `int | null`, got `str`", in words that suit a TOML file."""
+    wanted, _, given = error.removeprefix("Expected").partition(", got ")
+    kinds = [
+        " or ".join(_KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
+        for each in (wanted, given)
+    ]
+    return f"give {', not '.join(filter(None, kinds))}"
 
 
 @dataclass(frozen=True)
@@ -533,7 +519,6 @@ def _jobs(experiment: Experiment) -> int:
 
 
 def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
-    """Return the suite and the tasks to run. Raises UnknownNameError, DecabenchError."""
     suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
     if not experiment.tasks:
         with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
@@ -553,7 +538,6 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
 
 
 def _require_places(experiment: Experiment) -> None:
-    """Raise DecabenchError for a board that is a file, and for baselines that don't exist, before a model is asked."""
     if experiment.board is not None and experiment.board.exists() and not experiment.board.is_dir():
         raise DecabenchError(f"board is {experiment.board}, which is a file: name a folder for the page.")
     for baseline in experiment.baselines:
@@ -565,7 +549,6 @@ def _require_places(experiment: Experiment) -> None:
 
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
-    """Prepare missing data. Raises DataError that names every task that cannot be prepared."""
     request = _request(experiment)
     waiting = [task for task in tasks if request.force or request.absent_splits(task)]
     done = prepare_all(waiting, request, _jobs(experiment), experiment.include)
@@ -581,7 +564,6 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
 
 
 def _request(experiment: Experiment) -> Request:
-    """Return the request for missing data. Raises DecabenchError if the settings cannot be met."""
     settings = experiment.prepare
     home = home_folder(experiment.home)
     return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
@@ -590,7 +572,6 @@ def _request(experiment: Experiment) -> Request:
 def _plan(
     experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
 ) -> Plan:
-    """Plan the run of the model, or of a baseline on the same examples."""
     given = {} if predictor else dict(experiment.predict)
     names = {each.name for each in fields(Selection)}
     chosen = {name: value for name, value in experiment.predict.items() if name in names}
@@ -621,7 +602,6 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
 
 
 def _keep(experiment: Experiment) -> None:
-    """Write the run's settings into the submission's folder. Raises StorageError."""
     import tomli_w
 
     with atomic_file(experiment.output / RUN_TOML) as file:
@@ -644,7 +624,6 @@ def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckR
 def _score(
     experiment: Experiment, submission: Path, names: Sequence[str], suite: Suite
 ) -> tuple[Results, Path]:
-    """Score a submission, and write its results; return them and their folder."""
     options = ScoringOptions(
         experiment.split,
         names,
@@ -663,7 +642,6 @@ def _score(
 def _compare(
     experiment: Experiment, baseline: str, tasks: Sequence[Task], suite: Suite, progress: Progress | None
 ) -> Comparison:
-    """Compare the model with a baseline on the same examples; a named baseline is run first."""
     path, names = Path(baseline), [task.name for task in tasks]
     if not path.exists():
         path = experiment.output.with_name(f"{experiment.output.name}.baselines") / baseline

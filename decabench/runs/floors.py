@@ -68,7 +68,6 @@ def make_baselines(
 
 
 def _is_usable(task: Task, split: str, store: Store, report: Callable[[str], object]) -> bool:
-    """Whether a task has data for baselines; damaged or outdated data is reported."""
     try:
         if split not in store.records(task.name):
             return False
@@ -127,7 +126,6 @@ def _is_kept(folder: Path, key: str, tasks: Sequence[Task], split: str) -> bool:
 def _answer(
     name: str, tasks: Sequence[Task], split: str, folder: Path, key: str, store: Store, include: Paths
 ) -> None:
-    """Replace a folder with a new submission."""
     with temporary_folder(folder.parent, name) as temporary:
         made = temporary / name
         predict(name, made, tasks, split, store.home, include, authors=("decabench",), date="2026-01-01")

@@ -76,7 +76,6 @@ class Journal:
         self._synced = 0.0
 
     def __enter__(self) -> Self:
-        """Read the existing lines, remove a line that was cut short, and open the file for appending."""
         make_folder(self.path.parent)
         with storage_errors(self.path):
             whole = self._read() if self.path.exists() else 0
@@ -124,7 +123,6 @@ class Journal:
         return self.path.with_name(f"{self.path.name}{OLD}")
 
     def _read(self) -> int:
-        """Read all whole lines, and return their length in bytes."""
         whole = 0
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
@@ -200,10 +198,6 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def _parse(record: Mapping[str, Any]) -> tuple[str, Outcome]:
-    """Parse the id and the outcome that `_record` wrote.
-
-    Raises KeyError, TypeError or ValueError for anything else.
-    """
     id_ = record["id"]
     if not isinstance(id_, str):
         raise ValueError("its id is not a text")

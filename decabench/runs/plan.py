@@ -608,7 +608,6 @@ def _is_asked(run: Run, planned: PlannedTask) -> bool:
 
 
 def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the submission's record of its predictor, with a fingerprint of the record."""
     content = dict(identity)
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
@@ -637,7 +636,6 @@ def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any])
 
 
 def _protocol(run: Run, backend: Backend) -> Protocol:
-    """Return the protocol of a run: `tag`, unless another is named or the predictor gets no prompts."""
     if not backend.prompted:
         return "prose"
     asked = "tag" if run.prompts.protocol == AUTO else run.prompts.protocol
@@ -656,7 +654,6 @@ def _extracts(run: Run, backend: Backend) -> bool:
 def _plan_task(
     run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int, sample: int
 ) -> PlannedTask:
-    """Plan a task in one wording. Each sample has its own plan, with the next seed."""
     seed = run.options.seed + sample
     if sample:
         described = identity["backend"]

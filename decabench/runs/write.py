@@ -133,8 +133,6 @@ class Report:
 
 @dataclass(frozen=True)
 class _Answered:
-    """One task in one wording, with its answers."""
-
     planned: PlannedTask
     tally: Tally
     journal: Journal
@@ -143,7 +141,6 @@ class _Answered:
 
     @property
     def failed(self) -> int:
-        """Examples without an answer, or with a missing sample."""
         if not self.samples:
             return self.tally.failed
         journals = [each.journal.outcomes for each in (self, *self.samples)]
@@ -194,7 +191,6 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let only one run at a time write to a folder, and clean up after a run without any outcome."""
     _require_own_files(folder)
     with lock_submission(folder):
         sweep_temporary(folder, recursive=True)
@@ -224,7 +220,6 @@ def make_engine(name: str, options: EngineOptions) -> Engine:
 
 
 def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
-    """Return each task's first sample, with its other samples inside it."""
     firsts = [done for done in answered if not done.planned.sample]
     return [
         replace(
@@ -240,7 +235,6 @@ def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
 
 
 def _budget(plan: Plan) -> Budget | None:
-    """Return the budget of a run, including the costs already in its journals."""
     run = plan.run
     if run.max_cost is None:
         return None
@@ -316,16 +310,10 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
-    """Whether a submission was made by the same predictor, so that its answers to other tasks and splits are
-    kept."""
     return bool(old.predictor.get("fingerprint") == plan.predictor["fingerprint"])
 
 
 def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
-    """Write the submission from the journals, put it in place, and return the removed results.
-
-    Raises StorageError.
-    """
     run = plan.run
     old, _ = read_metadata(run.output)
     kept = old if old is not None and _is_same(old, plan) else None
@@ -352,7 +340,6 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
 def _remove_stale_results(
     plan: Plan, half: Path, old: SubmissionInfo | None, new: SubmissionInfo
 ) -> tuple[str, ...]:
-    """Remove and return the results of answers that are about to change."""
     output, split = plan.run.output, plan.run.split
     if (
         old is None
@@ -376,7 +363,6 @@ def _folder_number(run: Run, planned: PlannedTask) -> int:
 
 
 def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each example with an answer, in the order of the data. A failure has no line."""
     answers: dict[str, str] = {}
     for question in done.planned.questions():
         outcomes = [each.journal.outcomes.get(question.id) for each in (done, *done.samples)]
@@ -406,7 +392,6 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
-    """Return whether an extracted answer should occur in the context but does not."""
     if planned.form is None or not planned.task.extractive or not line["answer"].strip():
         return False
     is_none = line["answer"] in planned.form.labels
@@ -444,7 +429,6 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
 
 
 def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
-    """Explain that the model did not write a label, and how to fix that."""
     task = done.planned.task
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
@@ -506,8 +490,6 @@ def make_line(
 
 
 def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict[str, dict[str, float]]:
-    """Return each label's probability under the score that decides, and its scores, named by the dataset's
-    labels."""
     top = max(choice.score(by) for choice in choices)
     weights = [math.exp(choice.score(by) - top) for choice in choices]
     return {
@@ -521,7 +503,6 @@ def _scored(choices: Sequence[Choice], by: str, wording: Variant | None) -> dict
 
 
 def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None) -> SubmissionInfo:
-    """Return the submission's metadata, merged with that of an earlier submission by the same predictor."""
     run = plan.run
     whole = [each for done in answered for each in (done, *done.samples)]
     begun = min(done.journal.begun for done in whole)
@@ -570,7 +551,6 @@ _USAGE = "usage"
 
 
 def _usage(done: _Answered) -> dict[str, int]:
-    """Count the tokens of all answers, including earlier runs; empty if they were not counted."""
     outcomes = (done.journal.outcomes.get(question.id) for question in done.planned.questions())
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     counts = {
@@ -583,7 +563,6 @@ def _usage(done: _Answered) -> dict[str, int]:
 
 
 def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Prices) -> dict[str, Any]:
-    """Add the tokens of another wording, with their cost if there are prices."""
     tokens = {name: before.get(name, 0) + count for name, count in found.items()}
     cost = prices.cost(tokens.get("prompt_tokens"), tokens.get("completion_tokens")) if tokens else None
     return tokens if cost is None else {**tokens, "cost": round(cost, 6)}
@@ -610,7 +589,6 @@ def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mar
 
 
 def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with failed examples."""
     for done in answered:
         number, tally = _folder_number(run, done.planned), done.tally
         if failed := done.failed:
