@@ -26,7 +26,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decabench.predictors.openai.connections import Connections
+import httpx2
+
 from decabench.predictors.protocol import ModelOptions, StreamingPredictor
 from decabench.runs import Run, plan_run, run_plan
 from decabench.tasks.preparation import Request, prepare_task
@@ -90,18 +91,17 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
     async def main() -> int:
         answers: list[str] = []
         left = iter(prompts)
-        connections = Connections(url, {"Content-Type": "application/json"}, 1 << 20)
+        client = httpx2.AsyncClient(base_url=url, timeout=None)
 
         async def ask() -> None:
             for prompt in left:
                 messages = [{"role": "user", "content": prompt}]
                 body = {"model": "m", "messages": messages, "temperature": 0.0, "seed": 0, "max_tokens": 16}
-                content = json.dumps(body).encode()
-                _, _, reply = await connections.exchange("POST", "/chat/completions", content)
-                answers.append(json.loads(reply)["choices"][0]["message"]["content"])
+                reply = await client.post("/chat/completions", json=body)
+                answers.append(reply.json()["choices"][0]["message"]["content"])
 
         await asyncio.gather(*(ask() for _ in range(concurrency)))
-        connections.close()
+        await client.aclose()
         return len(answers)
 
     return asyncio.run(main())

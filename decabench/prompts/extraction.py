@@ -323,7 +323,11 @@ def find_sql(text: str) -> str | None:
         return None
     kept, *others = part[begin:].splitlines()
     for line in map(str.strip, others):
-        if not line or kept.endswith(";") or not (blocks or _GOES_ON.match(line) or _IS_OPEN.search(kept[-40:])):
+        if (
+            not line
+            or kept.endswith(";")
+            or not (blocks or _GOES_ON.match(line) or _IS_OPEN.search(kept[-40:]))
+        ):
             break
         kept = f"{kept.rstrip()} {line}"
     kept = kept.rstrip(" ;")
