@@ -26,7 +26,7 @@ def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
 
 
 def folder_names(rows: Sequence[str]) -> dict[str, str]:
-    """Return the beginning of each row's folder names: `w/o SR` is `w-o-sr`, and a second such row `w-o-sr-2`."""
+    """Return the prefix of each row's folder names, such as `w-o-sr` for `w/o SR`; `w-o-sr-2` if that is taken."""
     found: dict[str, str] = {}
     for row in rows:
         plain = re.sub(r"[^a-z0-9]+", "-", row.lower()).strip("-") or "row"

@@ -214,7 +214,6 @@ def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
 
 
 def _count(counts: Mapping[str, int], kind: str) -> str:
-    """Format the counts of outcomes, with reservations in brackets."""
     reserved = counts.get(kind + RESERVATION, 0)
     return f"{counts.get(kind, 0)} (+{reserved})" if reserved else str(counts.get(kind, 0))
 
@@ -242,7 +241,6 @@ def _line(one: Claim) -> list[str]:
 
 
 def _show_seeds(one: Claim) -> str:
-    """Format the row's number of seeds and, if it is different, that of the baselines."""
     if len(counts := set(one.seeds.values())) < 2:
         return "".join(map(str, counts)) or NONE
     baseline = sorted({one.seeds[row] for row in one.baseline if row in one.seeds})

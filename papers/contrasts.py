@@ -92,7 +92,7 @@ def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | N
             for part in (scored, without) if measure.suite and without is not None else (scored,):
                 tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
                 found.append((contrast, name, part is without, tested))
-    p_values = {  # what is planned and has no p as yet counts too: to run more of the plan does not correct for more
+    p_values = {  # planned tests without a p count too, so that the correction does not grow with the runs
         str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
         for at, (_, _, is_part, tested) in enumerate(found)
         if not is_part
@@ -117,7 +117,9 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     lines, later = [], dict[str, dict[str, None]]()
     for one in findings.found:
         contrast, tested, measure = one.contrast, one.tested, plan.measures[one.measure]
-        if tested is None and one.is_part:  # all texts of a task stand in training data, or there are no runs
+        if (
+            tested is None and one.is_part
+        ):  # all texts of a task also occur in training data, or there are no runs
             continue
         if tested is None:
             later.setdefault(contrast.title, {})[one.measure] = None
@@ -230,7 +232,6 @@ def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
 
 
 def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
-    """Return, as texts, the difference, its intervals over texts and seeds and over texts only, and its p."""
     difference = show_signed(digits, tested.difference)
     if tested.test is None:
         return difference, NONE, f"not tested: {tested.remark}", NONE
@@ -242,7 +243,6 @@ def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
 
 
 def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
-    """Return, as texts, the numbers of texts and seeds, and the difference for each seed that all rows have."""
     examples = f"{tested.examples:,}" if tested.examples else NONE
     if tested.units not in (0, tested.examples):
         examples += f" in {tested.units:,} groups ({tested.effective:,.0f} effective)"

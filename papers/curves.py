@@ -147,7 +147,6 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Return the ends of the vertical axis for panels that show the same scores."""
     scores = [
         score
         for panel in panels

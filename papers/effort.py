@@ -50,7 +50,7 @@ class Training:
     kept: int | None = None
     """The epoch whose weights were kept, counted from 1; None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)
-    """The mean over the last steps of each value that the model logs, such as a term of its loss."""
+    """The mean of each logged value, such as a term of the loss, over the last steps."""
     versions: dict[str, str] = field(default_factory=dict)
     """The versions of Python, torch, numpy and decabench used for training; older records lack them."""
 
@@ -135,7 +135,6 @@ def count_weights(run: Path) -> int | None:
 
 
 def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
-    """Read the header of a safetensors file, which describes each tensor by name."""
     with file.open("rb") as handle:
         length = int.from_bytes(handle.read(8), "little")
         header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))

@@ -1,12 +1,12 @@
-"""A cheap, strong baseline for tasks with labels: logistic regression on the states of a sentence encoder.
+"""A fast and strong baseline for tasks with labels: logistic regression on the states of a sentence encoder.
 
     pip install 'decabench[hf,dev]'
     ENCODER=minilm decabench predict --predictor papers.encoder_baseline:LabelClassifier --tasks sst --output baseline
 
-The encoder, a folder as in `encode_words`, is not trained. A text's features are the mean of the last layer's states.
-A task whose questions differ (a hypothesis stands in each) has those of context and question, their product and the
-size of their difference, as in InferSent (Conneau et al. 2017). The strength of the penalty is chosen by
-cross-validation on the training split.
+The encoder is a folder, as for `encode_words`, and is not trained. A text's features are the mean of the last layer's
+states. If a task's questions vary, for example because each has a hypothesis, the features are those of context and
+question, their product and their absolute difference, as in InferSent (Conneau et al. 2017). Cross-validation on the
+training split chooses the strength of the penalty.
 """
 
 from __future__ import annotations

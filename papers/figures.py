@@ -80,7 +80,6 @@ def shared_use(activations: Sequence[np.ndarray]) -> float:
 
 
 def _analyze_activations(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `activations.json` and `activations.png`: each task's first example, with time from left to right."""
     found = {
         name: [encoder_activations(model, task, example) for example in examples]
         for name, (task, examples) in samples.items()
@@ -160,8 +159,6 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
 
 
 def _analyze_fusion(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `fusion.json` and `fusion.png`: the probabilities at each word and, below, the units of the fusion
-    gate."""
     ((task, (example,)),) = samples.values()
     found = trace_fusion(model, task, example)
     yield f"{task.name} {example.id}: {' '.join(found.words)}"
@@ -238,7 +235,6 @@ def measure_changes(model: TrainedModel, task: Task, example: Example) -> Matrix
 
 
 def _analyze_changes(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `changes.json` and `changes.png`: predictions after each word and, below, the matrices' changes."""
     ((task, (example,)),) = samples.values()
     found, traced = measure_changes(model, task, example), trace_fusion(model, task, example)
     yield f"{task.name} {example.id}: {' '.join(found.words)}"
@@ -326,7 +322,6 @@ def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]
 
 
 def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `routes.json` and `routes.png`."""
     config = model.config
     if not getattr(config, "is_modular", False):
         raise DecabenchError(

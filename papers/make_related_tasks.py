@@ -1,20 +1,19 @@
-"""Make tagging tasks whose relatedness is known and changes within each text, to see how models share.
+"""Make tagging tasks with a known relatedness that changes within each text, to study how models share.
 
     python -m papers.make_related_tasks FOLDER [--name NAME] [--relatedness more] [--tasks 3] [--texts 400] [--seed 0]
     decabench prepare related.1 related.2 related.3 --include FOLDER/related.1.toml --include ...
     decabench train --config FOLDER/train.toml --set model.extension=rmn --include ... --output run
 
-They stand in for the tf-MRI tasks of "Multi-Task Recurrent Modular Networks", which need licensed recordings: 28 time
-steps in 7 segments of 4 (there, a person's 7 activities). Here each segment has words of its own, segments come in a
-random order, and a word's tag follows from the word and from the kind of the word before it. In segment s an entry of
-that table is the same in all tasks with probability `relatedness[s]`, and otherwise drawn for each task by itself. So
-two tasks agree on a share r + (1 - r) / TAGS of the entries of a segment with relatedness r: all of them at 1, those of
-chance at 0.
+They replace the tf-MRI tasks of "Multi-Task Recurrent Modular Networks", which need licensed recordings: 28 time
+steps in 7 segments of 4 (in the paper, a person's 7 activities). Here each segment has its own words, segments have a
+random order, and a table gives the tag of each word and kind of the previous word. In segment s, an entry of that table
+is the same in all tasks with probability `relatedness[s]`, and otherwise drawn for each task separately. So two tasks
+agree on a share r + (1 - r) / TAGS of the entries in a segment with relatedness r.
 
-A share `--noise` of the tags is drawn at random, so that a model that knows the tables scores 1 - noise (1 - 1 / TAGS).
-FOLDER gets a file for each task and split, a task file each, `suite.toml`, `train.toml` (a configuration that is small
-enough for tasks to compete, as in the paper's Figure 3), and `truth.json`: the tables, the relatedness of each segment,
-the share of entries that each pair of tasks has in common, and that ceiling.
+A share `--noise` of the tags is drawn at random: a model that knows the tables scores 1 - noise (1 - 1 / TAGS).
+The command writes to FOLDER a data file for each task and split, a task file for each task, `suite.toml`, `train.toml`
+(a model so small that tasks compete, as in the paper's Figure 3), and `truth.json` with the tables, the relatedness of
+each segment, the share of entries that each pair of tasks has in common, and the highest possible score.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@
     python -m papers.make_skipgram skipgram.vec --tasks cnn_dailymail,squad [--home FOLDER]
     decabench train --set 'vectors=["skipgram.vec", "ngrams.safetensors"]' ...
 
-The paper: Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words of
-ten occurrences, a rate that falls from 0.025 to 0 in one pass. The available text is a hundred times smaller,
-so there are more passes and weaker subsampling. The file has word2vec's text format, which is also that of
-fastText's `.vec`.
+The paper uses Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words that
+occur ten times or more, and a rate that falls from 0.025 to 0 in one pass. The available text is a hundred times
+smaller, so there are more passes and weaker subsampling. The file has word2vec's text format, as fastText's `.vec`.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def main() -> None:
         "--seed", type=int, default=0, help="the same seed gives the same vectors [default: 0]"
     )
     given = parser.parse_args()
-    # Python's hashes of strings seed gensim's vectors: the same bytes need the same hashes.
+    # gensim draws initial vectors from Python's hashes of strings.
     if os.environ.get("PYTHONHASHSEED") is None:
         raise SystemExit("Set PYTHONHASHSEED=0, so that the same seed gives the same vectors.")
     from gensim.models import Word2Vec
@@ -79,7 +78,7 @@ def main() -> None:
         sample=given.frequent,
         epochs=given.passes,
         seed=given.seed,
-        workers=1,  # several workers would take words in an order of their own
+        workers=1,  # the order of words would vary with several workers
     )
     model.wv.save_word2vec_format(str(given.output))
     print(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 
 import msgspec
 
@@ -13,17 +15,28 @@ from decabench.errors import DataError
 from decabench.files import atomic_file, by_dotted_key
 from decabench.scoring import DataUsed
 from papers.claims import picture_name, plot_claims, write_findings
-from papers.contrasts import LEGEND, Findings, contrast_table, find_contrasts, lower_is_better
+from papers.contrasts import (
+    LEGEND,
+    SIGNIFICANT,
+    SMALLEST,
+    Finding,
+    Findings,
+    contrast_table,
+    find_contrasts,
+    lower_is_better,
+)
 from papers.costs import cost_lines, plot_costs, read_costs
 from papers.curves import make_panels, plot_panels
 from papers.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
-from papers.plan import Measure, Place, Plan, Run, Table, seeded_runs
-from papers.scores import LeftOut, Scored, find_left_out, leave_out, progress, read_scores, values
-from papers.summary import LEGEND as SUMMARY_LEGEND
-from papers.summary import count_shown, fill_summary
-from papers.tables import NONE, as_table, in_brackets, published_remark, show
+from papers.plan import FIGURE, Measure, Place, Plan, Run, Table, seeded_runs
+from papers.scores import LeftOut, Scored, Tested, find_left_out, leave_out, progress, read_scores, values
+from papers.tables import NONE, as_table, in_brackets, published_remark, show, show_signed
 
 ROOT = Path(__file__).resolve().parents[1]
+SUMMARY_LEGEND = f"""\
+Brackets give the 95 % interval over texts and seeds, and the paper's difference if it prints one. With too
+few seeds, the interval is over *texts alone*. ¹ One side has a single seed. ² p is {SIGNIFICANT} or more after
+correcting for all planned contrasts."""
 
 
 def results_table(
@@ -69,7 +82,6 @@ def results_table(
 
 
 def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
-    """Format a row's figure; for an incomplete suite, how many of its tasks are done."""
     figures = values(scored, row, measure, place)
     done, of = progress(scored, row, measure, place)
     return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
@@ -119,7 +131,6 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    """Name runs; if many differ only by task, the common beginning or end of their names."""
     names = [run.name for run in runs]
     if len(names) <= 5:
         return ", ".join(names)
@@ -138,7 +149,6 @@ def _names(runs: Sequence[Run]) -> str:
 
 
 def _kept(effort: Effort) -> str:
-    """Format, seed by seed, the epochs whose weights a row kept; empty if epochs were not counted."""
     found = {seed: (min(epochs), max(epochs)) for seed, epochs in effort.kept.items() if epochs}
     return ", ".join(f"{seed}: {_span(ends)}" for seed, ends in found.items())
 
@@ -198,7 +208,6 @@ def count_table(plan: Plan) -> str:
 
 
 def _count_runs(text: str) -> int:
-    """Count the runs that a page reports as done."""
     line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # the first one: notes come after it
     return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
 
@@ -262,8 +271,6 @@ def how_to(plan: Plan, place: Place) -> str:
 
 
 def _public(path: Path) -> Path:
-    """Return a path relative to the repository's root, or only its last part if it is elsewhere on this
-    machine."""
     if path.is_relative_to(ROOT):
         return path.relative_to(ROOT)
     return Path(path.name) if path.is_absolute() else path
@@ -308,8 +315,74 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
 
 
 def _indent(text: str) -> str:
-    """Indent a paragraph as part of a list."""
     return text.replace("\n", "\n  ")
+
+
+def count_shown(findings: Findings) -> str:
+    """Return a sentence with the number of significant differences."""
+    tested = [one for one in findings.found if not one.is_part and one.tested is not None]
+    shown = sum(_excludes_zero(one) and not _marks(one) for one in tested)
+    return (
+        f"Of {len(tested)} tested differences, {shown or 'none'} {'are' if shown > 1 else 'is'} "
+        "significant: the interval excludes zero, each side has several seeds, and p is below "
+        f"{SIGNIFICANT} after the correction."
+    )
+
+
+def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
+    """Return a plan's summary sentences, with the figures of rows and contrasts filled in."""
+    known = {(one.contrast.title, one.measure): one for one in findings.found if not one.is_part}
+
+    def fill(name: str, measure: str) -> str:
+        finding = known.get((name, measure))
+        return (
+            _describe_row(plan, name, measure, scored, place) if finding is None else _describe(plan, finding)
+        )
+
+    filled = (FIGURE.sub(lambda found: fill(found["name"], found["measure"]), one) for one in plan.summary)
+    return [textwrap.fill(one, 130, break_long_words=False, break_on_hyphens=False) for one in filled]
+
+
+def _describe_row(plan: Plan, row: str, name: str, scored: Scored, place: Place) -> str:
+    measure = plan.measures[name]
+    figures = values(scored, row, measure, place)
+    published = plan.published_figure(row, name, False, place.include)
+    shown = f"{mean(figures.values()):.{measure.digits}f}" if figures else NONE
+    return shown if published is None else f"{shown} (paper {published:.{measure.digits}f})"
+
+
+def _describe(plan: Plan, one: Finding) -> str:
+    digits = plan.measures[one.measure].digits
+    if one.tested is None:
+        return f"{NONE} (no runs yet)"
+    shown = f"{show_signed(digits, one.tested.difference)} {_interval(one.tested, digits)}{_marks(one)}"
+    if one.claim is None or abs(one.claim) < SMALLEST:
+        return shown
+    return f"{shown} (paper {show_signed(digits, one.claim)})"
+
+
+def _interval(tested: Tested, digits: int) -> str:
+    if both := tested.over_seeds:
+        return f"[{both.low:.{digits}f}, {both.high:.{digits}f}]"
+    if texts := tested.over_texts:
+        return f"[{texts[0]:.{digits}f}, {texts[1]:.{digits}f}; texts alone]"
+    return "[not tested]"
+
+
+def _marks(one: Finding) -> str:
+    if one.tested is None or not _excludes_zero(one):
+        return ""
+    corrected = one.adjusted is not None and one.adjusted < SIGNIFICANT
+    return "¹" * (1 in one.tested.seeds.values()) + "²" * (not corrected)
+
+
+def _excludes_zero(one: Finding) -> bool:
+    """Return whether the interval over texts and seeds excludes zero."""
+    return (
+        one.tested is not None
+        and (both := one.tested.over_seeds) is not None
+        and not both.low <= 0 <= both.high
+    )
 
 
 def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Table]:

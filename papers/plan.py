@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row: str = ""
     """Its row in the tables; its name if empty."""
     settings: dict[str, Any] = {}
-    """Settings in addition to those of all runs."""
+    """Settings that are added to the plan's."""
     seeds: tuple[Seed, ...] = ()
     """Seeds that replace the plan's."""
     config: str = ""
@@ -147,7 +147,7 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A number of parameters worked out in the paper, and the corresponding modules here."""
 
     name: str
-    """The name of what is counted."""
+    """What is counted."""
     printed: int
     """The number printed in the paper."""
     modules: dict[str, tuple[int, ...]]
@@ -188,8 +188,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     costs: str = ""
     """The measure shown next to weights and training minutes; if empty, no measure is shown."""
     unplotted: tuple[str, ...] = ()
-    """Rows to leave out of the picture of costs, such as one that did not learn and would hide the other
-    differences."""
+    """Rows to leave out of the plot of costs, such as a row that did not learn and would hide other differences."""
     config: str = ""
     """The training configuration of all runs, a file next to the plan."""
     settings: dict[str, Any] = {}
@@ -405,7 +404,6 @@ def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
 
 
 def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
-    """Return whether a task's measure is the score that a suite combines."""
     return measure.score in ("", find_metric(task_of(measure.task, include).metric).headline)
 
 
@@ -482,7 +480,6 @@ def _fill(value: Any, member: Any) -> Any:
 
 
 def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]:
-    """Return a list: one of the plan's `lists` by name, or the names themselves."""
     if not isinstance(names, str):
         return names
     if names not in lists:
@@ -509,7 +506,6 @@ def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
-    """Give a run its tasks: those that it names, or else its suite's, minus those that it omits."""
     tasks = run.get("tasks") or suite_of(run.get("suite") or suite, tuple(include)).tasks
     if strange := set(run.get("omit", ())) - set(tasks):
         raise ValueError(f"{run['name']} omits tasks that it does not have: {', '.join(sorted(strange))}")
@@ -517,7 +513,6 @@ def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dic
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """Yield names that are undefined or defined twice."""
     rows, names = set(plan.rows), [run.name for run in plan.runs]
     figures = (*plan.published.values(), *plan.development.values())
     used_rows = [*plan.published, *plan.development, *plan.parameters, *plan.unplotted]
@@ -536,12 +531,8 @@ def _faults(plan: Plan) -> Iterator[str]:
     for name, measure in plan.measures.items():
         if bool(measure.task) == bool(measure.suite):
             yield f"one task or suite of measure {name!r}"
-        if measure.suite and measure.score:
-            yield f"a score of measure {name!r}, whose suite combines headlines"
-        if measure.suite and measure.split:
-            yield f"a split of measure {name!r}, which belongs to a suite and always uses the plan's split"
-        if measure.split == plan.split:
-            yield f"the plan's own split in measure {name!r}, which can be left out"
+        if measure.suite and (measure.score or measure.split):
+            yield f"no score or split of measure {name!r}, because its suite combines headlines of the plan's split"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
     for run in plan.runs:
         seeds = plan.seeds_of(run)
@@ -552,21 +543,9 @@ def _faults(plan: Plan) -> Iterator[str]:
                 f"seeds {list(seeds)} of {run.name}, which would all start from {run.checkpoint!r}: "
                 "give its run as init, or only one seed"
             )
-        if _starts_from_itself(plan, run):
-            yield f"init {run.init!r} of {run.name}, which leads back to itself"
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:
         for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
             tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]
             yield from (f"a second {task} in row {row!r}" for task in set(tasks) if tasks.count(task) > 1)
-
-
-def _starts_from_itself(plan: Plan, run: Run) -> bool:
-    """Return whether a run starts, directly or through other runs, from its own weights."""
-    firsts = {one.name: one.init for one in plan.runs}
-    seen, at = [run.name], run.init
-    while at in firsts and at not in seen:
-        seen.append(at)
-        at = firsts[at]
-    return at == run.name

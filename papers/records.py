@@ -122,7 +122,6 @@ def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _safe(name: str) -> str:
-    """Return a name that cannot lead out of its folder. Raises ValueError."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"it has a file {name!r}")

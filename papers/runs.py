@@ -1,4 +1,4 @@
-"""A plan's runs: train, answer, score and record those that are not done."""
+"""Train, answer, score and record the runs of a plan."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Scores of what is done, and contrasts between rows by the harness's own inference for pairs of systems.
+"""Scores of completed runs, and contrasts between rows.
 
-Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
-and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
-inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over the rows
-of a kind that have several, as two or three say too little of their own variance, unless they seem to vary unlike. A
-figure of one model for all tasks is of one kind, the mean of several models of another. Intervals and p have both.
-Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
-is tested as on a board: tasks are sampled independently.
+The score of a row with several seeds is their mean, and the effect of each text on it is averaged over the seeds.
+Intervals and p cover two sources of error. The error from the choice of texts is computed by `decabench compare`'s
+inference for pairs. The error from the choice of seeds is the variance from seed to seed. Two or three seeds estimate
+their variance badly, so it is pooled over the rows of a kind, unless these rows seem to vary differently. Rows with one
+model for all tasks are one kind, and rows whose figure is the mean of several models are another.
+
+Rows need not have the same seeds, because a seed means nothing in another architecture. A suite's mean is tested as on
+a board: tasks are sampled independently.
 """
 
 from __future__ import annotations
@@ -65,10 +66,8 @@ LeftOut = Mapping[str, Collection[str]]
 FIXED = -1
 """Replaces the seed for an untrained row."""
 
-
 LEAST_FREEDOM = 2
-"""With only one degree of freedom, two seeds that happen to agree would suggest that seeds don't matter."""
-
+"""With one degree of freedom, two seeds that happen to agree would suggest that seeds don't matter."""
 
 UNLIKE = 0.05
 """The p of Bartlett's test below which rows count as varying differently."""
@@ -230,7 +229,6 @@ def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> floa
 
 
 def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[int]:
-    """Return the seeds for which a row has all tasks of a measure done."""
     keys = [measure.key_of(task) for task in tasks_of(measure, place.include)]
     return sorted(set.intersection(*(set(scored.get(row, {}).get(key, {})) for key in keys)))
 
@@ -402,8 +400,6 @@ class Tested:
         return texts.ends if texts else None
 
     def _reach(self) -> float | None:
-        """Return the half-width of the interval over texts, 0 if all answers score the same; None if there is
-        none."""
         if self.test is None:
             return None
         if (texts := self.test.interval(0, 1)) is None:
@@ -418,7 +414,6 @@ def _reach_at(alpha: float, parts: Sequence[tuple[float, float]]) -> float:
 
 
 def _p_of(size: float, parts: Sequence[tuple[float, float]]) -> float:
-    """Return the alpha at which an interval just reaches a difference."""
     least = 1e-12
     if size >= _reach_at(least, parts):
         return least
@@ -483,7 +478,6 @@ def compare_rows(
 
 
 def _figure_at(figures: Mapping[int, float], seed: int) -> float:
-    """Return the figure for a seed; an untrained row has only one figure."""
     return figures[seed] if seed in figures else figures[FIXED]
 
 
@@ -525,7 +519,6 @@ def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
 
 
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
-    """Return the task's metric that has a score, with that score as its headline, and the metric's name."""
     task = task_of(scored.sample.name if scored.sample else "", place.include)
     if not scored.predictions:
         raise NotTestedError(f"the answers behind {score} are withheld")

@@ -1,4 +1,4 @@
-"""Counts that the Joint Many-Task model's paper reports (Hashimoto et al. 2017), for models that were trained here.
+"""Counts from the Joint Many-Task model's paper (Hashimoto et al. 2017), for models that were trained here.
 
 - `UNKNOWN_WORDS`: tags and heads of words that the training data does not have (Tables 14 and 15).
 - `NEIGHBOURS`: the closest words before and after each task's W_u (Table 16).
@@ -32,7 +32,6 @@ CLOSEST = 5
 
 
 def _network(model: TrainedModel) -> Any:
-    """Return the network of a Joint Many-Task model. Raises DecabenchError for other models."""
     if model.config.name != "jmt":
         raise DecabenchError(f"The model {model.config.name} has other layers: choose a jmt.")
     model.network.eval()
@@ -51,12 +50,12 @@ def _write(output: Path, name: str, content: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class UnknownWords:
-    """The scores of all words and of those that are not in the training data, whatever their case."""
+    """The scores of all words, and of words that are not in the training data in any case."""
 
     words: int
     """The number of words; of trees, without punctuation."""
     unknown: int
-    """The number of unknown ones among them."""
+    """The number of unknown words among them."""
     scores: Mapping[str, float]
     """`accuracy` of tags, or `uas` and `las`, 0-100, over all words."""
     unknown_scores: Mapping[str, float]
@@ -158,7 +157,6 @@ def closest_words(model: TrainedModel, word: str, whole: bool = True) -> dict[st
 
 
 def _closest(space: Tensor, forms: Sequence[str], at: int) -> list[str]:
-    """Return the words with the largest cosine to one of them, other forms of which are left out."""
     unit = F.normalize(space, dim=1)
     order = (unit @ unit[at]).argsort(descending=True, stable=True).tolist()
     others = dict.fromkeys(forms[row] for row in order if forms[row].lower() != forms[at].lower())

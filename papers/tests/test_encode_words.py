@@ -16,7 +16,6 @@ WORDS = ["good", "heartwarming", "bad", "goodness", "unseen"]
 
 @pytest.fixture
 def encoder(tmp_path):
-    """A tiny BERT with random weights, in a folder."""
     return write_encoder(tmp_path)
 
 

@@ -23,7 +23,6 @@ def test_tasks_agree_as_often_as_they_should():
 
 
 def test_texts_follow_the_tables():
-    """Without noise every tag is the table's; with it, the tables score the ceiling."""
     family = related.draw_tasks(np.random.default_rng(0), 2, related.LESS_RELATED, 0.2)
     exact = related.RelatedTasks(family.tables, family.relatedness, 0.0)
     random, right = np.random.default_rng(1), []

@@ -20,10 +20,9 @@ from papers.claims import (
 from papers.contrasts import contrast_table, find_contrasts, judge
 from papers.curves import LINES, make_panels, plot_panels
 from papers.effort import count_parameters, count_weights
-from papers.page import plot_curves
+from papers.page import fill_summary, plot_curves
 from papers.plan import Contrast, Measure, Place, Plan, Run, SeededRun, Table, read_plan
 from papers.scores import SeedTest, compare_rows
-from papers.summary import fill_summary
 from papers.tests.test_scores import MEAN, PLACE, PRODUCTS, make_rows
 
 PLANS = Path(__file__).parents[1] / "plans"
@@ -160,7 +159,6 @@ def make_claim(**given):
 
 
 def test_findings_are_what_the_table_of_contrasts_says(tmp_path):
-    """Ours, intervals and verdicts are those that the tests gave; a row without runs has a claim, and no verdict."""
     scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7, "c": 0.75}, (0, 1, 2))
     runs = tuple(Run(row, PRODUCTS) for row in "abcd")
     measures = ("mean",)
@@ -202,7 +200,6 @@ def test_findings_are_what_the_table_of_contrasts_says(tmp_path):
 
 
 def test_a_summary_has_the_figures_of_the_runs():
-    """A row's mean, and a contrast with its interval, what that says, and the paper's difference, all by hand."""
     scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7}, (0, 1, 2))
     plan = Plan(
         "Title",

@@ -55,7 +55,6 @@ FILES_OF_SUITES = ("suite.toml", "domains.toml", "transfer.py")
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*/plan.toml")), ids=lambda path: path.parent.name)
 def test_plans_of_the_project(path, tmp_path):
-    """Each run's settings can be read together, and each row's network can be built."""
     import torch
 
     from decabench.models import find_family
@@ -89,7 +88,6 @@ def test_plans_of_the_project(path, tmp_path):
 
 
 def _with_names(output):
-    """Give tags and trees, whose names come from the data, a few."""
     if getattr(output, "names", None) == ():
         return replace(output, names=("O", "B-NP", "I-NP"))
     return replace(output, relations=("root", "obj")) if getattr(output, "relations", None) == () else output

@@ -118,7 +118,6 @@ def test_the_spread_of_seeds_is_pooled_over_rows():
 
 
 def test_texts_and_seeds_by_hand():
-    """Against a t interval of two groups of seeds where texts hardly count, and the texts' own where seeds do not."""
     from scipy import stats
 
     scored, right = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1, 2), n=2_000, luck=0.3)
@@ -147,7 +146,6 @@ def test_texts_and_seeds_by_hand():
 
 
 def test_each_source_of_error_has_its_own_degrees_of_freedom():
-    """By hand: the reaches of the intervals over texts, and over the seeds of each row, added as squares."""
     from scipy import stats
 
     scored, _ = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1))
@@ -176,7 +174,6 @@ def test_each_source_of_error_has_its_own_degrees_of_freedom():
 
 
 def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
-    """By hand: figures of one model vary by 0.1, means of four single ones by 0.7, as on products."""
     runs = [Run(f"{row}-{task}", (task,), row=row) for row in ("single", "other") for task in PRODUCTS]
     runs += [Run(row, PRODUCTS) for row in ("joint", "shared", "later")]
     plan = Plan("T", "P", "products", {"mean": MEAN, "books": Measure(PRODUCTS[0])}, tuple(runs))
@@ -219,7 +216,6 @@ def test_models_that_begin_with_one_model_share_its_luck():
 
 
 def test_published_weights_stand_for_the_first_seed_alone():
-    """Seeds that all began with one model would share its luck, which no interval over seeds shows."""
     first = Run("first", seeds=(3, 0))
     second = Run("second", init="first", checkpoint="first", seeds=(0, 3))
     alone = Run("alone", checkpoint="first", seeds=(0,))
@@ -238,7 +234,6 @@ def test_published_weights_stand_for_the_first_seed_alone():
 
 
 def test_rows_that_clearly_vary_unlike_have_their_own_variance():
-    """By hand: one row varies fifty times as much as two others; rows of fewer seeds have the most that is known."""
     figures = {
         "wild": [80.0, 90.0, 70.0],
         "calm": [80.0, 80.2, 79.8],
@@ -300,7 +295,6 @@ def test_a_published_mean_is_of_headlines():
 
 
 def test_a_score_beside_the_headline_is_tested_by_its_own_statistics():
-    """UAS: heads alone count, and the interval is not that of LAS."""
     random = np.random.default_rng(5)
     golds = ["2:nsubj 0:root 2:obj 3:amod 2:obl"] * 300
 
@@ -358,7 +352,6 @@ def test_a_score_that_sums_cannot_give_is_not_tested():
 
 @pytest.mark.parametrize("score", ["pearson", "spearman", "mse"])
 def test_seeds_whose_statistics_are_on_other_scales(score):
-    """Seeds that answer on other scales: the pooled difference is the mean over seeds, its error that of the texts."""
     random = np.random.default_rng(8)
     golds = random.uniform(1, 5, 600)
     scored = {}
@@ -386,7 +379,6 @@ def test_seeds_whose_statistics_are_on_other_scales(score):
 
 
 def test_what_stands_in_training_data_is_left_out(tmp_path):
-    """Texts of a test split that stand in any split to learn from, of any of the suite's tasks."""
     import json
 
     from decabench.tasks import get_task, known_tasks

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squad-first-longer", "joint-asked"])
 def test_they_answer(name, home):
-    """Of the sample, many are answered to the letter; a model that knows nothing gets none right."""
     if not (ROOT / "weights" / name).exists():
         pytest.skip("the source archive has no weights")
     try:
